@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,16 +24,18 @@ type meanings struct {
 	folder   string // where vectors are kept; "" keeps none
 	log      *zap.Logger
 	now      atomic.Pointer[meaningsInUse]
+	searched sync.Once
+	begin    chan struct{} // closed by the first search: a router that finds nothing needs no vectors
 }
 
 // A meaningsInUse is a model with the vectors that it has made. It is replaced, not edited.
 type meaningsInUse struct {
-	client *embeddings.Client
-	set    *embeddings.Set
+	model embeddings.Model
+	set   *embeddings.Set
 }
 
 func newMeanings(r *registry.Registry, o Options) *meanings {
-	m := &meanings{registry: r, log: o.Log}
+	m := &meanings{registry: r, log: o.Log, begin: make(chan struct{})}
 	if o.DataDir != "" {
 		m.folder = filepath.Join(o.DataDir, "embeddings")
 	}
@@ -40,12 +43,13 @@ func newMeanings(r *registry.Registry, o Options) *meanings {
 }
 
 // Task implements [selector.Meanings].
-func (m *meanings) Task(ctx context.Context, task string) (vectors.Vector, *embeddings.Set) {
+func (m *meanings) Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+	m.searched.Do(func() { close(m.begin) })
 	now := m.now.Load()
 	if now == nil {
 		return nil, nil
 	}
-	v, err := now.client.Task(ctx, task)
+	v, err := now.model.Task(ctx, texts)
 	if err != nil {
 		m.log.Debug("the model of \"embeddings\" has no vector for a task; the search goes on without it", zap.Error(err))
 		return nil, nil
@@ -58,10 +62,23 @@ func (m *meanings) run(ctx context.Context, current *holder) error {
 	part := func(r config.Router) any { return r.Embeddings }
 	return current.whileEqual(ctx, part, func(ctx context.Context, s *setup) error {
 		defer m.now.Store(nil)
-		if e := s.config.Router.Embeddings; e != nil {
-			m.follow(ctx, *e)
+		e := s.config.Router.Embeddings
+		if e == nil {
+			select {
+			case <-m.begin:
+				m.follow(ctx, embeddings.Builtin(), nil)
+			case <-ctx.Done():
+			}
+			return nil
 		}
-		<-ctx.Done()
+		client, err := embeddings.New(e.URL, e.Model, e.Headers)
+		if err != nil {
+			m.log.Warn("the model of \"embeddings\" can't be asked", zap.Error(err))
+			<-ctx.Done()
+			return nil
+		}
+		defer client.Close()
+		m.follow(ctx, client, client.Late)
 		return nil
 	})
 }
@@ -72,35 +89,29 @@ const (
 )
 
 // follow makes the vectors of the tools, again after each change, until ctx ends.
-func (m *meanings) follow(ctx context.Context, e config.Endpoint) {
-	client, err := embeddings.New(e.URL, e.Model, e.Headers)
-	if err != nil {
-		m.log.Warn("the model of \"embeddings\" can't be asked", zap.Error(err))
-		return
-	}
-	defer client.Close()
-	store := embeddings.Open(client, m.folder)
+func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-chan struct{}) {
+	store := embeddings.Open(model, m.folder)
 	var made []embeddings.Tool
 	for ctx.Err() == nil {
 		changed := m.registry.Changed()
-		tools := embedded(m.registry.Snapshot())
-		if made != nil && reflect.DeepEqual(tools, made) {
-			select {
-			case <-changed:
-				sleep(ctx, gatherTime)
-			case <-ctx.Done():
+		if tools := embedded(m.registry.Snapshot()); made == nil || !reflect.DeepEqual(tools, made) {
+			set, err := store.Build(ctx, tools)
+			if err != nil && ctx.Err() == nil {
+				m.log.Warn("not all vectors of \"embeddings\" are made and saved; until they are made, the built-in ones are used alone", zap.Error(err))
 			}
-			continue
-		}
-		set, err := store.Build(ctx, tools)
-		if set != nil {
-			m.now.Store(&meaningsInUse{client, set})
+			if set == nil {
+				sleep(ctx, retryTime)
+				continue
+			}
+			m.now.Store(&meaningsInUse{model, set})
 			made = tools
 		}
-		if err != nil && ctx.Err() == nil {
-			m.log.Warn("the model of \"embeddings\" has not made all vectors; until it has, the built-in ones are used", zap.Error(err))
-			made = nil
-			sleep(ctx, retryTime)
+		select {
+		case <-changed:
+			sleep(ctx, gatherTime)
+		case <-late:
+			_ = store.Wake(ctx) // the next search says whether it works
+		case <-ctx.Done():
 		}
 	}
 }
@@ -117,7 +128,7 @@ func sleep(ctx context.Context, wait time.Duration) {
 func embedded(s *registry.Snapshot) []embeddings.Tool {
 	tools := make([]embeddings.Tool, len(s.Tools()))
 	for i, t := range s.Tools() {
-		tools[i] = embeddings.Tool{ID: t.ID, Name: t.Name, Description: cmp.Or(t.Description, t.Title)}
+		tools[i] = embeddings.Tool{ID: t.ID, Server: t.Server, Name: t.Name, Description: cmp.Or(t.Description, t.Title)}
 	}
 	return tools
 }

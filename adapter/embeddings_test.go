@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -22,6 +25,10 @@ func embeds(t *testing.T, texts *atomic.Int32) config.Endpoint {
 		var q struct{ Input []string }
 		json.NewDecoder(r.Body).Decode(&q)
 		texts.Add(int32(len(q.Input)))
+		if q.Input[0] == "fail" {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
 		var data []map[string]any
 		for i, text := range q.Input {
 			data = append(data, map[string]any{"index": i, "embedding": []int{1, len(text)}})
@@ -76,34 +83,56 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 		}
 	}
 
+	builtin := func(m *meanings) func() bool {
+		return func() bool { return made(m)() && m.now.Load().model == embeddings.Builtin() }
+	}
+
 	m, stop := start()
-	if v, set := m.Task(t.Context(), "x"); v != nil || set != nil {
-		t.Error("there are vectors without a model")
+	if v, set := m.Task(t.Context(), []string{"x"}); v != nil || set != nil {
+		t.Error("there are vectors before the first search")
+	}
+	until("the first search has the model in the program make no vectors", builtin(m))
+	if v, set := m.Task(t.Context(), []string{"x", "y"}); len(v) != 2 || set == nil {
+		t.Errorf("the model in the program has %d vectors of two texts", len(v))
 	}
 	var first, second atomic.Int32
 	e := embeds(t, &first)
 	use(&e)
-	until("no vectors are made", made(m))
-	if n := first.Load(); n != 4 { // each tool, and each description
+	until("no vectors are made", func() bool { return made(m)() && !builtin(m)() })
+	if n := first.Load(); n != 2 {
 		t.Errorf("%d texts were sent", n)
 	}
 	other := embeds(t, &second)
 	other.Model = "other"
 	use(&other)
-	until("the other model makes no vectors", func() bool { return second.Load() == 4 && made(m)() })
+	until("the other model makes no vectors", func() bool { return second.Load() == 2 && made(m)() })
 	use(nil)
-	until("the vectors stay without a model", func() bool { return m.now.Load() == nil })
+	until("the vectors stay without the model", builtin(m))
 	stop()
 
 	use(&e)
 	m, stop = start()
 	until("the stored vectors are not used", made(m))
-	if n := first.Load(); n != 4 {
+	if n := first.Load(); n != 2 {
 		t.Errorf("%d texts were sent in all", n)
 	}
 	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}}); err != nil {
 		t.Fatal(err)
 	}
-	until("a new tool gets no vector", func() bool { now := m.now.Load(); return now != nil && now.set.Tool("s:c") != nil })
+	withNew := func() bool { now := m.now.Load(); return now != nil && now.set.Tool("s:c") != nil }
+	until("a new tool gets no vector", withNew)
+	sent := first.Load()
+	if v, _ := m.Task(t.Context(), []string{"fail"}); v != nil {
+		t.Errorf("a failure is %v", v)
+	}
+	until("the model is not asked again after a search without it", func() bool { return first.Load() == sent+2 })
+	stop()
+
+	o.DataDir = filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(o.DataDir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, stop = start()
+	until("vectors that can't be saved are not used", withNew)
 	stop()
 }

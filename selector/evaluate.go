@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 )
@@ -47,16 +50,15 @@ func ReadTasks(log *zap.Logger, catalog, tasks, lists string) (TaskCatalog, erro
 type TaskEvaluation = evaluation.TaskReport
 
 // EvaluateTasks searches for the tools of each task, and says what [Route] would do with
-// the threshold.
-func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float64, log *zap.Logger) (TaskEvaluation, error) {
+// the threshold. model may be nil.
+func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float64, model embeddings.Model, log *zap.Logger) (TaskEvaluation, error) {
 	var all []evaluation.Outcome
 	tools := 0
 	for _, c := range catalogs {
-		r, err := evaluation.Register(c.Tools)
+		s, err := evaluated(ctx, c.Tools, model, log)
 		if err != nil {
 			return TaskEvaluation{}, err
 		}
-		s := New(r, Options{Log: log})
 		for _, t := range c.Tasks {
 			found, err := s.Find(ctx, Query{Task: t.Text})
 			if err != nil {
@@ -103,13 +105,62 @@ func outcome(catalog string, t evaluation.Task, found Ranking, threshold float64
 // MeanScores returns the means of all scores.
 func MeanScores(all []Scores) Scores { return evaluation.Mean(all) }
 
-// Evaluate ranks the tools for each example, and keeps at most limit tools of a ranking.
-func Evaluate(ctx context.Context, tools []registry.NormalizedTool, examples []Example, limit int, log *zap.Logger) (e Evaluation, err error) {
+// evaluated returns a selector of the tools with vectors by the model; nil is the one in the program.
+func evaluated(ctx context.Context, tools []registry.NormalizedTool, model embeddings.Model, log *zap.Logger) (*Selector, error) {
 	r, err := evaluation.Register(tools)
+	if err != nil {
+		return nil, err
+	}
+	m, err := encoded(ctx, tools, model, log)
+	return New(r, Options{Log: log, Meanings: m}), err
+}
+
+// Encoded returns the [Meanings] of some tools by the model in the program, after the time that it
+// takes to make the vectors: about 10 ms for each tool.
+func Encoded(ctx context.Context, tools []registry.NormalizedTool) (Meanings, error) {
+	return encoded(ctx, tools, nil, zap.NewNop())
+}
+
+func encoded(ctx context.Context, tools []registry.NormalizedTool, model embeddings.Model, log *zap.Logger) (Meanings, error) {
+	if model == nil {
+		model = embeddings.Builtin()
+	}
+	all := make([]embeddings.Tool, len(tools))
+	for i := range tools {
+		all[i] = embeddings.Tool{ID: registry.ID(tools[i].Server, tools[i].Name), Server: tools[i].Server, Name: tools[i].Name, Description: cmp.Or(tools[i].Description, tools[i].Title)}
+	}
+	set, err := embeddings.Open(model, "").Build(ctx, all)
+	return patient{model, set, log}, err
+}
+
+// A patient is a model without a deadline. It implements [Meanings].
+type patient struct {
+	model embeddings.Model
+	set   *embeddings.Set
+	log   *zap.Logger
+}
+
+// Task implements [Meanings].
+func (p patient) Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+	ask := p.model.Task
+	if c, ok := p.model.(*embeddings.Client); ok {
+		ask = c.Embed
+	}
+	all, err := ask(ctx, texts)
+	if err != nil {
+		p.log.Error("the embedding model has no vector for a task; it counts without", zap.Strings("task", texts), zap.Error(err))
+		return nil, nil
+	}
+	return all, p.set
+}
+
+// Evaluate ranks the tools for each example, and keeps at most limit tools of a ranking. model
+// may be nil.
+func Evaluate(ctx context.Context, tools []registry.NormalizedTool, examples []Example, limit int, model embeddings.Model, log *zap.Logger) (e Evaluation, err error) {
+	s, err := evaluated(ctx, tools, model, log)
 	if err != nil {
 		return e, err
 	}
-	s := New(r, Options{Log: log})
 	defer s.Close()
 	if _, err := s.Find(ctx, Query{Task: "index"}); err != nil { // builds the index, which is not measured
 		return e, err

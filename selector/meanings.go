@@ -1,133 +1,101 @@
 package selector
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
-// Meanings knows vectors of tasks and tools by another model than the built-in one.
+// Meanings knows vectors of sentences.
 type Meanings interface {
-	// Task returns the vector of a task and the vectors of the tools, or nil for both if it
-	// has them not, or not in time.
-	Task(ctx context.Context, task string) (vectors.Vector, *embeddings.Set)
+	// Task returns the vectors of a task and its steps, and those of the tools, or nil for both
+	// if it has them not, or not in time.
+	Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set)
 }
 
-// A nearness says how near a tool's meaning is to the task's, on the scale of the built-in
-// vectors; ok is false if that is not known.
-type nearness = func(d *index.Document) (x float64, ok bool)
+// The scale of the built-in vectors: the mean of the cosines of a task and tools, and their
+// deviation from it. Models differ: some have 0.8 for two texts that have nothing in common.
+// The mean is lowered so that the confidence stays calibrated; both were measured with
+// all-MiniLM-L6-v2.
+const (
+	meanNearness      = 0.03
+	nearnessDeviation = 0.11
+	leastDeviation    = 0.001 // of the cosines of a model that can tell tools apart
+)
 
-// nearness returns how near the tools are to the task by the vectors of Meanings; nil if there
-// are none.
-func (s *Selector) nearness(ctx context.Context, c *index.Collection, task string) nearness {
-	if s.meanings == nil || task == "" {
+// maxSentences bounds the vectors that are made of a task: of the whole and of its first steps.
+const maxSentences = 5
+
+// nearness returns how near the tools are to the task by the vectors of Meanings, on the scale of
+// the built-in vectors: for most tasks, nearly all tools have nothing to do with them, and so
+// their cosines show the model's own scale. It is nil if there are no vectors, or if they can't
+// tell the tools apart.
+func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task) map[*index.Document]rank.Nearness {
+	if s.meanings == nil || len(t.Words) == 0 {
 		return nil
 	}
-	v, set := s.meanings.Task(ctx, task)
-	if v == nil || set == nil {
-		return nil
-	}
-	scale, ok := s.scales.of(c, set)
-	if !ok {
-		return nil
-	}
-	return func(d *index.Document) (float64, bool) {
-		if d.Tool == nil {
-			return 0, false
+	texts := []string{t.Plain}
+	if len(t.Steps) > 1 {
+		for _, step := range t.Steps[:min(len(t.Steps), maxSentences-1)] {
+			texts = append(texts, step.Plain)
 		}
+	}
+	all, set := s.meanings.Task(ctx, texts)
+	if len(all) != len(texts) || set == nil {
+		return nil
+	}
+	near := make(map[*index.Document]rank.Nearness, tools.Len())
+	sum, squares := 0.0, 0.0
+	for _, d := range tools.All {
 		w := set.Tool(d.Tool.ID)
-		if len(w) != len(v) {
-			return 0, false
+		if len(w) != len(all[0]) {
+			continue
 		}
-		return min(1, max(0, scale.factor*float64(v.Dot(w))+scale.offset)), true
+		x := rank.Nearness{Whole: float64(all[0].Dot(w))}
+		x.Step = x.Whole
+		for i, v := range all[1:] {
+			if step := float64(v.Dot(w)); i == 0 || step > x.Step {
+				x.Step = step
+			}
+		}
+		near[d] = x
+		sum += x.Whole
+		squares += float64(x.Whole * x.Whole) // the conversion keeps compilers from fusing
 	}
+	n := float64(max(1, len(near)))
+	mean := sum / n
+	deviation := math.Sqrt(max(0, squares/n-float64(mean*mean)))
+	if deviation < leastDeviation {
+		return nil
+	}
+	scaled := func(x float64) float64 {
+		return min(1, max(0, meanNearness+float64(nearnessDeviation*(x-mean)/deviation)))
+	}
+	for d, x := range near {
+		near[d] = rank.Nearness{Whole: scaled(x.Whole), Step: scaled(x.Step)}
+	}
+	return near
 }
 
 // nearestBy returns the documents that request admits and that are nearest, as Nearest of
 // [index.Collection] does by the built-in vectors.
-func nearestBy(request index.Query, near nearness) []*index.Document {
-	type one struct {
-		*index.Document
-		x float64
+func nearestBy(request index.Query, near map[*index.Document]rank.Nearness) []*index.Document {
+	if near == nil {
+		return nil
 	}
-	var all []one
+	var all []*index.Document
 	for _, d := range request.Within.All {
-		if x, ok := near(d); ok && x > 0 && request.Admits(d) {
-			all = append(all, one{d, x})
+		if near[d].Whole > meanNearness && request.Admits(d) {
+			all = append(all, d)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b one) int {
-		switch {
-		case a.x > b.x:
-			return -1
-		case a.x < b.x:
-			return 1
-		}
-		return 0
-	})
-	found := make([]*index.Document, min(len(all), maxNearest))
-	for i := range found {
-		found[i] = all[i].Document
-	}
-	return found
-}
-
-// A scale turns cosines of one model into those that the built-in vectors would have. Models
-// differ: some have 0.7 for two texts that have nothing in common.
-type scale struct{ factor, offset float64 }
-
-// scales has the scale of the vectors in use.
-type scales struct {
-	mu         sync.Mutex // guards what follows
-	collection *index.Collection
-	set        *embeddings.Set
-	scale      scale
-	ok         bool
-}
-
-func (s *scales) of(c *index.Collection, set *embeddings.Set) (scale, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.collection != c || s.set != set {
-		s.collection, s.set = c, set
-		s.scale, s.ok = scaleOf(c, set)
-	}
-	return s.scale, s.ok
-}
-
-// leastApart is how much nearer a description must be to its own tool than to another one, in the
-// mean, for the vectors to be of use.
-const leastApart = 0.02
-
-// scaleOf compares both models on tasks whose right tools are known: each description is the task,
-// and the tool that has it is the right one. ok is false if the vectors can't tell the tools
-// apart.
-func scaleOf(c *index.Collection, set *embeddings.Set) (s scale, ok bool) {
-	var sample []*index.Document
-	for _, d := range c.Documents() {
-		if d.Tool != nil && set.Descriptions()[d.Tool.ID] != nil && set.Tool(d.Tool.ID) != nil {
-			sample = append(sample, d)
-		}
-	}
-	var right, wrong, builtinRight, builtinWrong float64 // sums of cosines
-	for i, d := range sample {
-		other := sample[(i+len(sample)/2)%len(sample)]
-		task, builtin := set.Descriptions()[d.Tool.ID], c.Meaning(text.Parse(d.Tool.Description).Text)
-		right += float64(task.Dot(set.Tool(d.Tool.ID)))
-		wrong += float64(task.Dot(set.Tool(other.Tool.ID)))
-		builtinRight += float64(builtin.Dot(d.Vector))
-		builtinWrong += float64(builtin.Dot(other.Vector))
-	}
-	n := float64(len(sample))
-	if len(sample) < 2 || (right-wrong)/n < leastApart {
-		return s, false
-	}
-	s.factor = (builtinRight - builtinWrong) / (right - wrong)
-	s.offset = (builtinRight - s.factor*right) / n
-	return s, s.factor > 0
+	slices.SortStableFunc(all, func(a, b *index.Document) int { return cmp.Compare(near[b].Whole, near[a].Whole) })
+	return all[:min(len(all), maxNearest)]
 }

@@ -11,8 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -22,24 +26,29 @@ type knowing struct {
 	same map[string]string // a word → the one that stands for it
 	set  *embeddings.Set
 	late bool
+
+	common float32 // how much all texts have in common
 }
 
-func (k *knowing) Task(_ context.Context, task string) (vectors.Vector, *embeddings.Set) {
+func (k *knowing) Task(_ context.Context, texts []string) (all []vectors.Vector, set *embeddings.Set) {
 	if k.late {
 		return nil, nil
 	}
-	v := k.vector(task)
-	length := float32(math.Sqrt(float64(v.Dot(v))))
-	for i := range v {
-		v[i] /= length
+	for _, text := range texts {
+		v := k.vector(text)
+		length := float32(math.Sqrt(float64(v.Dot(v))))
+		for i := range v {
+			v[i] /= length
+		}
+		all = append(all, v)
 	}
-	return v, k.set
+	return all, k.set
 }
 
 // vector has the hashed words. All vectors are near each other, as those of many models are.
 func (k *knowing) vector(text string) vectors.Vector {
 	v := make(vectors.Vector, 64)
-	v[0] = 1
+	v[0] = 1 + k.common
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		word = strings.Trim(word, ".,:")
 		if other, ok := k.same[word]; ok {
@@ -54,6 +63,21 @@ func (k *knowing) vector(text string) vectors.Vector {
 
 // know has the model make the vectors of the tools on the lines.
 func know(t *testing.T, k *knowing, lines ...string) {
+	t.Helper()
+	c := k.serve(t)
+	var tools []embeddings.Tool
+	for _, line := range lines {
+		tool := parseTool(line)
+		tools = append(tools, embeddings.Tool{ID: tool.ID, Name: tool.Name, Description: tool.Description})
+	}
+	var err error
+	if k.set, err = embeddings.Open(c, "").Build(t.Context(), tools); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve serves the model as an API, and returns its client.
+func (k *knowing) serve(t *testing.T) *embeddings.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct{ Input []string }
@@ -70,14 +94,7 @@ func know(t *testing.T, k *knowing, lines ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	var tools []embeddings.Tool
-	for _, line := range lines {
-		tool := parseTool(line)
-		tools = append(tools, embeddings.Tool{ID: tool.ID, Name: tool.Name, Description: tool.Description})
-	}
-	if k.set, err = embeddings.Open(c, "").Build(t.Context(), tools); err != nil {
-		t.Fatal(err)
-	}
+	return c
 }
 
 // Vectors of another model find what the built-in ones do not know, on the same scale, and are
@@ -104,7 +121,7 @@ func TestMeanings(t *testing.T) {
 		t.Fatalf("found %v", ids(after.Candidates))
 	}
 	f := after.Candidates[0].Features
-	if f[rank.MeaningFeature] != f[rank.StepMeaningFeature] || f[rank.MeaningFeature] <= 0 || f[rank.MeaningFeature] > 1 {
+	if f[rank.EncodedFeature] != f[rank.EncodedStepFeature] || f[rank.EncodedFeature] <= 0.1 || f[rank.EncodedFeature] > 1 {
 		t.Errorf("features %v", f)
 	}
 	k.late = true
@@ -113,47 +130,132 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// On descriptions as tasks, the scaled cosines are those of the built-in vectors in the mean.
+// wholes returns how near the tools are to the whole task; nil for nil.
+func wholes(near map[*index.Document]rank.Nearness) (all map[*index.Document]float64) {
+	for d, x := range near {
+		if all == nil {
+			all = make(map[*index.Document]float64)
+		}
+		all[d] = x.Whole
+	}
+	return all
+}
+
+// The cosines of a model are brought to the scale of the built-in vectors, whatever their own scale
+// is.
 func TestScale(t *testing.T) {
 	lines := append(slices.Clone(browser), git...)
 	s := picker(t, lines...)
-	k := new(knowing)
-	know(t, k, lines...)
-	s.meanings = k
 	c, err := s.index.Tools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	scale, ok := scaleOf(c, k.set)
-	if !ok || scale.factor <= 1 { // the model's cosines are all near each other
-		t.Fatalf("%+v, %v", scale, ok)
+	near := func(k *knowing) map[*index.Document]float64 {
+		know(t, k, lines...)
+		s.meanings = k
+		return wholes(s.nearness(t.Context(), c.Within(nil), text.Parse("take a screenshot of the page")))
 	}
-	var scaled, builtin float64
-	n := 0.0
-	for id, v := range k.set.Descriptions() {
-		for _, d := range c.Documents() {
-			if d.Tool.ID == id {
-				scaled += scale.factor*float64(v.Dot(k.set.Tool(id))) + scale.offset
-				builtin += float64(c.Meaning(text.Parse(d.Tool.Description).Text).Dot(d.Vector))
-				n++
-			}
+	alike := &knowing{common: 3}
+	wide, narrow := near(new(knowing)), near(alike)
+	if len(wide) != len(lines) || len(narrow) != len(lines) {
+		t.Fatalf("%d and %d of %d tools", len(wide), len(narrow), len(lines))
+	}
+	var best *index.Document
+	for d, x := range wide {
+		if best == nil || x > wide[best] {
+			best = d
+		}
+		if x < 0 || x > 1 || math.Abs(x-narrow[d]) > 0.2 {
+			t.Errorf("%s: %.2f and %.2f", d.Tool.ID, x, narrow[d])
 		}
 	}
-	if n < 5 || math.Abs(scaled-builtin)/n > 0.01 {
-		t.Errorf("the mean is %.3f, by the built-in vectors %.3f, of %v tools", scaled/n, builtin/n, n)
+	if best.Tool.Name != "browser_take_screenshot" || wide[best] < 0.2 || narrow[best] < 0.15 {
+		t.Errorf("%s is best, %.2f and %.2f", best.Tool.ID, wide[best], narrow[best])
 	}
-	if _, ok := scaleOf(c, new(embeddings.Set)); ok {
-		t.Error("no vectors have a scale")
+	meaning := func(m Meanings) float64 {
+		s.meanings = m
+		found, err := s.Find(t.Context(), Query{Task: "take a screenshot of the page"})
+		if err != nil || found.Candidates[0].Tool.ID != best.Tool.ID {
+			t.Fatalf("%v, %v", ids(found.Candidates), err)
+		}
+		return found.Candidates[0].Features[rank.EncodedFeature]
+	}
+	if without, with := meaning(nil), meaning(alike); without != 0 || math.Abs(with-narrow[best]) > 1e-6 {
+		t.Errorf("the feature is %.3f without a model, and %.3f with %.3f", without, with, narrow[best])
 	}
 	blind := &knowing{same: make(map[string]string)} // all words are one
 	for _, line := range lines {
 		tool := parseTool(line)
-		for word := range strings.FieldsSeq(strings.ToLower(tool.Name + " " + tool.Description)) {
+		for word := range strings.FieldsSeq(strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(tool.Server+" "+tool.Name) + " " + tool.Description)) {
 			blind.same[strings.Trim(word, ".,:")] = "x"
 		}
 	}
-	know(t, blind, lines...)
-	if _, ok := scaleOf(c, blind.set); ok {
-		t.Error("a model that can't tell tools apart has a scale")
+	if got := near(blind); got != nil {
+		t.Errorf("a model that can't tell tools apart says %v", got)
+	}
+	one := picker(t, browser[0])
+	one.meanings = new(knowing)
+	know(t, one.meanings.(*knowing), browser[0])
+	if c, err = one.index.Tools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := one.nearness(t.Context(), c.Within(nil), text.Parse("close")); got != nil {
+		t.Errorf("one tool shows a scale: %v", got)
+	}
+}
+
+// A holding is a model that has no vector for "wait" until it is released.
+type holding struct{ entered, release chan bool }
+
+func (h holding) Task(_ context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+	if texts[0] == "wait" {
+		h.entered <- true
+		<-h.release
+	}
+	return nil, nil
+}
+
+// No search waits while the model is asked for another one.
+func TestSearchesAskTogether(t *testing.T) {
+	s := picker(t, browser...)
+	h := holding{make(chan bool), make(chan bool)}
+	s.meanings = h
+	done := make(chan error)
+	go func() {
+		_, err := s.Find(t.Context(), Query{Task: "wait"})
+		done <- err
+	}()
+	<-h.entered
+	if _, err := s.Find(t.Context(), Query{Task: "take a screenshot"}); err != nil {
+		t.Error(err)
+	}
+	h.release <- true
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// An evaluation uses a model that is given.
+func TestEvaluateWithModel(t *testing.T) {
+	var c TaskCatalog
+	for _, line := range append(slices.Clone(browser), git...) {
+		c.Tools = append(c.Tools, parseTool(line))
+	}
+	const want = "playwright:browser_take_screenshot"
+	c.Tasks = []evaluation.Task{{ID: "1", Kind: "short", Text: "quux zorbl", Right: []string{want}}}
+	model := (&knowing{same: map[string]string{"zorbl": "screenshot", "quux": "take"}}).serve(t)
+	tasks := func(model embeddings.Model) int {
+		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Outcomes[0].Rank
+	}
+	if without, with := tasks(nil), tasks(model); without == 1 || with != 1 {
+		t.Errorf("place %d without the model, %d with it", without, with)
+	}
+	examples := []Example{{ID: "1", Text: "quux zorbl", Relevant: []evaluation.Relevant{{Server: "playwright", Name: "browser_take_screenshot"}}}}
+	if e, err := Evaluate(t.Context(), c.Tools, examples, 10, model, zap.NewNop()); err != nil || e.Scores.Recall1 != 1 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -197,10 +197,8 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 	for _, d := range alike {
 		add(d)
 	}
-	if p.Nearness != nil {
-		for _, d := range nearestBy(request, p.Nearness) {
-			add(d)
-		}
+	for _, d := range nearestBy(request, p.Nearness) {
+		add(d)
 	}
 	for id, x := range p.Use { // in any order: they are ranked
 		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
@@ -242,7 +240,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		request.Capabilities, request.AtLeast = tags, most
 	}
 	prior := s.prior(ctx, q.Task, t)
-	prior.Nearness = s.nearness(ctx, c, q.Task)
+	prior.Nearness = s.nearness(ctx, request.Within, t)
 	ranked, err := search(ctx, c, t, request, prior, q.Arguments)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)

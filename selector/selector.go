@@ -34,7 +34,6 @@ type Selector struct {
 	experience Experience // nil without
 	classifier Classifier // nil without
 	meanings   Meanings   // nil without
-	scales     scales     // of meanings
 	observer   Observer   // nil without
 	log        *zap.Logger
 

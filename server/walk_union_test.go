@@ -13,7 +13,7 @@ import (
 func TestWalkOfUnions(t *testing.T) {
 	all := walkedParams(t)
 	of := func(servers ...config.Server) *walkRouter {
-		return runWalk(t, Search, config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles}})
+		return runWalk(t, Search, config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}})
 	}
 	full := of(
 		walkServer("open", "-tools", "echo,pid", "-tool", "zzmark_delete: Deletes zzmark things", "-prompts", "zzmark_prompt", "-resources", "doc://zzmark/a", "-templates", "doc://zzmark/t/{x}", "-complete", "-logging"),

@@ -116,7 +116,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
 		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)},
 		{"token", with(newTokenCommand, files)}, {"secret", with(newSecretCommand, files)}, {"nodes", with(newNodesCommand, files)}, {"audit", with(newAuditCommand, files)},
-		{"eval", with(newEvalCommand, out)}, {"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
+		{"eval", with(newEvalCommand, files)}, {"schema", with(newSchemaCommand, out)}, {"version", with(newVersionCommand, out)}, {"health", with(newHealthCommand, out)},
 		{"builtin", newBuiltinCommand}, {"guard", newGuardCommand},
 	}...)
 }

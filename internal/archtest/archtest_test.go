@@ -28,7 +28,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/containers", "internal/content", "internal/embeddings", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/containers", "internal/content", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/glob", "internal/keeper", "internal/lazy", "internal/login", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
@@ -87,7 +87,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/early":      {},
 	"cmd/metarouter/internal/edit":       {"config", "cluster", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/logins", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/pin", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust"},
-	"cmd/metarouter/internal/evaluate":   {"selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
+	"cmd/metarouter/internal/evaluate":   {"internal/embeddings", "selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/exit":       {},
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/browser", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/manual":     {},

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	maxBatch  = 64       // texts of a request
-	maxText   = 2000     // bytes of a text
+	maxBatch  = 32       // texts of a request; TEI takes no more
+	maxText   = 1000     // bytes of a text; many models read 256 or 512 tokens, and llama.cpp refuses more
 	maxDim    = 4096     // numbers of a vector
 	maxAnswer = 16 << 20 // bytes
 
@@ -33,6 +33,7 @@ type Client struct {
 	api   *endpoint.Client
 	model string
 	tasks endpoint.Breaker // so that no search waits while the API is slow
+	Late  chan struct{}    // has something after a Task that has failed; see [Store.Wake]
 }
 
 // New returns a client of the model at the base URL. It sends nothing yet.
@@ -41,27 +42,33 @@ func New(base, model string, headers map[string]string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{api: api, model: model}, nil
+	return &Client{api: api, model: model, Late: make(chan struct{}, 1)}, nil
 }
 
 // Close closes connections that are not in use.
 func (c *Client) Close() { c.api.Close() }
 
-// Task returns the vector of a task, or an error after [TaskTime] at the latest.
-func (c *Client) Task(ctx context.Context, task string) (v vectors.Vector, err error) {
+// Name implements [Model].
+func (c *Client) Name() string { return c.model }
+
+// Task implements [Model].
+func (c *Client) Task(ctx context.Context, texts []string) (all []vectors.Vector, err error) {
 	ctx, cancel := context.WithTimeout(ctx, TaskTime)
 	defer cancel()
 	err = c.tasks.Do(ctx, func() error {
-		all, err := c.Embed(ctx, []string{task})
-		if err == nil {
-			v = all[0]
+		if all, err = c.Embed(ctx, texts); err == nil {
+			return nil
+		}
+		select {
+		case c.Late <- struct{}{}:
+		default:
 		}
 		return err
 	})
-	return v, err
+	return all, err
 }
 
-// Embed returns the vectors of the texts, in their order: at most 64.
+// Embed returns the vectors of the texts, in their order: at most 32.
 func (c *Client) Embed(ctx context.Context, texts []string) ([]vectors.Vector, error) {
 	request := struct {
 		Model    string   `json:"model"`
@@ -109,14 +116,11 @@ func clip(text string) string {
 
 // normalize gives a vector unit length, if it has a direction.
 func normalize(v vectors.Vector) bool {
-	if len(v) == 0 || len(v) > maxDim {
-		return false
-	}
 	sum := 0.0
 	for _, x := range v {
 		sum += float64(x) * float64(x)
 	}
-	if length := math.Sqrt(sum); length > 0 && !math.IsInf(length, 0) && !math.IsNaN(length) {
+	if length := math.Sqrt(sum); len(v) <= maxDim && length > 0 && length <= math.MaxFloat64 {
 		for i := range v {
 			v[i] = float32(float64(v[i]) / length)
 		}

@@ -2,57 +2,92 @@ package embeddings
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
-const (
-	maxTools = 20_000 // that get vectors
-	sampled  = 64     // tools whose descriptions get vectors too
-)
+const maxTools = 20_000 // that get vectors
 
 // A Tool is what the model gets of a tool.
 type Tool struct {
 	ID          string
+	Server      string
 	Name        string
 	Description string
 }
 
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
-	tools        map[string]vectors.Vector
-	descriptions map[string]vectors.Vector
+	tools map[string]vectors.Vector
 }
 
 // Tool returns the vector of the tool of that ID, nil if it has none.
 func (s *Set) Tool(id string) vectors.Vector { return s.tools[id] }
 
-// Descriptions returns the vectors of some tools' descriptions alone, by ID. They serve as tasks
-// whose right tools are known.
-func (s *Set) Descriptions() map[string]vectors.Vector { return s.descriptions }
-
-// Build returns the vectors of the tools, and has the model make those that the store lacks.
+// Build returns the vectors of the tools, and has the model make those that the store lacks. It
+// returns them with an error if they can't be saved.
 func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	tools = tools[:min(len(tools), maxTools)]
-	every := max(1, len(tools)/sampled)
-	var texts []string
+	texts := make([]string, len(tools))
 	for i, t := range tools {
-		texts = append(texts, t.text())
-		if i%every == 0 && t.Description != "" {
-			texts = append(texts, t.Description)
-		}
+		texts[i] = t.text()
 	}
-	if err := s.Fill(ctx, texts); err != nil {
-		return nil, err
+	failed := s.Fill(ctx, texts)
+	unsaved := s.save()
+	if failed != nil {
+		return nil, errors.Join(failed, unsaved)
 	}
-	set := &Set{tools: make(map[string]vectors.Vector, len(tools)), descriptions: make(map[string]vectors.Vector)}
+	set := &Set{tools: make(map[string]vectors.Vector, len(tools))}
 	for i, t := range tools {
-		set.tools[t.ID] = s.Vector(t.text())
-		if i%every == 0 && t.Description != "" {
-			set.descriptions[t.ID] = s.Vector(t.Description)
-		}
+		set.tools[t.ID] = s.vectors[s.key(texts[i])]
 	}
-	return set, nil
+	return set, unsaved
 }
 
-func (t Tool) text() string { return t.Name + ": " + t.Description }
+// text returns the server's name, the tool's, and the beginning of the description.
+func (t Tool) text() string {
+	return strings.TrimSpace(apart(t.Server)+" "+apart(t.Name)) + ". " + beginning(strings.Join(strings.Fields(t.Description), " "))
+}
+
+// apart returns the words of a name: "getUser_id" is "get User id".
+func apart(name string) string {
+	var b strings.Builder
+	var before rune
+	for i, r := range name {
+		next, _ := utf8.DecodeRuneInString(name[i+utf8.RuneLen(r):])
+		switch {
+		case strings.ContainsRune("_-./:", r):
+			r = ' '
+		case unicode.IsUpper(r) && (unicode.IsLower(before) || unicode.IsDigit(before) || unicode.IsUpper(before) && unicode.IsLower(next)):
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+		before = r
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// near is how many bytes of a description's sentences a model gets.
+const near = 300
+
+// beginning returns the first sentences of a description, on one line: at least one, as far as
+// near allows.
+func beginning(text string) string {
+	end := 0
+	for end < len(text) {
+		n := strings.IndexAny(text[end:], ".!?")
+		stop := len(text)
+		if n >= 0 {
+			stop = end + n + 1
+		}
+		if end > 0 && stop > near {
+			break
+		}
+		end = stop
+	}
+	return strings.ToValidUTF8(text[:min(end, near)], "")
+}

@@ -6,10 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,27 +22,26 @@ const (
 	maxFile   = 512 << 20              // bytes of a stored file
 	maxOthers = 256 << 20              // bytes of vectors up to which those of other texts are kept
 	maxFiles  = 4                      // files, one for each model; the latest stay
-	batchWait = 100 * time.Millisecond // between two requests
+	batchWait = 100 * time.Millisecond // after a request
 	magic     = "mrvec1\n\x00"
 )
 
 type key [16]byte
 
-// A Store has the vectors of texts by one model. Its methods must be called by one goroutine at
-// a time.
+// A Store has the vectors of texts by one model. One goroutine at a time may call its methods.
 type Store struct {
-	client  *Client
+	model   Model
 	path    string // "" keeps nothing
 	vectors map[key]vectors.Vector
-	changed bool
+	changed bool // since the last attempt to save
 }
 
-// Open returns the store of the client's model in the folder; "" keeps nothing on disk. A file
+// Open returns the store of the model in the folder; "" keeps nothing on disk. A file
 // that is damaged counts as absent.
-func Open(c *Client, folder string) *Store {
-	s := &Store{client: c, vectors: make(map[key]vectors.Vector)}
+func Open(m Model, folder string) *Store {
+	s := &Store{model: m, vectors: make(map[key]vectors.Vector)}
 	if folder != "" {
-		sum := sha256.Sum256([]byte(c.model))
+		sum := sha256.Sum256([]byte(m.Name()))
 		s.path = filepath.Join(folder, hex.EncodeToString(sum[:8])+".bin")
 		data, _ := safefile.Read(s.path, maxFile)
 		if all, ok := decode(data); ok {
@@ -54,18 +51,14 @@ func Open(c *Client, folder string) *Store {
 	return s
 }
 
-func (s *Store) key(text string) (k key) {
-	sum := sha256.Sum256([]byte(s.client.model + "\x00" + text))
-	copy(k[:], sum[:])
-	return k
+func (s *Store) key(text string) key {
+	sum := sha256.Sum256([]byte(s.model.Name() + "\x00" + text))
+	return key(sum[:])
 }
 
-// Vector returns the vector of a text, nil if the store lacks it.
-func (s *Store) Vector(text string) vectors.Vector { return s.vectors[s.key(text)] }
-
-// Fill asks the model for the vectors of texts that the store lacks, and writes the file if any
-// was made, also after an error. The vectors of other texts stay while there is room: their
-// servers may not be listed yet.
+// Fill asks the model for the vectors of texts that the store lacks. Those that were made before
+// an error are kept. The vectors of other texts stay while there is room: their servers may not
+// be listed yet.
 func (s *Store) Fill(ctx context.Context, texts []string) error {
 	wanted := make(map[key]vectors.Vector, len(texts))
 	var missing []string
@@ -78,7 +71,6 @@ func (s *Store) Fill(ctx context.Context, texts []string) error {
 			missing = append(missing, text)
 		}
 	}
-	s.changed = s.changed || len(missing) > 0
 	err := s.ask(ctx, missing, wanted)
 	size := 0
 	for k, v := range wanted {
@@ -93,31 +85,64 @@ func (s *Store) Fill(ctx context.Context, texts []string) error {
 		}
 	}
 	s.vectors = wanted
-	return errors.Join(err, s.save())
+	return err
+}
+
+// pause returns how long to wait between two batches.
+func (s *Store) pause() time.Duration {
+	if s.model == Builtin() {
+		return 0
+	}
+	return batchWait
 }
 
 // ask asks for the missing vectors, a batch at a time and not too fast.
 func (s *Store) ask(ctx context.Context, missing []string, to map[key]vectors.Vector) error {
-	for i := 0; i < len(missing); i += maxBatch {
-		if i > 0 {
-			select {
-			case <-time.After(batchWait):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		batch := missing[i:min(i+maxBatch, len(missing))]
-		limited, cancel := context.WithTimeout(ctx, time.Minute)
-		all, err := s.client.Embed(limited, batch)
-		cancel()
-		if err != nil {
+	for batch := range slices.Chunk(missing, maxBatch) {
+		if err := s.askFor(ctx, batch, to); err != nil {
 			return err
 		}
-		for j, text := range batch {
-			to[s.key(text)] = all[j]
+		select {
+		case <-time.After(s.pause()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// askFor asks for the vectors of a batch. If that fails and the API works, it asks for each half:
+// some APIs take few texts at a time, or no long ones. A text that fails alone gets no vector.
+func (s *Store) askFor(ctx context.Context, batch []string, to map[key]vectors.Vector) error {
+	all, err := s.embed(ctx, batch)
+	for i, v := range all {
+		to[s.key(batch[i])] = v
+		s.changed = true
+	}
+	if err == nil || s.Wake(ctx) != nil {
+		return err
+	}
+	half := len(batch) / 2
+	if half == 0 {
+		return nil
+	}
+	if err := s.askFor(ctx, batch[:half], to); err != nil {
+		return err
+	}
+	return s.askFor(ctx, batch[half:], to)
+}
+
+// Wake asks the model for the vector of a word. APIs such as Ollama load the model at a request,
+// and give that up when a search leaves.
+func (s *Store) Wake(ctx context.Context) error {
+	_, err := s.embed(ctx, []string{"tool"})
+	return err
+}
+
+func (s *Store) embed(ctx context.Context, texts []string) ([]vectors.Vector, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return s.model.Embed(ctx, texts)
 }
 
 // save writes the file, and removes those of models that were not used for long.
@@ -125,14 +150,15 @@ func (s *Store) save() error {
 	if s.path == "" || !s.changed {
 		return nil
 	}
+	s.changed = false // another attempt comes with other vectors
 	folder := filepath.Dir(s.path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	err := os.MkdirAll(folder, 0o700)
+	if err == nil {
+		err = atomicfile.Write(s.path, encode(s.vectors), false)
+	}
+	if err != nil {
 		return fmt.Errorf("keep the vectors of tools: %w", err)
 	}
-	if err := atomicfile.Write(s.path, encode(s.vectors), false); err != nil {
-		return fmt.Errorf("keep the vectors of tools: %w", err)
-	}
-	s.changed = false
 	entries, _ := os.ReadDir(folder)
 	var files []fs.FileInfo
 	for _, e := range entries {
@@ -148,25 +174,18 @@ func (s *Store) save() error {
 }
 
 // encode returns the vectors as a file: the magic, how many numbers a vector has, then each key
-// with its vector. Vectors of another length than the first one's are left out.
+// with its vector. Vectors of another length than some other one are left out.
 func encode(all map[key]vectors.Vector) []byte {
-	keys := make([]key, 0, len(all))
-	for k := range all {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int { return bytes.Compare(a[:], b[:]) })
 	dim := 0
-	if len(keys) > 0 {
-		dim = len(all[keys[0]])
+	for _, v := range all {
+		dim = len(v)
+		break
 	}
 	data := binary.LittleEndian.AppendUint32([]byte(magic), uint32(dim))
-	for _, k := range keys {
-		if len(all[k]) != dim {
-			continue
-		}
-		data = append(data, k[:]...)
-		for _, x := range all[k] {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	for k, v := range all {
+		if len(v) == dim {
+			data = append(data, k[:]...)
+			data, _ = binary.Append(data, binary.LittleEndian, []float32(v)) // fails for other types only
 		}
 	}
 	return data
@@ -186,10 +205,7 @@ func decode(data []byte) (map[key]vectors.Vector, bool) {
 	}
 	for ; len(data) > 0; data = data[size:] {
 		v := make(vectors.Vector, dim)
-		for i := range v {
-			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[len(key{})+4*i:]))
-		}
-		if !normalize(v) {
+		if _, err := binary.Decode(data[len(key{}):], binary.LittleEndian, []float32(v)); err != nil || !normalize(v) {
 			return nil, false
 		}
 		all[key(data[:len(key{})])] = v

@@ -59,7 +59,11 @@ func (s *scene) sampled(ctx context.Context) ([]sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	picker := selector.New(r, selector.Options{Vectors: s.model})
+	meanings, err := encodedOnce(ctx, s.tools)
+	if err != nil {
+		return nil, err
+	}
+	picker := selector.New(r, selector.Options{Vectors: s.model, Meanings: meanings})
 	defer picker.Close()
 	all := make([]sample, 0, len(s.asks))
 	for _, a := range s.asks {
@@ -76,6 +80,16 @@ func (s *scene) sampled(ctx context.Context) ([]sample, error) {
 		all = append(all, sample{s.origin, s.group, a.kind, a.Example, slices.Clone(kept), 1})
 	}
 	return all, nil
+}
+
+var encodedTools = make(map[*registry.NormalizedTool]selector.Meanings) // by the first tool of a catalog
+
+// encodedOnce returns the vectors of a catalog's tools, which several scenes may have.
+func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (m selector.Meanings, err error) {
+	if encodedTools[&tools[0]] == nil {
+		encodedTools[&tools[0]], err = selector.Encoded(ctx, tools)
+	}
+	return encodedTools[&tools[0]], err
 }
 
 // Of one corpus, some queries are enough to fit a few numbers.

@@ -17,6 +17,8 @@ var featureWeights = [NumFeatures]float64{
 	ServerFeature:      0.2022,
 	TypeFeature:        0.6003,
 	NumberFeature:      -0.4192,
+	EncodedFeature:     0.7,
+	EncodedStepFeature: 2.1,
 	ArgumentFeature:    2,
 }
 

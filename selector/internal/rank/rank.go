@@ -84,6 +84,8 @@ const (
 	ServerFeature                     // whether the task names its server
 	TypeFeature                       // whether it takes values such as those in the task
 	NumberFeature                     // whether its name has "issue" where the task has "issues", or the reverse
+	EncodedFeature                    // as MeaningFeature, of sentences instead of words
+	EncodedStepFeature                // as StepMeaningFeature, likewise
 	ArgumentFeature                   // whether the given arguments have all that it requires, and more than one
 	NumFeatures
 )
@@ -99,10 +101,14 @@ type Prior struct {
 	Crowd       int                // how many items there are to choose from; 0 means all of the collection
 	Complete    Complete           // by the arguments that were given
 
-	// Nearness says how near a tool's meaning is to the task's by other vectors than the
-	// built-in ones, on the same scale; ok is false if that is not known. May be nil.
-	Nearness func(d *index.Document) (x float64, ok bool)
+	// Nearness has how near tools are to the task by vectors of sentences; that by the words
+	// stands in for the others. May be nil.
+	Nearness map[*index.Document]Nearness
 }
+
+// A Nearness is how near a tool is to the whole task and to its nearest step, on the scale of the
+// cosines of words.
+type Nearness struct{ Whole, Step float64 }
 
 // Rank orders tools by how well they suit the task, best first, those of equal score by
 // ID.
@@ -118,11 +124,11 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	for i, d := range tools {
 		s.match(d, m)
 		features := s.features(d, m)
-		if p.Nearness != nil {
-			if x, ok := p.Nearness(d); ok {
-				features[MeaningFeature], features[StepMeaningFeature] = x, x
-			}
+		near, ok := p.Nearness[d]
+		if !ok && len(p.Nearness) > 0 { // it is not encoded yet, as the others are
+			near = Nearness{features[MeaningFeature], features[StepMeaningFeature]}
 		}
+		features[EncodedFeature], features[EncodedStepFeature] = near.Whole, near.Step
 		if d.Tool != nil {
 			features[UseFeature] = p.Use[d.Tool.ID]
 			features[ArgumentFeature] = p.Complete.of(d.Tool.ID)

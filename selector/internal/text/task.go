@@ -18,6 +18,7 @@ import (
 type Task struct {
 	Words []Word   // each once, in the order of their first appearance
 	Text  []string // all of them, in order
+	Plain string   // the task without its values, as it was said
 	Steps []Step   // at least one, if there are words
 
 	Verbs []verbs.Set // what the steps ask for, as far as it is known
@@ -41,6 +42,7 @@ type Word struct {
 type Step struct {
 	Words []int    // indexes of the task's words, each once
 	Text  []string // all of its words, in order
+	Plain string   // as that of the task
 }
 
 // Bounds of a task.
@@ -117,7 +119,7 @@ func content(text string, stems analysis.Stemmer) (words []string, foreign int) 
 func Parse(text string) Task {
 	stems := make(analysis.Stemmer)
 	r := read(text, stems)
-	t := Task{Text: r.words, Literals: r.literals}
+	t := Task{Text: r.words, Plain: strings.Join(strings.Fields(r.plain), " "), Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := at[w]; !ok {
@@ -144,11 +146,13 @@ func Parse(text string) Task {
 			words, _ = content(part, stems)
 		}
 		if s := t.step(words, at); len(s.Words) > 0 {
+			s.Plain = strings.Join(strings.Fields(part), " ")
 			t.Steps = append(t.Steps, s)
 		}
 	}
 	if len(t.Steps) == 0 {
 		t.Steps = []Step{t.step(t.Text, at)}
+		t.Steps[0].Plain = t.Plain
 	}
 	if len(t.Steps) > maxSteps {
 		slices.SortStableFunc(t.Steps, func(a, b Step) int { return len(b.Words) - len(a.Words) })

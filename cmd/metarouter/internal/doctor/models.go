@@ -66,7 +66,7 @@ func AskEmbeddings(ctx context.Context, e *config.Endpoint) error {
 		}
 		return err
 	}
-	if _, err := model.Task(ctx, "What does the file notes.txt say?"); err != nil {
+	if _, err := model.Task(ctx, []string{"What does the file notes.txt say?"}); err != nil {
 		return fmt.Errorf("it has no vector for a task within %v: %w", embeddings.TaskTime, err)
 	}
 	return nil

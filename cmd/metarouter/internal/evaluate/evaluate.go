@@ -2,7 +2,7 @@
 package evaluate
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -40,24 +42,42 @@ type Options struct {
 	Catalogs, Queries []string
 	Lists, Out        string
 	Limit             int
+	Embeddings        bool // use the model of the configuration, too
 }
 
 // Run measures the search, and prints the scores. folders hold a catalog and tasks each, for a measurement
 // with recorded lists.
-func Run(ctx context.Context, out *console.Console, o Options, folders []string) error {
+func Run(ctx context.Context, files *configfile.Source, o Options, folders []string) error {
+	out := files.Console
+	log, err := out.Logger(zapcore.WarnLevel)
+	if err != nil {
+		return err
+	}
+	var model embeddings.Model // nil is the one in the program
+	if o.Embeddings {
+		c, err := files.Load(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Router.Embeddings == nil {
+			return exit.Usage(errors.New(`the configuration has no "embeddings"; name a file that has, with --config`))
+		}
+		client, err := embeddings.New(c.Router.Embeddings.URL, c.Router.Embeddings.Model, c.Router.Embeddings.Headers)
+		if err != nil {
+			return exit.Usage(err)
+		}
+		defer client.Close()
+		model = client
+	}
 	switch {
 	case o.Lists != "":
-		return runTasks(ctx, out, o, folders)
+		return runTasks(ctx, out, o, folders, model, log)
 	case len(folders) > 0:
 		return exit.Usage(fmt.Errorf("%s: name the folder with the recorded lists of tools, too: --lists DIR", folders[0]))
 	case len(o.Catalogs) == 0 || len(o.Queries) == 0:
 		return exit.Usage(errors.New("write --catalog FILE, with {server, name, description, input_schema} in each line, and --queries FILE, with {id, query, relevant: [{server, name}]}; or --lists DIR and folders with catalog.json and tasks.jsonl"))
 	case o.Limit < 1:
 		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
-	}
-	log, err := out.Logger(zapcore.WarnLevel)
-	if err != nil {
-		return err
 	}
 	var examples []selector.Example
 	for _, path := range o.Queries {
@@ -71,7 +91,7 @@ func Run(ctx context.Context, out *console.Console, o Options, folders []string)
 	if err != nil {
 		return exit.Usage(configfile.InFlag("--catalog", err))
 	}
-	e, err := selector.Evaluate(ctx, tools, examples, o.Limit, log)
+	e, err := selector.Evaluate(ctx, tools, examples, o.Limit, model, log)
 	if err != nil {
 		return err
 	}
@@ -86,64 +106,47 @@ func Run(ctx context.Context, out *console.Console, o Options, folders []string)
 }
 
 // writeLines writes each row as JSON in a line of its own, unless the path is "".
-func writeLines[Row any](path string, rows []Row) (err error) {
+func writeLines[Row any](path string, rows []Row) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriter(f)
-	lines := json.NewEncoder(w)
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
 	for _, r := range rows {
 		if err := lines.Encode(r); err != nil {
 			return err
 		}
 	}
-	return w.Flush()
+	return os.WriteFile(path, b.Bytes(), 0o666)
 }
 
 func printEvaluated(out *console.Console, e evaluated) error {
 	return out.PrintTable(func(t console.Table) {
 		t.Row(fmt.Sprintf("tools: %d, queries: %d", e.Tools, e.Queries))
-		for _, row := range []struct {
-			name  string
-			value float64
-		}{
-			{"Recall@1", e.Recall1}, {"Recall@3", e.Recall3}, {"Recall@5", e.Recall5}, {"Recall@10", e.Recall10},
-			{"nDCG@5", e.NDCG5}, {"nDCG@10", e.NDCG10}, {"MRR", e.MRR}, {"mAP@10", e.MAP10},
-		} {
-			t.Row(row.name, fmt.Sprintf("%.3f", row.value))
+		names := []string{"Recall@1", "Recall@3", "Recall@5", "Recall@10", "nDCG@5", "nDCG@10", "MRR", "mAP@10"}
+		for i, x := range []float64{e.Recall1, e.Recall3, e.Recall5, e.Recall10, e.NDCG5, e.NDCG10, e.MRR, e.MAP10} {
+			t.Row(names[i], fmt.Sprintf("%.3f", x))
 		}
 		t.Row("p50", fmt.Sprintf("%.2f ms", float64(e.Median)/1e6))
 		t.Row("p99", fmt.Sprintf("%.2f ms", float64(e.P99)/1e6))
 	})
 }
 
-// routeThreshold is the default of the setting of the same name.
-const routeThreshold = 0.5
-
 // evaluatedTasks is what eval --lists prints as JSON.
 type evaluatedTasks struct {
 	FindThreshold  float64 `json:"find_threshold"`
-	RouteThreshold float64 `json:"route_threshold"`
+	RouteThreshold float64 `json:"route_threshold"` // the default of the setting
 	selector.TaskEvaluation
 }
 
 // runTasks measures with recorded lists of tools, and tasks of several kinds.
-func runTasks(ctx context.Context, out *console.Console, o Options, folders []string) error {
+func runTasks(ctx context.Context, out *console.Console, o Options, folders []string, model embeddings.Model, log *zap.Logger) (err error) {
 	if len(o.Catalogs) != len(o.Queries) || len(o.Catalogs)+len(folders) == 0 {
 		return exit.Usage(errors.New("with --lists, write folders with catalog.json and tasks.jsonl, or --catalog FILE and --queries FILE equally often"))
 	}
 	for _, folder := range folders {
 		o.Catalogs = append(o.Catalogs, filepath.Join(folder, "catalog.json"))
 		o.Queries = append(o.Queries, filepath.Join(folder, "tasks.jsonl"))
-	}
-	log, err := out.Logger(zapcore.WarnLevel)
-	if err != nil {
-		return err
 	}
 	var catalogs []selector.TaskCatalog
 	for i := range o.Catalogs {
@@ -153,8 +156,8 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 		}
 		catalogs = append(catalogs, c)
 	}
-	result := evaluatedTasks{FindThreshold: selector.DefaultFindThreshold, RouteThreshold: routeThreshold}
-	if result.TaskEvaluation, err = selector.EvaluateTasks(ctx, catalogs, result.RouteThreshold, log); err != nil {
+	result := evaluatedTasks{FindThreshold: selector.DefaultFindThreshold, RouteThreshold: 0.5}
+	if result.TaskEvaluation, err = selector.EvaluateTasks(ctx, catalogs, result.RouteThreshold, model, log); err != nil {
 		return err
 	}
 	if err := writeLines(o.Out, result.Outcomes); err != nil {
@@ -168,8 +171,8 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 
 func printEvaluatedTasks(out *console.Console, e evaluatedTasks) error {
 	return out.PrintTable(func(w console.Table) {
-		fmt.Fprintf(w, "catalogs: %d, tools: %d, tasks: %d; shares in %% with 95 %% bootstrap intervals\n\n", len(e.Catalogs), e.Tools, len(e.Outcomes))
-		fmt.Fprintf(w, "KIND\tTASKS\tFIRST\tIN THREE\tIN TEN\tREFUSED\tWRONG, SURE\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n")
+		fmt.Fprintf(w, "catalogs: %d, tools: %d, tasks: %d; shares in %% with 95 %% bootstrap intervals\n\nKIND\tTASKS\tFIRST\tIN THREE\tIN TEN\tREFUSED\tWRONG, SURE\tNOT RUN\tNOT RUN, OR NOT HARMLESS\n",
+			len(e.Catalogs), e.Tools, len(e.Outcomes))
 		for _, k := range e.Kinds {
 			first, inThree, inTen := k.First.String(), k.InThree.String(), k.InTen.String()
 			if k.Name == "none" {
@@ -181,9 +184,7 @@ func printEvaluatedTasks(out *console.Console, e evaluatedTasks) error {
 		for _, c := range e.Catalogs {
 			w.Row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
 		}
-		fmt.Fprintf(w, "\nFIRST, IN THREE, IN TEN: the best right tool of the answer, refused or not.\n")
-		fmt.Fprintf(w, "REFUSED: the answer abstains or is not sure (confidence below %.2f).\n", e.FindThreshold)
-		fmt.Fprintf(w, "WRONG, SURE: the answer is sure, and its first tool is not right.\n")
+		fmt.Fprintf(w, "\nFIRST, IN THREE, IN TEN: the best right tool of the answer, refused or not.\nREFUSED: the answer abstains or is not sure (confidence below %.2f).\nWRONG, SURE: the answer is sure, and its first tool is not right.\n", e.FindThreshold)
 		fmt.Fprintf(w, "NOT RUN: route abstains or the confidence is below %.2f; the last column also counts tools that route does not run because they are not harmless.\n", e.RouteThreshold)
 		fmt.Fprintf(w, "Expected calibration error of the confidence (ten bins of equal size): %.3f\n", e.CalibrationError)
 	})

@@ -1,0 +1,21 @@
+package encoder
+
+import (
+	_ "embed"
+	"sync"
+)
+
+//go:embed model.bin
+var embedded string // of which only the pages are in memory that are looked at
+
+// Version tells the vectors of the model in the program from those of others.
+const Version = "metarouter-1"
+
+// Embedded returns the model in the program.
+var Embedded = sync.OnceValue(func() *Model {
+	m, err := Decode(embedded)
+	if err != nil {
+		panic(err) // a test decodes it
+	}
+	return m
+})

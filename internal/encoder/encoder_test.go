@@ -1,0 +1,174 @@
+package encoder
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sample reads the model that tools/train/encoder made at random.
+func sample(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/model.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestEncode compares with the vectors that tools/train/encoder computed, before it made whole
+// numbers of the weights.
+func TestEncode(t *testing.T) {
+	m, err := Decode(sample(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("testdata/vectors.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var want struct {
+			Role   Role
+			Text   string
+			Vector []float32
+		}
+		if err := json.Unmarshal([]byte(line), &want); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range m.Encode(want.Text, want.Role) {
+			if math.Abs(float64(x-want.Vector[i])) > 1e-2 {
+				t.Errorf("%q: number %d is %v, want %v", want.Text, i, x, want.Vector[i])
+			}
+		}
+	}
+}
+
+func TestPieces(t *testing.T) {
+	pieces := []string{begin, end, unknown, "send", "mail", "##s", "##ing", "e", "-", "to", "tom", ".", "un", "##able", "cafe", "北", "京"}
+	m := &Model{vocabulary: make(map[string]int32)}
+	for i, piece := range pieces {
+		m.vocabulary[piece] = int32(i)
+	}
+	for text, want := range map[string][]string{
+		"":                                     {},
+		"Send mails to Tom.":                   {"send", "mail", "##s", "to", "tom", "."},
+		"E-Mail":                               {"e", "-", "mail"},
+		"Café unable":                          {"cafe", "un", "##able"},
+		"sending\tmailx mail":                  {"send", "##ing", unknown, "mail"},
+		"北京":                                   {"北", "京"},
+		"se\x00nd\u200b \xff":                  {"send"},
+		strings.Repeat("s", 101) + " mail":     {unknown, "mail"},
+		strings.Repeat("mail ", 17) + "unable": slices.Repeat([]string{"mail"}, 14),
+	} {
+		var got []string
+		for _, n := range m.tokens(text, nil, 16) {
+			got = append(got, pieces[n])
+		}
+		if want = append(append([]string{begin}, want...), end); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestProducts(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, width := range []int{16, 48, 384, mostWidth} {
+		x, rows := make([]int16, width), make([]byte, 5*width)
+		for i := range x {
+			x[i] = int16(random.IntN(2*span+1) - span)
+		}
+		for i := range rows {
+			rows[i] = byte(int8(random.IntN(255) - 127))
+		}
+		for i := range min(width, width/mostWidth*width) { // the greatest sums
+			x[i], rows[i] = span, 127
+		}
+		want := make([]int32, 5)
+		for i := range want {
+			for k := range x {
+				want[i] += int32(x[k]) * int32(int8(rows[i*width+k]))
+			}
+		}
+		for name, f := range map[string]func([]int32, string, []int16){"plain": productsPlain, "fast": products} {
+			got := make([]int32, 5)
+			if f(got, string(rows), x); !slices.Equal(got, want) {
+				t.Errorf("%s, %d: %v, want %v", name, width, got, want)
+			}
+		}
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	for x := -12.0; x <= 12; x += 0.01 {
+		if got, want := float64(gelu(float32(x))), x/2*(1+math.Erf(x/math.Sqrt2)); math.Abs(got-want) > 1e-5 {
+			t.Errorf("gelu(%v) = %v, want %v", x, got, want)
+		}
+		if got, want := float64(exp(float32(-8*math.Abs(x)))), math.Exp(-8*math.Abs(x)); math.Abs(got-want) > 1e-6 {
+			t.Errorf("exp(%v) = %v, want %v", -8*math.Abs(x), got, want)
+		}
+	}
+}
+
+func TestDecodeErrors(t *testing.T) {
+	whole := sample(t)
+	for n := 0; n < len(whole); n += 1 + n/8 {
+		if _, err := Decode(whole[:n]); err == nil {
+			t.Errorf("%d of %d bytes are a model", n, len(whole))
+		}
+	}
+	if _, err := Decode(whole + "x"); err == nil {
+		t.Error("a byte too much is no error")
+	}
+	for at := range 9 { // sizes
+		for _, size := range []uint32{0, 7, 1 << 12, 1 << 31} {
+			b := []byte(whole)
+			binary.LittleEndian.PutUint32(b[len(magic)+4*at:], size)
+			if _, err := Decode(string(b)); err == nil {
+				t.Errorf("size %d may be %d", at, size)
+			}
+		}
+	}
+}
+
+func FuzzEncode(f *testing.F) {
+	m, err := Decode(sample(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("send mail\x00 \u0301 北京", true)
+	f.Fuzz(func(t *testing.T, text string, tool bool) {
+		role := Task
+		if tool {
+			role = Tool
+		}
+		v := m.Encode(text, role)
+		if length := v.Dot(v); !(math.Abs(float64(length)-1) < 1e-3) {
+			t.Fatalf("the square of the length is %v", length)
+		}
+	})
+}
+
+// BenchmarkEncode takes a model of the size that a search can afford.
+func BenchmarkEncode(b *testing.B) {
+	r := reader{left: strings.Repeat("\x00\x00\x00\x3a\x01\x01\x01\x01", 1<<20)}
+	m := &Model{sizes: sizes{narrow: 192, width: 384, heads: 12, inner: 768, places: mostTokens, dim: 384}, vocabulary: map[string]int32{unknown: 2, end: 1}}
+	m.word, m.widen.matrix, m.place, m.role, m.first = r.matrix(3, 192), r.matrix(384, 192), r.matrix(64, 384), r.matrix(2, 384), r.normal(384)
+	for range 3 {
+		m.stack = append(m.stack, r.layer(384, 768))
+	}
+	m.free.New = func() any { return newScratch(m.sizes) }
+	for name, text := range map[string]string{"task": strings.Repeat("x ", 12), "tool": strings.Repeat("x ", 40)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Encode(text, Task)
+			}
+		})
+	}
+}
