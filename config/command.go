@@ -129,7 +129,7 @@ func shellWords(line string) []string { return splitCommands(line, " \t\n", "")[
 // argumentsField returns the function that decodes the arguments of an entry.
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		at := m.Name.StartOffset
+		at, m := m.Name.StartOffset, d.repaired(m)
 		if line, err := text(m.Value); err == nil {
 			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(shellWords(line))))
 			return

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -126,72 +125,54 @@ func (d *decoder) server(e entry, r Router) Server {
 	return s
 }
 
+// entryKeys are the keys of an entry that are not fields of a Server.
+type entryKeys struct {
+	Enabled     bool     `key:"enabled"`
+	KillStrays  bool     `key:"killStrays"`
+	URL         string   `key:"url,referring"`
+	HTTPURL     string   `key:"httpUrl,referring"`
+	ServerURL   string   `key:"serverUrl,referring"`
+	Helper      string   `key:"headersHelper,expanded"`
+	Credentials string   `key:"credentials"`
+	Include     []string `key:"includeTools,glob"`
+	Exclude     []string `key:"excludeTools,glob"`
+	Off         []string `key:"disabledTools,glob"`
+}
+
 func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 	var (
-		enabled, killStrays      = true, true
-		urlKey, httpURL, windURL string
-		include, exclude, off    []string
-		env                      map[string]string
-		helper                   string
+		env  map[string]string
+		keys = entryKeys{Enabled: true, KillStrays: true}
 	)
 	claims := len(d.claims)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments := d.texts(argumentsField(d, s))
-	environment := d.texts(set(d, &env, dict(d.referring)))
-	kind := set(d, &s.Transport, transport)
-	d.object(o, fields{
+	arguments, environment := argumentsField(d, s), d.to(&env, "referring")
+	d.object(o, d.keys(s, d.keys(&keys, fields{
 		"command": orObject(d, commandField(d, s, o), fields{ // in Zed's dialect
-			"path": set(d, &s.Command, d.program), "args": arguments, "env": environment,
+			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
 		}),
-		"args":       arguments,
-		"env":        environment,
-		"envFile":    set(d, &s.EnvFile, d.path),
-		"cwd":        set(d, &s.Cwd, d.path),
-		"inheritEnv": set(d, &s.InheritEnv, list(text)),
-		"killStrays": set(d, &killStrays, boolean),
-		"roots":      set(d, &s.Roots, d.roots),
-
-		"type": kind, "transport": kind, "transportType": kind,
-		"url": set(d, &urlKey, d.referring), "httpUrl": set(d, &httpURL, d.referring), "serverUrl": set(d, &windURL, d.referring),
-		"headers": d.texts(set(d, &s.Headers, dict(d.referring))), "headersHelper": set(d, &helper, d.expanded), "oauth": oauthField(d, &s.OAuth),
-		"credentials": set(d, new(string), credentials),
-
-		"disabled": set(d, &s.Disabled, boolean), "enabled": set(d, &enabled, boolean),
-		"lazy":               set(d, &s.Lazy, boolean),
-		"timeout":            set(d, &s.Timeout, duration(positive)),
-		"startTimeout":       set(d, &s.StartTimeout, duration(positive)),
-		"idleTimeout":        set(d, &s.IdleTimeout, duration(orZero)),
-		"maxConcurrent":      set(d, &s.MaxConcurrent, atLeast(1)),
-		"questionsPerMinute": set(d, &s.QuestionsPerMinute, atLeast(1)),
-		"trustHints":         set(d, &s.TrustHints, boolean),
-
-		"capabilities":    set(d, &s.Capabilities, list(text)),
-		"group":           set(d, &s.Group, text),
-		"service":         serviceField(d, &s.Service),
-		"priority":        set(d, &s.Priority, atLeast(math.MinInt)),
-		"validate":        set(d, &s.Validate, validates),
-		"retry":           set(d, &s.Retry, oneOf("hints", "never", "always")),
-		"maxResultTokens": set(d, &s.MaxResultTokens, atLeast(0)),
-		"cache":           set(d, &s.Cache, duration(orZero)),
-		"tools": orObject(d, set(d, &s.Tools.Allow, list(pattern)), fields{ // a plain list in Copilot's dialect
-			"allow": set(d, &s.Tools.Allow, list(pattern)), "deny": set(d, &s.Tools.Deny, list(pattern)), "rename": set(d, &s.Tools.Rename, dict(text)),
-			"timeout":         set(d, &s.ToolTimeouts, patterned(duration(positive))),
-			"maxResultTokens": set(d, &s.ToolResultTokens, patterned(atLeast(0))),
-			"rate":            set(d, &s.ToolRates, patterned(rate)),
-		}),
-		"includeTools": set(d, &include, list(pattern)), "excludeTools": set(d, &exclude, list(pattern)), "disabledTools": set(d, &off, list(pattern)),
-	})
-	s.Disabled, s.KeepStrays = s.Disabled || !enabled, !killStrays
-	s.Tools.Allow = append(s.Tools.Allow, include...)
-	s.Tools.Deny = append(s.Tools.Deny, append(exclude, off...)...)
-	s.URL = cmp.Or(httpURL, windURL, urlKey)
-	if httpURL != "" && s.Transport == "" && s.Command == "" {
+		"args":    arguments,
+		"env":     environment,
+		"roots":   set(d, &s.Roots, d.roots),
+		"oauth":   oauthField(d, &s.OAuth),
+		"service": serviceField(d, &s.Service),
+		"tools": orObject(d, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
+			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
+			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),
+			"rate":            d.to(&s.ToolRates, "patterned"),
+		})),
+	})))
+	s.Disabled, s.KeepStrays = s.Disabled || !keys.Enabled, !keys.KillStrays
+	s.Tools.Allow = append(s.Tools.Allow, keys.Include...)
+	s.Tools.Deny = append(s.Tools.Deny, append(keys.Exclude, keys.Off...)...)
+	s.URL = cmp.Or(keys.HTTPURL, keys.ServerURL, keys.URL)
+	if keys.HTTPURL != "" && s.Transport == "" && s.Command == "" {
 		s.Transport = StreamableHTTP // the meaning of Gemini's key
 	}
 	d.connect(s, at)
 	d.leaveWindows(s, o)
-	d.help(s, helper, at)
+	d.help(s, keys.Helper, at)
 	d.checkLogin(s, o)
 	d.warnOfSecrets(o)
 	d.reportMissing(s)

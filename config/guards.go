@@ -90,8 +90,8 @@ func guardsNamed(key, level string) (paths []string) {
 			paths = append(paths, path)
 		}
 	}
-	for of, keys := range keysByLevel() {
-		if of != level && containerOf(of) != "" && slices.Contains(keys, key) && steps(level, of) <= 2 {
+	for of, n := range levels() {
+		if of != level && containerOf(of) != "" && slices.Contains(n.keys, key) && steps(level, of) <= 2 {
 			paths = append(paths, below(of, key))
 		}
 	}
