@@ -38,17 +38,17 @@ func checkIssuers(d *decoder, c Config) {
 		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
 	for i, e := range d.last[atIssuers+".issuers"].elements() {
-		d.checkRules(e, append(h.Issuers, Issuer{})[min(i, len(h.Issuers))], c.Router.Profiles)
+		checkRules(d, e, append(h.Issuers, Issuer{})[min(i, len(h.Issuers))], c.Router.Profiles)
 	}
 }
 
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
-func (d *decoder) checkRules(v hujson.Value, i Issuer, profiles map[string]Profile) {
+func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profile) {
 	at, rules := v.StartOffset, said{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
 		for _, m := range o.Members {
 			if name, _ := text(m.Value); CheckProfileName(name) == nil && !hasKey(profiles, name) {
-				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, d.profileAdvice(name, profiles))
+				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, profileAdvice(d, name, profiles))
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func (d *decoder) checkRules(v hujson.Value, i Issuer, profiles map[string]Profi
 }
 
 // profileAdvice says what to write instead of the name of a profile that does not exist.
-func (d *decoder) profileAdvice(name string, profiles map[string]Profile) string {
+func profileAdvice(d *decoder, name string, profiles map[string]Profile) string {
 	if d.mistakes >= maxProblems {
 		return "" // no one reads it
 	}
@@ -125,7 +125,7 @@ func checkCertificates(d *decoder, r *Router) {
 		}
 		c, at := h.Certificates[i], m.Name.StartOffset
 		if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
-			d.mistake(at, `certificates with %q let no client in: there is no profile %q; %s`, c.Subject, c.Profile, d.profileAdvice(c.Profile, r.Profiles))
+			d.mistake(at, `certificates with %q let no client in: there is no profile %q; %s`, c.Subject, c.Profile, profileAdvice(d, c.Profile, r.Profiles))
 			h.Certificates[i].Name = ""
 		}
 		if names[c.Name] {

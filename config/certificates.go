@@ -45,7 +45,7 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 				return errTwice
 			}
 			seen[same] = true
-			all = append(all, d.certificate(m, attributes))
+			all = append(all, certificateOf(d, m, attributes))
 			return nil
 		})
 		slices.SortStableFunc(all, func(a, b Certificate) int { return len(b.Attributes) - len(a.Attributes) })
@@ -67,9 +67,9 @@ func identity(attributes []Attribute) string {
 	return strings.Join(all, ",")
 }
 
-// certificate reads what clients with a certificate may do: a profile, or an object. After a
+// certificateOf reads what clients with a certificate may do: a profile, or an object. After a
 // mistake it has no Name.
-func (d *decoder) certificate(m hujson.ObjectMember, attributes []Attribute) Certificate {
+func certificateOf(d *decoder, m hujson.ObjectMember, attributes []Attribute) Certificate {
 	subject := keyOf(m)
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
 	before, at := d.mistakes, d.level

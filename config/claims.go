@@ -52,7 +52,7 @@ const (
 	maxPEM    = 1 << 20 // bytes of a file of a certificate or a key
 )
 
-func (d *decoder) claim(offset int, c claim) {
+func (d *reports) claim(offset int, c claim) {
 	if d.env.asWritten || len(d.claims) >= maxClaims {
 		return
 	}
@@ -220,7 +220,7 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 // publicURLField returns the function that decodes "publicUrl".
 func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		set(d, to, d.publicURL)(m)
+		set(d, to, urls{&d.expander}.publicURL)(m)
 		if leadsElsewhere(*to) {
 			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
 		}
@@ -247,7 +247,7 @@ var folderArguments = map[string]struct {
 
 // claimFolders finds the folders among the arguments of a well-known server. args are the
 // elements of the file, and s.Args their values.
-func (d *decoder) claimFolders(s *Server, args []hujson.Value) {
+func (d entryDecoder) claimFolders(s *Server, args []hujson.Value) {
 	if s.Transport != Stdio || s.Disabled || d.env.asWritten || len(args) != len(s.Args) {
 		return
 	}

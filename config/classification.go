@@ -184,7 +184,7 @@ func checkAskedServer(d *decoder, c Config) {
 }
 
 // address reads a URL, in which variables are expanded.
-func (d *decoder) address(v hujson.Value) (string, error) {
+func (d urls) address(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	if err == nil && !d.missing.any() && !d.isWebURL(s) {
 		err = errors.New(`must be a whole URL; write "https://host/path"`)
@@ -198,7 +198,7 @@ const maxPatterns = 64 << 10
 
 // pattern reads a regular expression as text. The text of a file is not compiled before the
 // file is trusted, since a short expression may take long.
-func (d *decoder) pattern(v hujson.Value) (string, error) {
+func (d *expander) pattern(v hujson.Value) (string, error) {
 	s, err := text(v)
 	if err != nil || d.env.asWritten {
 		return s, err

@@ -35,6 +35,9 @@ type ClusterTLS struct {
 	Key  string `key:"key,file"`
 }
 
+// A clusterDecoder reads values of "cluster".
+type clusterDecoder struct{ *decoder }
+
 // A clusterText is what the files say of the cluster.
 type clusterText struct {
 	broken bool // by a mistake that leaves the router in no cluster
@@ -57,7 +60,7 @@ var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 // clusterField returns the function that decodes "cluster" on top of those of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		c := &d.cluster
+		c, cluster := &d.cluster, clusterDecoder{d}
 		c.value.Name = cmp.Or(c.value.Name, defaultCluster)
 		v, before, tolerated := &c.value, d.mistakes, 0
 		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
@@ -70,10 +73,10 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 			}
 		}
 		objectField(d, d.keys(v, fields{
-			"urls":    set(d, &v.URLs, d.clusterURLs),
+			"urls":    set(d, &v.URLs, cluster.readURLs),
 			"share":   list(&v.Share, patterns),
 			"use":     list(&v.Use, patterns),
-			"trusted": list(&v.Trusted, d.trustedNodes),
+			"trusted": list(&v.Trusted, cluster.trusted),
 		}))(m)
 		if d.mistakes-tolerated > before {
 			c.broken = true
@@ -82,8 +85,8 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 	}
 }
 
-// clusterURLs reads an array of URLs of NATS, or one string with commas between them.
-func (d *decoder) clusterURLs(v hujson.Value) ([]string, error) {
+// readURLs reads an array of URLs of NATS, or one string with commas between them.
+func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 	d.cluster.urls = nil
 	elements := []hujson.Value{v}
 	if a, ok := v.Value.(*hujson.Array); ok {
@@ -158,8 +161,8 @@ func checkURLs(all []string) error {
 	return nil
 }
 
-// clusterWord reads the name of a cluster or a node. That of a node may be empty.
-func (d *decoder) clusterWord(v hujson.Value) (string, error) {
+// word reads the name of a cluster or a node. That of a node may be empty.
+func (d clusterDecoder) word(v hujson.Value) (string, error) {
 	s, err := d.bounded(maxValue)(v)
 	if err == nil && !clusterName().MatchString(s) && !(d.env.asWritten && strings.Contains(s, "${")) && (s != "" || d.level != atCluster+".node") {
 		err = errors.New(nodeAt(d.level).Says)
@@ -167,8 +170,8 @@ func (d *decoder) clusterWord(v hujson.Value) (string, error) {
 	return s, err
 }
 
-// clusterFile returns a reader of the path of a file, which [Config.Examine] looks at unless kind is "file".
-func (d *decoder) clusterFile(kind string) reader[string] {
+// file returns a reader of the path of a file, which [Config.Examine] looks at unless kind is "file".
+func (d clusterDecoder) file(kind string) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		s, err := d.bounded(maxPath)(v)
 		if err != nil || s == "" {
@@ -181,8 +184,8 @@ func (d *decoder) clusterFile(kind string) reader[string] {
 	}
 }
 
-// trustedNodes reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
-func (d *decoder) trustedNodes(v hujson.Value) (keys []string, err error) {
+// trusted reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
+func (d clusterDecoder) trusted(v hujson.Value) (keys []string, err error) {
 	a, ok := v.Value.(*hujson.Array)
 	switch {
 	case !ok:

@@ -77,11 +77,11 @@ func checkCluster(d *decoder, c *Config) {
 	default:
 		c.Router.Cluster = &in
 	}
-	d.warnOfCluster(*c)
+	clusterDecoder{d}.warnOf(*c)
 }
 
-// warnOfCluster reports what has no effect, and what lets more in than was probably meant.
-func (d *decoder) warnOfCluster(c Config) {
+// warnOf reports what has no effect, and what lets more in than was probably meant.
+func (d clusterDecoder) warnOf(c Config) {
 	t, at := &d.cluster, d.at(atCluster)
 	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {
 		d.warn(at, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)

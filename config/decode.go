@@ -11,37 +11,49 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
-// and its destination stays as it was.
-type decoder struct {
+// reports are the problems and claims of the files.
+type reports struct {
 	env      environment
 	source   source
+	name     string    // of the entry that is decoded now; "" outside of entries
 	problems []Problem // the first maxProblems errors and maxWarnings warnings
 	mistakes int       // how many errors there are
 	warnings int       // how many warnings there are
-	patterns int       // bytes of regular expressions
-	strange  int       // how many unknown keys were compared with the known ones
-	level    string    // where in the file the decoded object stands, as in levels
+	fatal    []string  // why the server can't be started
 	claims   []claim   // what the files say about the system, for Config.Examine
+}
 
-	last     map[string]said    // the last members of "metarouter", by their levels
-	profiles map[string]said    // the members of profiles without mistakes, by their names
+// An expander reads strings with variables and references to secrets.
+type expander struct {
+	reports
+	patterns int                // bytes of regular expressions
 	envFiles map[string]envFile // that were read, by their paths
-	closed   []closing          // by mistakes about guards
-	refused  *Problem           // why the file is not used
-	cluster  clusterText
 
-	profileName string // of the profile that is decoded now; "" outside of profiles
-
-	// The entry that is decoded now:
-	name      string    // "" outside of entries
-	fatal     []string  // why the server can't be started
-	envFile   string    // the path of its envFile, "" for none
-	missing   variables // that are not set
-	missingAt int       // place of the first of these
-
+	// Of the entry that is decoded now:
+	envFile    string                // the path of its envFile, "" for none
+	missing    variables             // that are not set
+	missingAt  int                   // place of the first of these
 	referable  bool                  // the value that is decoded may refer to secrets
 	references []reference.Reference // that it has
+}
+
+// A checker says what is wrong with keys, and closes what they guard.
+type checker struct {
+	expander
+	level       string          // where in the file the decoded object stands, as in levels
+	profileName string          // of the profile that is decoded now; "" outside of profiles
+	last        map[string]said // the last members of "metarouter", by their levels
+	strange     int             // how many unknown keys were compared with the known ones
+	closed      []closing       // by mistakes about guards
+	refused     *Problem        // why the file is not used
+}
+
+// A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
+// and its destination stays as it was.
+type decoder struct {
+	checker
+	profiles map[string]said // the members of profiles without mistakes, by their names
+	cluster  clusterText
 }
 
 // A said is a member of an object in a source. In the zero value, the source has no path.
@@ -51,7 +63,7 @@ type said struct {
 }
 
 // at has the decoder report problems at the last member of a level, and returns its place.
-func (d *decoder) at(level string) int {
+func (d *checker) at(level string) int {
 	d.source, d.name = d.last[level].source, "" // no server
 	return d.last[level].member.Name.StartOffset
 }
@@ -82,14 +94,14 @@ const (
 )
 
 // mistake reports an error. The server, if it concerns one, can be started all the same.
-func (d *decoder) mistake(offset int, format string, args ...any) {
+func (d *reports) mistake(offset int, format string, args ...any) {
 	if d.mistakes++; d.mistakes <= maxProblems {
 		d.report(severityError, offset, format, args...)
 	}
 }
 
 // reject reports an error. The server, if it concerns one, can't be started.
-func (d *decoder) reject(offset int, format string, args ...any) {
+func (d *reports) reject(offset int, format string, args ...any) {
 	d.mistake(offset, format, args...)
 	if len(d.fatal) < maxFatal {
 		d.fatal = append(d.fatal, message(format, args...))
@@ -97,13 +109,13 @@ func (d *decoder) reject(offset int, format string, args ...any) {
 }
 
 // warn reports what has no effect, or is probably not as intended.
-func (d *decoder) warn(offset int, format string, args ...any) {
+func (d *reports) warn(offset int, format string, args ...any) {
 	if d.warnings++; d.warnings <= maxWarnings {
 		d.report(severityWarning, offset, format, args...)
 	}
 }
 
-func (d *decoder) report(severity string, offset int, format string, args ...any) {
+func (d *reports) report(severity string, offset int, format string, args ...any) {
 	p := d.source.problem(offset, format, args...)
 	p.Severity, p.Server = severity, d.name
 	d.problems = append(d.problems, p)

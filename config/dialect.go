@@ -117,7 +117,7 @@ func (d *decoder) server(e entry, r Router) Server {
 		d.reject(at, "a server's name can't have a colon, since tools are called server:tool; write %q", strings.ReplaceAll(e.name, ":", "-"))
 	}
 	if o, ok := e.member.Value.Value.(*hujson.Object); ok {
-		d.entry(o, &s, at)
+		entryDecoder{d}.entry(o, &s, at)
 	} else {
 		d.reject(at, `the server must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
@@ -139,7 +139,10 @@ type entryKeys struct {
 	Off         []string `key:"disabledTools,glob"`
 }
 
-func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
+// An entryDecoder decodes an entry.
+type entryDecoder struct{ *decoder }
+
+func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	var (
 		env  map[string]string
 		keys = entryKeys{Enabled: true, KillStrays: true}
@@ -147,17 +150,17 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 	claims := len(d.claims)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments, environment := argumentsField(d, s), d.to(&env, "referring")
+	arguments, environment := argumentsField(d.decoder, s), d.to(&env, "referring")
 	d.object(o, d.keys(s, d.keys(&keys, fields{
-		"command": orObject(d, commandField(d, s, o), fields{ // in Zed's dialect
+		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
 			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
 		}),
 		"args":    arguments,
 		"env":     environment,
-		"roots":   set(d, &s.Roots, d.roots),
-		"oauth":   oauthField(d, &s.OAuth),
-		"service": serviceField(d, &s.Service),
-		"tools": orObject(d, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
+		"roots":   set(d.decoder, &s.Roots, d.roots),
+		"oauth":   oauthField(d.decoder, &s.OAuth),
+		"service": serviceField(d.decoder, &s.Service),
+		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
 			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),
 			"rate":            d.to(&s.ToolRates, "patterned"),
@@ -192,7 +195,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 }
 
 // connect decides how the server is reached, and drops the keys of other transports.
-func (d *decoder) connect(s *Server, at int) {
+func (d entryDecoder) connect(s *Server, at int) {
 	broken := len(d.fatal) > 0 // a wrong key is reported already; don't report it as missing
 	switch {
 	case s.Transport == "" && s.Command != "" && s.URL != "":
@@ -225,7 +228,7 @@ func (d *decoder) connect(s *Server, at int) {
 
 // isWebURL reports whether s is a whole URL, as far as that is known before variables are
 // expanded.
-func (d *decoder) isWebURL(s string) bool {
+func (d *expander) isWebURL(s string) bool {
 	if (d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${") {
 		return true
 	}
@@ -235,7 +238,7 @@ func (d *decoder) isWebURL(s string) bool {
 
 // reportMissing reports all variables that the entry needs and that are not set, in one
 // problem. A disabled server needs none.
-func (d *decoder) reportMissing(s *Server) {
+func (d entryDecoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
 		if d.mistakes <= maxProblems {
@@ -246,7 +249,7 @@ func (d *decoder) reportMissing(s *Server) {
 }
 
 // environ returns the variables of envFile, overridden by those of env.
-func (d *decoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
+func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
 	if s.EnvFile == "" || s.Disabled || d.missing.any() || d.env.asWritten {
 		return env
 	}
@@ -268,7 +271,7 @@ type envFile struct {
 }
 
 // readEnvFile reads each envFile once, since many entries may name the same one.
-func (d *decoder) readEnvFile(path string) (map[string]string, error) {
+func (d *expander) readEnvFile(path string) (map[string]string, error) {
 	f, known := d.envFiles[path]
 	if !known {
 		var data []byte

@@ -147,21 +147,21 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 	case "regexp":
 		return d.pattern
 	case "url":
-		return d.webURL
+		return urls{&d.expander}.webURL
 	case "address":
-		return d.address
+		return urls{&d.expander}.address
 	case "document":
-		return d.documentURL
+		return urls{&d.expander}.documentURL
 	case "redirect":
-		return d.redirectURI
+		return urls{&d.expander}.redirectURI
 	case "issuer":
-		return d.issuerURL
+		return urls{&d.expander}.issuerURL
 	case "jwks":
-		return d.keysURL
+		return urls{&d.expander}.keysURL
 	case "clusterName":
-		return d.clusterWord
+		return clusterDecoder{d}.word
 	case "creds", "ca", "file":
-		return d.clusterFile(how)
+		return clusterDecoder{d}.file(how)
 	case "value":
 		return d.bounded(maxValue)
 	case "word":

@@ -58,7 +58,7 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 		before, read := d.mistakes, false
 		objectField(d, fields{"issuers": set(d, to, func(v hujson.Value) ([]Issuer, error) {
 			read = true
-			return d.readIssuers(v)
+			return readIssuers(d, v)
 		})})(m)
 		if len(*to) == 0 && d.mistakes > before {
 			*to = []Issuer{{}}
@@ -69,7 +69,7 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	}
 }
 
-func (d *decoder) readIssuers(v hujson.Value) ([]Issuer, error) {
+func readIssuers(d *decoder, v hujson.Value) ([]Issuer, error) {
 	a, ok := v.Value.(*hujson.Array)
 	switch {
 	case !ok:
@@ -83,7 +83,7 @@ func (d *decoder) readIssuers(v hujson.Value) ([]Issuer, error) {
 		if !ok {
 			return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), errors.New(`must be an object; write {"url": "https://id.example.com"}`))
 		}
-		issuers[i] = d.issuer(o, e.StartOffset)
+		issuers[i] = issuerOf(d, o, e.StartOffset)
 		url := issuers[i].URL
 		if earlier, again := first[url]; again && url != "" {
 			d.mistake(e.StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
@@ -95,11 +95,11 @@ func (d *decoder) readIssuers(v hujson.Value) ([]Issuer, error) {
 	return issuers, nil
 }
 
-// issuer reads an issuer. After a mistake it is the zero value.
-func (d *decoder) issuer(o *hujson.Object, at int) Issuer {
+// issuerOf reads an issuer. After a mistake it is the zero value.
+func issuerOf(d *decoder, o *hujson.Object, at int) Issuer {
 	before, i := d.mistakes, Issuer{User: "sub"}
 	d.object(o, d.keys(&i, fields{
-		"profiles": d.profileRules(&i.Profiles),
+		"profiles": profileRules(d, &i.Profiles),
 		"admins":   set(d, &i.Admins, claims),
 		"scopeMap": set(d, &i.Scopes, scopeMap),
 	}))
@@ -119,7 +119,7 @@ func (d *decoder) issuer(o *hujson.Object, at int) Issuer {
 }
 
 // bounded returns a reader of a text of so many bytes at most, whose variables it expands.
-func (d *decoder) bounded(most int) reader[string] {
+func (d *expander) bounded(most int) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		s, err := text(v)
 		if err != nil {
@@ -138,9 +138,12 @@ func (d *decoder) bounded(most int) reader[string] {
 	}
 }
 
+// urls reads URLs.
+type urls struct{ *expander }
+
 // issuerURL reads the identifier of an issuer, which is not normalized: tokens must have the
 // same bytes.
-func (d *decoder) issuerURL(v hujson.Value) (string, error) {
+func (d urls) issuerURL(v hujson.Value) (string, error) {
 	s, err := d.secureURL(v, `"https://id.example.com"`)
 	switch {
 	case err != nil || d.env.asWritten && strings.Contains(s, "${"):
@@ -154,13 +157,13 @@ func (d *decoder) issuerURL(v hujson.Value) (string, error) {
 	return s, err
 }
 
-func (d *decoder) keysURL(v hujson.Value) (string, error) {
+func (d urls) keysURL(v hujson.Value) (string, error) {
 	return d.secureURL(v, `"https://id.example.com/keys"`)
 }
 
 // secureURL reads a whole URL that no one on the way can answer for: of https, or of this
 // machine. "" stays "".
-func (d *decoder) secureURL(v hujson.Value, example string) (string, error) {
+func (d urls) secureURL(v hujson.Value, example string) (string, error) {
 	s, err := d.bounded(maxValue)(v)
 	if err != nil || s == "" || d.env.asWritten && strings.Contains(s, "${") {
 		return s, err
@@ -210,7 +213,7 @@ func claims(v hujson.Value) ([]Claim, error) {
 }
 
 // profileRules returns the function that decodes {"NAME=VALUE": "profile"}, and reports each mistake.
-func (d *decoder) profileRules(all *[]ProfileRule) func(hujson.ObjectMember) {
+func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		*all = nil
 		rules, err := membersOf(m.Value, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`)

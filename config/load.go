@@ -137,7 +137,8 @@ func assemble(sources []source, env environment) (Config, error) {
 	if env.asWritten {
 		c.sources = sources
 	}
-	d := &decoder{env: env, last: make(map[string]said), profiles: make(map[string]said)}
+	d := &decoder{profiles: make(map[string]said)}
+	d.env, d.last = env, make(map[string]said)
 	var entries []entry
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {

@@ -62,7 +62,7 @@ func isComment(key string) bool {
 }
 
 // ofOthers reports whether another client knows the key where it stands.
-func (d *decoder) ofOthers(m hujson.ObjectMember) bool {
+func (d *checker) ofOthers(m hujson.ObjectMember) bool {
 	key := keyOf(m)
 	if isComment(key) {
 		return true

@@ -19,7 +19,7 @@ var prefix = lazy.Regexp(`^(/[A-Za-z0-9_~.-]*[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*$`)
 
 // publicURL reads a URL by which browsers and clients elsewhere reach the router, or "" for
 // none. A slash at its end is removed.
-func (d *decoder) publicURL(v hujson.Value) (string, error) {
+func (d urls) publicURL(v hujson.Value) (string, error) {
 	s, err := d.bounded(maxPublicURL)(v)
 	if err != nil || s == "" || d.env.asWritten && strings.Contains(s, "${") {
 		return s, err

@@ -104,7 +104,7 @@ func number(v hujson.Value) string {
 
 // repaired returns a member with the numbers and booleans in its array or object as strings, and
 // without what is null. Clients take such values, so they are only warned of.
-func (d *decoder) repaired(m hujson.ObjectMember) hujson.ObjectMember {
+func (d *reports) repaired(m hujson.ObjectMember) hujson.ObjectMember {
 	key := keyOf(m)
 	m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
 		if left {
@@ -172,7 +172,7 @@ func (d *decoder) roots(v hujson.Value) ([]string, error) {
 }
 
 // root reads a folder, or a file URI.
-func (d *decoder) root(v hujson.Value) (string, error) {
+func (d *expander) root(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	switch scheme, _, isURI := strings.Cut(s, "://"); {
 	case err != nil || isURI && scheme == "file":

@@ -56,11 +56,11 @@ func oauthField(d *decoder, to **OAuth) func(hujson.ObjectMember) {
 		o := new(OAuth)
 		scopes := set(d, &o.Scopes, scopes)
 		d.object(object, d.keys(o, fields{
-			"resource": d.resourceField(o),
+			"resource": resourceField(d, o),
 			"scopes":   scopes, "scope": scopes, // in OpenCode's dialect
 			"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
 		}))
-		d.checkOAuth(o, m.Name.StartOffset)
+		checkOAuth(d, o, m.Name.StartOffset)
 		*to = o
 	}
 }
@@ -69,7 +69,7 @@ const clientCredentials = "client_credentials" // a value of "grant"
 
 // checkOAuth reports settings that do not fit together. The port of a callback URL of this
 // machine is the one to listen on.
-func (d *decoder) checkOAuth(o *OAuth, at int) {
+func checkOAuth(d *decoder, o *OAuth, at int) {
 	if u, err := url.Parse(o.CallbackURL); err == nil && o.CallbackPort == 0 && isLoopback(u.Hostname()) {
 		o.CallbackPort, _ = strconv.Atoi(u.Port()) // "" is 0
 	}
@@ -91,7 +91,7 @@ func isLoopback(host string) bool {
 }
 
 // resourceField reads a resource parameter, or false.
-func (d *decoder) resourceField(o *OAuth) func(hujson.ObjectMember) {
+func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if o.NoResource = m.Value.Value.Kind() == 'f'; o.NoResource {
 			o.Resource = ""
@@ -111,7 +111,7 @@ func (d *decoder) resourceField(o *OAuth) func(hujson.ObjectMember) {
 }
 
 // documentURL reads the URL of a client ID metadata document.
-func (d *decoder) documentURL(v hujson.Value) (string, error) {
+func (d urls) documentURL(v hujson.Value) (string, error) {
 	s, err := d.webURL(v)
 	if u, bad := url.Parse(s); err == nil && s != "" && !d.missing.any() && !strings.Contains(s, "${") && (bad != nil || u.Scheme != "https" || strings.Trim(u.Path, "/") == "") {
 		err = errors.New(`must be an https URL with a path, since issuers accept no other; write "https://host/client.json"`)
@@ -121,7 +121,7 @@ func (d *decoder) documentURL(v hujson.Value) (string, error) {
 
 // redirectURI reads the redirect URI of another client. What is no whole URL is that
 // client's matter.
-func (d *decoder) redirectURI(v hujson.Value) (string, error) {
+func (d urls) redirectURI(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	if err == nil && !d.missing.any() && !d.isWebURL(s) {
 		s = ""
@@ -130,7 +130,7 @@ func (d *decoder) redirectURI(v hujson.Value) (string, error) {
 }
 
 // webURL reads a whole URL, or "" for the default.
-func (d *decoder) webURL(v hujson.Value) (string, error) {
+func (d urls) webURL(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	if err == nil && !d.missing.any() && s != "" && !d.isWebURL(s) {
 		err = errors.New(`must be a whole URL; write "https://host/path"`)
@@ -148,7 +148,7 @@ func scopes(v hujson.Value) ([]string, error) {
 }
 
 // checkLogin reports an "oauth" that no request uses.
-func (d *decoder) checkLogin(s *Server, o *hujson.Object) {
+func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
 	m, ok := member(o, "oauth")
 	if !ok || s.OAuth == nil {
 		return
@@ -163,7 +163,7 @@ func (d *decoder) checkLogin(s *Server, o *hujson.Object) {
 
 // help notes the command that prints the headers of a remote server. The value that it prints
 // is a secret.
-func (d *decoder) help(s *Server, command string, at int) {
+func (d entryDecoder) help(s *Server, command string, at int) {
 	switch {
 	case command == "" || s.Transport == "":
 	case s.Transport == Stdio:

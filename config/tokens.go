@@ -82,7 +82,7 @@ func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {
 		}
 		tokens := make([]Token, len(a.Elements))
 		for i, e := range a.Elements {
-			t, err := d.token(e)
+			t, err := tokenOf(d, e)
 			if err != nil {
 				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
 			}
@@ -96,8 +96,8 @@ func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {
 	}
 }
 
-// token reads a token: a string, or an object. After a mistake it is the zero value.
-func (d *decoder) token(v hujson.Value) (Token, error) {
+// tokenOf reads a token: a string, or an object. After a mistake it is the zero value.
+func tokenOf(d *decoder, v hujson.Value) (Token, error) {
 	before := d.mistakes
 	var t Token
 	switch value := v.Value.(type) {
@@ -111,12 +111,12 @@ func (d *decoder) token(v hujson.Value) (Token, error) {
 			d.mistake(v.StartOffset, `this token lets no client in: it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
 			return Token{}, nil
 		}
-		if err := d.tokenText(&t, text); err != nil {
+		if err := tokenText(d, &t, text); err != nil {
 			d.mistake(text.StartOffset, `"token" %v`, err)
 		}
 	case hujson.Literal:
 		t = Token{Role: RoleAdmin, Plain: true}
-		if err := d.tokenText(&t, v); err != nil {
+		if err := tokenText(d, &t, v); err != nil {
 			return Token{}, err
 		}
 		if d.mistakes == before {
@@ -132,7 +132,7 @@ func (d *decoder) token(v hujson.Value) (Token, error) {
 }
 
 // tokenText reads the text of a token. The error is about the type of the value.
-func (d *decoder) tokenText(t *Token, v hujson.Value) error {
+func tokenText(d *decoder, t *Token, v hujson.Value) error {
 	s, err := text(v)
 	if err != nil {
 		return err

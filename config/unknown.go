@@ -31,7 +31,7 @@ func below(level, key string) string {
 }
 
 // unknown reports a key that has no effect where it stands, unless another client knows it.
-func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
+func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	key, at := keyOf(m), m.Name.StartOffset
 	if d.ofOthers(m) {
 		return
@@ -91,7 +91,7 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 }
 
 // misplaced reports a key that stands at another level than it should.
-func (d *decoder) misplaced(report reporter, m hujson.ObjectMember, levels []string) {
+func (d *checker) misplaced(report reporter, m hujson.ObjectMember, levels []string) {
 	var names []string
 	for _, level := range levels {
 		names = append(names, levelName(level))
@@ -208,7 +208,7 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 
 // notAServer reports what stands among the servers and is a setting or a comment. It
 // returns false for what may be meant as a server.
-func (d *decoder) notAServer(m hujson.ObjectMember) bool {
+func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	key := keyOf(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
 	if !isObject && isComment(key) {
