@@ -82,10 +82,8 @@ func someProfile(profiles map[string]Profile) string {
 			return name
 		}
 	}
-	for name := range profiles {
-		if len(profiles) == 1 {
-			return name
-		}
+	if names := slices.Collect(maps.Keys(profiles)); len(names) == 1 {
+		return names[0]
 	}
 	return "NAME"
 }

@@ -16,21 +16,17 @@ type Audit struct {
 
 // logField returns the function that decodes a log: the path of its file, or an object with the
 // keys of log. Without a usable path, what otherwise says is reported.
-func logField(d *decoder, log any, file *string, kind claimKind, otherwise, mustBe string) func(hujson.ObjectMember) {
+func logField(d *decoder, log any, file *string, name, otherwise, mustBe string) func(hujson.ObjectMember) {
 	path := func(v hujson.Value) (string, error) {
-		s, err := text(v)
-		if err != nil {
-			return "", err
-		}
-		var missing variables
-		if s = d.expand(s, &missing); missing.any() {
+		s, missing, err := d.complete(v)
+		if missing.any() {
 			d.mistake(v.StartOffset, "%s: %s", otherwise, missing)
 			return "", nil
 		}
 		if s = d.absolute(s); s != "" {
-			d.claim(v.StartOffset, claim{kind: kind, path: s})
+			d.claim(v.StartOffset, claim{kind: claimLog, text: name, path: s})
 		}
-		return s, nil
+		return s, err
 	}
 	whole := func(v hujson.Value) (string, error) {
 		s, err := path(v)
@@ -44,7 +40,7 @@ func logField(d *decoder, log any, file *string, kind claimKind, otherwise, must
 
 // accessLogField returns the function that decodes "accessLog". After a mistake there is no access log.
 func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
-	field := logField(d, to, &to.File, claimLog, "no access log is written",
+	field := logField(d, to, &to.File, "accessLog", "no access log is written",
 		`must be the path of a file, or an object; write "access.log" or {"file": "access.log", "arguments": true}`)
 	return func(m hujson.ObjectMember) {
 		field(m)
@@ -57,7 +53,7 @@ func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
 // auditField returns the function that decodes "audit", which may be false too. After a mistake the
 // log is written where it is by default.
 func auditField(d *decoder, to *Audit) func(hujson.ObjectMember) {
-	field := logField(d, to, &to.File, claimAudit, "the audit log is written to its default file",
+	field := logField(d, to, &to.File, "audit", "the audit log is written to its default file",
 		`must be the path of a file, an object, or false; write "audit.jsonl" or {"file": "audit.jsonl", "maxFiles": 10}`)
 	return func(m hujson.ObjectMember) {
 		if to.Off = m.Value.Value.Kind() == 'f'; !to.Off {

@@ -6,26 +6,17 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"time"
 
 	"github.com/tailscale/hujson"
 )
 
 // DefaultClassification returns the defaults of all keys.
 func DefaultClassification() *Classification {
-	return &Classification{Model: "default", Threshold: 0.6, MaxText: 8192}
+	c := defaults[Classification](atClassification)
+	return &c
 }
 
-func defaultOutside() *Outside {
-	return &Outside{
-		ClassifyTool:    "classify_text",
-		ListTool:        "list_categories",
-		Timeout:         5 * time.Second,
-		MaxRetries:      3,
-		CacheCategories: true,
-		RefreshInterval: 5 * time.Minute,
-	}
-}
+const atClassification = atRouter + ".classification"
 
 // A mention is a place that names a category.
 type mention struct {
@@ -130,7 +121,8 @@ func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectM
 // that it returns after the keys were decoded: it decides whether the server is used. Any
 // mistake leaves it unused.
 func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
-	o, kind := defaultOutside(), ""
+	outside, kind := defaults[Outside](atClassification), ""
+	o := &outside
 	if *to != nil {
 		*o, kind = **to, "mcp"
 	}
@@ -170,7 +162,7 @@ func checkAskedServer(d *decoder, c Config) {
 	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
 		return
 	}
-	at := d.at(atRouter + ".classification.server")
+	at := d.at(atClassification + ".server")
 	name := c.Router.Classification.Outside.Server
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
 	switch {
@@ -181,15 +173,6 @@ func checkAskedServer(d *decoder, c Config) {
 	case c.Servers[i].Self:
 		d.mistake(at, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
 	}
-}
-
-// address reads a URL, in which variables are expanded.
-func (d urls) address(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if err == nil && !d.missing.any() && !d.isWebURL(s) {
-		err = errors.New(`must be a whole URL; write "https://host/path"`)
-	}
-	return s, err
 }
 
 // maxPatterns is the most bytes of all regular expressions together: compiling them takes

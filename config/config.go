@@ -154,10 +154,10 @@ type Router struct {
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
 	Learning        bool          `key:"learning"`       // default true
 	FillArguments   bool          `key:"fillArguments"`
-	AccessLog       AccessLog
-	Audit           Audit
-	HTTP            HTTP
-	Gateway         struct { // how the router shows itself to clients
+	AccessLog       AccessLog     `key:"accessLog"`
+	Audit           Audit         `key:"audit"`
+	HTTP            HTTP          `key:"http"`
+	Gateway         struct {      // how the router shows itself to clients
 		Name   string `key:"name"`   // in serverInfo; default "metarouter"
 		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" is none
 	} `key:"gateway"`
@@ -236,7 +236,7 @@ type Outside struct {
 
 // HTTP is the "http" object: where the router serves over HTTP, and whom.
 type HTTP struct {
-	Addr           string   // default "127.0.0.1:8787"
+	Addr           string   `key:"addr"` // default "127.0.0.1:8787"
 	AllowedHosts   []string `key:"allowedHosts"`
 	AllowedOrigins []string `key:"allowedOrigins"`
 	PublicURL      string   // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't

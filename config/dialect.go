@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tailscale/hujson"
 )
@@ -95,18 +94,8 @@ func isBare(root *hujson.Object) bool {
 func (d *decoder) server(e entry, r Router) Server {
 	d.source, d.name, d.level, d.fatal, d.missing, d.references = e.source, e.name, atEntry, nil, variables{}, nil
 	at := e.member.Name.StartOffset
-	s := Server{
-		Name:               e.name,
-		Lazy:               r.Lazy,
-		Timeout:            r.Timeout,
-		StartTimeout:       90 * time.Second,
-		IdleTimeout:        r.IdleTimeout,
-		MaxConcurrent:      8,
-		QuestionsPerMinute: 60,
-		Validate:           r.Validate,
-		Retry:              "hints",
-		MaxResultTokens:    r.MaxResultTokens,
-	}
+	s := defaultServer()
+	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.MaxResultTokens
 	if e.twice {
 		d.reject(at, "the server is here twice; rename or remove one")
 	}

@@ -205,6 +205,14 @@ func (d *expander) expanded(v hujson.Value) (string, error) {
 	return s, err
 }
 
+// complete reads a string and expands its variables, which does not concern the entry of a server.
+func (d *expander) complete(v hujson.Value) (s string, missing variables, err error) {
+	if s, err = text(v); err == nil {
+		s = d.expand(s, &missing)
+	}
+	return s, missing, err
+}
+
 // program reads a command. A ~ at its begin is the home folder, as in a shell.
 func (d *expander) program(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -14,7 +16,7 @@ import (
 // fields are the keys that an object may have, each with the function that decodes it.
 type fields map[string]func(hujson.ObjectMember)
 
-// keys returns the functions that decode the keys of the struct to which to points, next to known.
+// keys returns the functions that decode the keys of the struct to which to points, except those of known.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
 // how its strings are read (see reading). What fits, the schema says.
 func (d *decoder) keys(to any, known fields) fields {
@@ -26,25 +28,54 @@ func (d *decoder) keys(to any, known fields) fields {
 	for i := range value.NumField() {
 		keys, how, _ := strings.Cut(value.Type().Field(i).Tag.Get("key"), ",")
 		for key := range strings.FieldsSeq(keys) {
-			field := d.field(value.Field(i), how)
 			outer, key, nested := strings.Cut(key, ".")
-			if !nested {
-				known[outer] = field
+			switch {
+			case inner[outer] != nil:
+			case known[outer] != nil:
 				continue
-			}
-			if inner[outer] == nil {
+			case !nested:
+				known[outer] = d.field(value.Field(i), how)
+				continue
+			default:
 				inner[outer] = make(fields)
 				known[outer] = objectField(d, inner[outer])
 			}
-			inner[outer][key] = field
+			inner[outer][key] = d.field(value.Field(i), how)
 		}
 	}
 	return known
 }
 
+// defaults returns a struct with the defaults of the schema for the keys of a level.
+func defaults[T any](level string) (all T) {
+	setDefaults(level, reflect.ValueOf(&all).Elem())
+	return all
+}
+
+func setDefaults(level string, of reflect.Value) {
+	for i := range of.NumField() {
+		keys, how, _ := strings.Cut(of.Type().Field(i).Tag.Get("key"), ",")
+		key, _, _ := strings.Cut(keys, " ")
+		path, to := below(level, key), of.Field(i)
+		if said := nodeAt(path).Default; key != "" && isObject(to) {
+			setDefaults(path, to)
+		} else if key != "" && said != nil {
+			v, err := hujson.Parse(said)
+			if err = cmp.Or(err, new(decoder).value(path, how, v, to)); err != nil {
+				panic(err) // a test reads the schema
+			}
+		}
+	}
+}
+
+// isObject reports whether a field of a struct is an object of the file.
+func isObject(field reflect.Value) bool {
+	return field.Kind() == reflect.Struct && field.Type() != reflect.TypeFor[Rate]()
+}
+
 // field returns the function that decodes a member into a field of a struct.
 func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) {
-	if to.Kind() == reflect.Struct && to.Type() != reflect.TypeFor[Rate]() {
+	if isObject(to) {
 		return objectField(d, d.keys(to.Addr().Interface(), nil))
 	}
 	return func(m hujson.ObjectMember) {
@@ -170,12 +201,20 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 	return n.word
 }
 
-// list reads an array.
-func list[T any](read reader[T]) reader[[]T] {
+// list reads an array of strings.
+func list(read reader[string]) reader[[]string] {
+	return array(math.MaxInt, "strings", `must be an array of strings; write ["…"]`, read)
+}
+
+// array reads an array of so many elements at most. mustBe says what a value must be.
+func array[T any](most int, of, mustBe string, read reader[T]) reader[[]T] {
 	return func(v hujson.Value) (all []T, err error) {
 		a, ok := v.Value.(*hujson.Array)
-		if !ok {
-			return nil, errors.New(`must be an array of strings; write ["…"]`)
+		switch {
+		case !ok:
+			return nil, errors.New(mustBe)
+		case len(a.Elements) > most:
+			return nil, fmt.Errorf("must have at most %d %s; write fewer", most, of)
 		}
 		for i, e := range a.Elements {
 			t, err := read(e)

@@ -70,34 +70,29 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 }
 
 func readIssuers(d *decoder, v hujson.Value) ([]Issuer, error) {
-	a, ok := v.Value.(*hujson.Array)
-	switch {
-	case !ok:
-		return nil, errors.New(`must be an array; write [{"url": "https://id.example.com", "profiles": {"groups=devs": "work"}}]`)
-	case len(a.Elements) > maxIssuers:
-		return nil, fmt.Errorf("must have at most %d issuers; write fewer", maxIssuers)
-	}
-	issuers, first := make([]Issuer, len(a.Elements)), make(map[string]int)
-	for i, e := range a.Elements {
-		o, ok := e.Value.(*hujson.Object)
-		if !ok {
-			return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), errors.New(`must be an object; write {"url": "https://id.example.com"}`))
+	const mustBe = `must be an array; write [{"url": "https://id.example.com", "profiles": {"groups=devs": "work"}}]`
+	first := make(map[string]int)
+	issuers, err := array(maxIssuers, "issuers", mustBe, func(v hujson.Value) (Issuer, error) {
+		if o, ok := v.Value.(*hujson.Object); ok {
+			return issuerOf(d, o, v.StartOffset), nil
 		}
-		issuers[i] = issuerOf(d, o, e.StartOffset)
+		return Issuer{}, errors.New(`must be an object; write {"url": "https://id.example.com"}`)
+	})(v)
+	for i := range issuers {
 		url := issuers[i].URL
 		if earlier, again := first[url]; again && url != "" {
-			d.mistake(e.StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
+			d.mistake(v.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
 			issuers[i], issuers[earlier] = Issuer{}, Issuer{}
 		} else {
 			first[url] = i
 		}
 	}
-	return issuers, nil
+	return issuers, err
 }
 
 // issuerOf reads an issuer. After a mistake it is the zero value.
 func issuerOf(d *decoder, o *hujson.Object, at int) Issuer {
-	before, i := d.mistakes, Issuer{User: "sub"}
+	before, i := d.mistakes, defaults[Issuer](atIssuers+".issuers")
 	d.object(o, d.keys(&i, fields{
 		"profiles": profileRules(d, &i.Profiles),
 		"admins":   set(d, &i.Admins, claims),
@@ -121,20 +116,18 @@ func issuerOf(d *decoder, o *hujson.Object, at int) Issuer {
 // bounded returns a reader of a text of so many bytes at most, whose variables it expands.
 func (d *expander) bounded(most int) reader[string] {
 	return func(v hujson.Value) (string, error) {
-		s, err := text(v)
-		if err != nil {
+		switch s, missing, err := d.complete(v); {
+		case err != nil:
 			return "", err
-		}
-		var missing variables
-		switch s = d.expand(s, &missing); {
 		case missing.any():
 			return "", fmt.Errorf("has no value: %s", missing)
 		case len(s) > most:
 			return "", fmt.Errorf("must have at most %d bytes", most)
 		case strings.ContainsFunc(s, unprintable):
 			return "", errors.New("must have printable characters only")
+		default:
+			return s, nil
 		}
-		return s, nil
 	}
 }
 
@@ -196,21 +189,13 @@ func claimOf(s string) (Claim, error) {
 }
 
 // claims reads an array of claims.
-func claims(v hujson.Value) ([]Claim, error) {
-	switch a, ok := v.Value.(*hujson.Array); {
-	case !ok:
-		return nil, errors.New(`must be an array of claims; write it like ["groups=ops"]`)
-	case len(a.Elements) > maxRules:
-		return nil, fmt.Errorf("must have at most %d claims; write fewer", maxRules)
+var claims = array(maxRules, "claims", `must be an array of claims; write it like ["groups=ops"]`, func(v hujson.Value) (Claim, error) {
+	s, err := text(v)
+	if err != nil {
+		return Claim{}, err
 	}
-	return list(func(v hujson.Value) (Claim, error) {
-		s, err := text(v)
-		if err != nil {
-			return Claim{}, err
-		}
-		return claimOf(s)
-	})(v)
-}
+	return claimOf(s)
+})
 
 // profileRules returns the function that decodes {"NAME=VALUE": "profile"}, and reports each mistake.
 func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {

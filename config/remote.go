@@ -131,8 +131,17 @@ func (d urls) redirectURI(v hujson.Value) (string, error) {
 
 // webURL reads a whole URL, or "" for the default.
 func (d urls) webURL(v hujson.Value) (string, error) {
+	s, err := d.address(v)
+	if s == "" && v.Value.Kind() == '"' {
+		err = nil
+	}
+	return s, err
+}
+
+// address reads a whole URL.
+func (d urls) address(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
-	if err == nil && !d.missing.any() && s != "" && !d.isWebURL(s) {
+	if err == nil && !d.missing.any() && !d.isWebURL(s) {
 		err = errors.New(`must be a whole URL; write "https://host/path"`)
 	}
 	return s, err

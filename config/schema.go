@@ -31,14 +31,15 @@ type node struct {
 	Additional json.RawMessage  `json:"additionalProperties"` // a node, or false
 	Defs       map[string]*node `json:"$defs"`
 
-	Enum      []any   `json:"enum"`
-	Minimum   *int    `json:"minimum"`
-	Maximum   *int    `json:"maximum"`
-	Above     *int    `json:"exclusiveMinimum"`
-	Below     *int    `json:"exclusiveMaximum"`
-	MinLength int     `json:"minLength"`
-	MaxLength int     `json:"maxLength"`
-	Pattern   *string `json:"pattern"`
+	Enum      []any           `json:"enum"`
+	Minimum   *int            `json:"minimum"`
+	Maximum   *int            `json:"maximum"`
+	Above     *int            `json:"exclusiveMinimum"`
+	Below     *int            `json:"exclusiveMaximum"`
+	MinLength int             `json:"minLength"`
+	MaxLength int             `json:"maxLength"`
+	Pattern   *string         `json:"pattern"`
+	Default   json.RawMessage `json:"default"`
 
 	// Says is what is said of a value that does not fit, if the keywords do not say it well enough:
 	// a sentence that begins with the key. Editors show it too.
@@ -52,6 +53,9 @@ type node struct {
 func (n *node) add(m *node) {
 	if n.Enum == nil {
 		n.Enum = m.Enum
+	}
+	if n.Default == nil {
+		n.Default = m.Default
 	}
 	for _, of := range []struct {
 		to   **int

@@ -1,33 +1,21 @@
 package config
 
 import (
-	"time"
+	"sync"
 	"unicode"
 
 	"github.com/tailscale/hujson"
 )
 
-func defaultRouter() Router {
-	r := Router{
-		Mode:           "auto",
-		Names:          "prefixed",
-		Separator:      "__",
-		ToolBudget:     10000,
-		ListWait:       10 * time.Second,
-		Timeout:        5 * time.Minute,
-		Validate:       ValidateOn,
-		RouteThreshold: 0.5,
-		Learning:       true,
-		AccessLog:      AccessLog{MaxSize: 100 << 20, MaxFiles: 5},
-		Audit:          Audit{MaxSize: 10 << 20, MaxFiles: 10},
-		HTTP: HTTP{
-			Addr: "127.0.0.1:8787", MaxBody: 16 << 20, MaxBodyMemory: 256 << 20, MaxHeader: 64 << 10, MaxBatch: 100,
-			ReadTimeout: time.Minute, MaxConnections: 4096, MaxSessions: 1000, SessionTimeout: 30 * time.Minute,
-		},
-	}
-	r.Gateway.Name = "metarouter"
+// defaultRouter returns the settings of a file without any.
+var defaultRouter = sync.OnceValue(func() Router {
+	r := defaults[Router](atRouter)
+	r.FindThreshold = 0 // package selector has the default
 	return r
-}
+})
+
+// defaultServer returns an entry without keys.
+var defaultServer = sync.OnceValue(func() Server { return defaults[Server](atEntry) })
 
 func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
@@ -60,16 +48,12 @@ const noFile = "\x00"
 // tlsFileField returns the function that decodes the path of a file for TLS.
 func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
 	path := func(v hujson.Value) (string, error) {
-		s, err := text(v)
-		if err != nil {
-			return "", err
-		}
-		var missing variables
-		if s = d.expand(s, &missing); missing.any() {
+		s, missing, err := d.complete(v)
+		if missing.any() {
 			d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
 			return noFile, nil
 		}
-		return d.absolute(s), nil
+		return d.absolute(s), err
 	}
 	return func(m hujson.ObjectMember) {
 		*to = noFile

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 
@@ -75,21 +76,7 @@ func CheckTokenName(name string) error { return nodeAt(atToken+".name").fits(nam
 // tokensField returns the function that decodes "tokens". A mistake in a token lets no client in
 // with it; it never lets more in.
 func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {
-	read := func(v hujson.Value) ([]Token, error) {
-		a, ok := v.Value.(*hujson.Array)
-		if !ok {
-			return nil, errors.New(`must be an array; write [{"token": "${CI_TOKEN}", "name": "ci"}]`)
-		}
-		tokens := make([]Token, len(a.Elements))
-		for i, e := range a.Elements {
-			t, err := tokenOf(d, e)
-			if err != nil {
-				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-			}
-			tokens[i] = t
-		}
-		return tokens, nil
-	}
+	read := array(math.MaxInt, "tokens", `must be an array; write [{"token": "${CI_TOKEN}", "name": "ci"}]`, func(v hujson.Value) (Token, error) { return tokenOf(d, v) })
 	return func(m hujson.ObjectMember) {
 		*to = []Token{{}}
 		set(d, to, read)(m)
@@ -133,12 +120,9 @@ func tokenOf(d *decoder, v hujson.Value) (Token, error) {
 
 // tokenText reads the text of a token. The error is about the type of the value.
 func tokenText(d *decoder, t *Token, v hujson.Value) error {
-	s, err := text(v)
-	if err != nil {
+	switch s, missing, err := d.complete(v); {
+	case err != nil:
 		return err
-	}
-	var missing variables
-	switch s = d.expand(s, &missing); {
 	case d.env.asWritten && strings.Contains(s, "${"):
 		t.Hash = PlainToken(s).Hash // to be compared with; what the token is, the environment says
 	case missing.any():
