@@ -37,7 +37,7 @@ func checkIssuers(d *decoder, c Config) {
 	case err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()):
 		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
-	for i, e := range d.last[atIssuers+".issuers"].elements() {
+	for i, e := range d.last[atIssuers].inner("issuers").elements() {
 		checkRules(d, e, append(h.Issuers, Issuer{})[min(i, len(h.Issuers))], c.Router.Profiles)
 	}
 }

@@ -371,3 +371,59 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 		t.Errorf("live keys are reported: %q", got)
 	}
 }
+
+// The documents name every key of the schema, and the defaults in docs/configuration.md are those
+// of the schema.
+func TestDocumentsHaveEveryKey(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	var all strings.Builder
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
+	for level, n := range levels() {
+		for _, key := range n.keys {
+			isOfDialect := level == atEntry && slices.Contains(dialects, key) || level == atEntry+".command" || strings.HasPrefix(level, "servers") || strings.HasPrefix(level, "context_servers")
+			if !isOfDialect && !regexp.MustCompile("[\"`.|]"+regexp.QuoteMeta(key)+"[\"`:|]").MatchString(all.String()) {
+				t.Errorf("the documents do not name %s", below(level, key))
+			}
+		}
+	}
+	_, section, _ := strings.Cut(all.String(), "## Which keys does the router have?\n\n```jsonc\n")
+	block, _, _ := strings.Cut(section, "```")
+	plain, err := hujson.Standardize([]byte(block))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said map[string]any
+	if err := json.Unmarshal(plain, &said); err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	var compare func(level string, value any)
+	compare = func(level string, value any) {
+		if object, ok := value.(map[string]any); ok && nodeAt(level).Default == nil {
+			for key, inner := range object {
+				compare(below(level, key), inner)
+			}
+			return
+		}
+		var want any
+		if err := json.Unmarshal(nodeAt(level).Default, &want); err == nil && !reflect.DeepEqual(value, want) {
+			t.Errorf("docs/configuration.md has %v for %s, whose default is %v", value, level, want)
+		} else if err == nil {
+			shown++
+		}
+	}
+	compare(atRouter, said[atRouter])
+	if shown < 30 {
+		t.Errorf("docs/configuration.md shows only %d defaults", shown)
+	}
+}
