@@ -214,16 +214,6 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 	}
 }
 
-// publicURLField returns the function that decodes "publicUrl".
-func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		set(d, to, urls{&d.expander}.publicURL)(m)
-		if leadsElsewhere(*to) {
-			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
-		}
-	}
-}
-
 // folderArguments are the well-known servers that take folders, by the names of their
 // packages and programs.
 var folderArguments = map[string]struct {

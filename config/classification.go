@@ -68,14 +68,11 @@ func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (
 	names := make(map[string]bool)
 	return func(o *hujson.Object, at int) (Category, bool) {
 		var k Category
-		named := false
-		d.object(o, d.keys(&k, fields{
-			"name": func(m hujson.ObjectMember) {
-				at, named = m.Name.StartOffset, true
-				d.to(&k.Name, "")(m)
-			},
-			"rules": rulesField(d, &k.Rules, mentions),
-		}))
+		d.object(o, d.keys(&k, fields{"rules": rulesField(d, &k.Rules, mentions)}))
+		m, named := member(o, "name")
+		if named = named && m.Value.Value.Kind() != 'n'; named {
+			at = m.Name.StartOffset
+		}
 		switch {
 		case !named:
 			d.mistake(at, `the category needs a name; write "name": "…"`)

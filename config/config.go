@@ -197,7 +197,7 @@ type Classification struct {
 
 // A Category is a class of texts.
 type Category struct {
-	Name         string
+	Name         string   `key:"name"`
 	Description  string   `key:"description"`
 	SystemPrompt string   `key:"system_prompt"`
 	Keywords     []string `key:"keywords"`

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -213,16 +212,6 @@ func (d entryDecoder) connect(s *Server, at int) {
 	if s.URL != "" && !broken && !d.missing.any() && !d.isWebURL(s.URL) {
 		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
 	}
-}
-
-// isWebURL reports whether s is a whole URL, as far as that is known before variables are
-// expanded.
-func (d *expander) isWebURL(s string) bool {
-	if (d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${") {
-		return true
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // reportMissing reports all variables that the entry needs and that are not set, in one

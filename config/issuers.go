@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -129,46 +128,6 @@ func (d *expander) bounded(most int) reader[string] {
 			return s, nil
 		}
 	}
-}
-
-// urls reads URLs.
-type urls struct{ *expander }
-
-// issuerURL reads the identifier of an issuer, which is not normalized: tokens must have the
-// same bytes.
-func (d urls) issuerURL(v hujson.Value) (string, error) {
-	s, err := d.secureURL(v, `"https://id.example.com"`)
-	switch {
-	case err != nil || d.env.asWritten && strings.Contains(s, "${"):
-	case s == "":
-		err = errors.New(`must be the issuer's URL; write it like "https://id.example.com", as its tokens name it in "iss"`)
-	case strings.Contains(s, "?"):
-		err = errors.New(`must be the issuer's URL without a query; write it as its tokens name it in "iss"`)
-	case strings.Contains(s, "/.well-known/"):
-		err = errors.New(`must be the issuer itself, not the address of its metadata; write it without "/.well-known/…", as its tokens name it in "iss"`)
-	}
-	return s, err
-}
-
-func (d urls) keysURL(v hujson.Value) (string, error) {
-	return d.secureURL(v, `"https://id.example.com/keys"`)
-}
-
-// secureURL reads a whole URL that no one on the way can answer for: of https, or of this
-// machine. "" stays "".
-func (d urls) secureURL(v hujson.Value, example string) (string, error) {
-	s, err := d.bounded(maxValue)(v)
-	if err != nil || s == "" || d.env.asWritten && strings.Contains(s, "${") {
-		return s, err
-	}
-	u, bad := url.Parse(s)
-	switch {
-	case bad != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(s, "# \\"):
-		return "", fmt.Errorf("must be a whole URL without a user, a fragment and spaces; write it like %s", example)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf(`must begin with "https:", since others could change what a host elsewhere says without TLS; write it like %s`, example)
-	}
-	return s, nil
 }
 
 // claimOf parses "NAME=VALUE", or "*".

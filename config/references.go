@@ -154,22 +154,11 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 
 // passwords returns the ids of the inputs of VS Code that are passwords.
 func (s source) passwords() (ids []string) {
-	m, ok := member(s.root, "inputs")
-	if !ok {
-		return nil
-	}
-	all, ok := m.Value.Value.(*hujson.Array)
-	if !ok {
-		return nil
-	}
-	for _, v := range all.Elements {
-		o, ok := v.Value.(*hujson.Object)
-		if !ok {
-			continue
-		}
-		id, hasID := member(o, "id")
-		password, isPassword := member(o, "password")
-		if name, err := text(id.Value); hasID && isPassword && err == nil && password.Value.Value.Kind() == 't' {
+	inputs, _ := member(s.root, "inputs")
+	for _, v := range (said{member: inputs}).elements() {
+		input := said{member: hujson.ObjectMember{Value: v}}
+		name, err := text(input.inner("id").member.Value)
+		if isPassword, _ := boolean(input.inner("password").member.Value); err == nil && isPassword {
 			ids = append(ids, name)
 		}
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -85,11 +84,6 @@ func checkOAuth(d *decoder, o *OAuth, at int) {
 	}
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // resourceField reads a resource parameter, or false.
 func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
@@ -108,43 +102,6 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 			return s, err
 		})(m)
 	}
-}
-
-// documentURL reads the URL of a client ID metadata document.
-func (d urls) documentURL(v hujson.Value) (string, error) {
-	s, err := d.webURL(v)
-	if u, bad := url.Parse(s); err == nil && s != "" && !d.missing.any() && !strings.Contains(s, "${") && (bad != nil || u.Scheme != "https" || strings.Trim(u.Path, "/") == "") {
-		err = errors.New(`must be an https URL with a path, since issuers accept no other; write "https://host/client.json"`)
-	}
-	return s, err
-}
-
-// redirectURI reads the redirect URI of another client. What is no whole URL is that
-// client's matter.
-func (d urls) redirectURI(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if err == nil && !d.missing.any() && !d.isWebURL(s) {
-		s = ""
-	}
-	return s, err
-}
-
-// webURL reads a whole URL, or "" for the default.
-func (d urls) webURL(v hujson.Value) (string, error) {
-	s, err := d.address(v)
-	if s == "" && v.Value.Kind() == '"' {
-		err = nil
-	}
-	return s, err
-}
-
-// address reads a whole URL.
-func (d urls) address(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if err == nil && !d.missing.any() && !d.isWebURL(s) {
-		err = errors.New(`must be a whole URL; write "https://host/path"`)
-	}
-	return s, err
 }
 
 // scopes reads a list of scopes, or a string in which spaces separate them.
