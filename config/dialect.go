@@ -209,7 +209,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 	if s.URL == "" && !broken {
 		d.reject(at, `an http server needs an address; write "url": "https://…"`)
 	}
-	if s.URL != "" && !broken && !d.missing.any() && !d.isWebURL(s.URL) {
+	if s.URL != "" && !broken && !d.missing.any() && !(urls{&d.expander}).isWebURL(s.URL) {
 		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
 	}
 }

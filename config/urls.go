@@ -131,7 +131,7 @@ func leadsElsewhere(publicURL string) bool {
 
 // isWebURL reports whether s is a whole URL, as far as that is known before variables are
 // expanded.
-func (d *expander) isWebURL(s string) bool {
+func (d urls) isWebURL(s string) bool {
 	if (d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${") {
 		return true
 	}
