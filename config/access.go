@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+
+	"github.com/tailscale/hujson"
 )
 
 // isPublic reports whether the router lets in clients of its own machine that prove nothing.
@@ -28,41 +30,42 @@ func checkIssuers(d *decoder, c Config) {
 	if len(h.Issuers) == 0 {
 		return
 	}
-	d.source, d.name = d.oauth.source, "" // no server
+	at := d.at(atIssuers)
 	switch u, err := url.Parse(h.PublicURL); {
 	case h.PublicURL == "":
-		d.mistake(d.oauth.offset, `"oauth" lets no client in without "publicUrl": tokens must be issued for this address, and clients learn there where to log in; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
+		d.mistake(at, `"oauth" lets no client in without "publicUrl": tokens must be issued for this address, and clients learn there where to log in; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
 	case err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()):
-		d.warn(d.oauth.offset, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
+		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
-	for _, p := range d.issuers {
-		d.source = p.source
-		d.checkRules(p, c.Router.Profiles)
+	for i, e := range d.last[atIssuers].inner("issuers").elements() {
+		checkRules(d, e, append(h.Issuers, Issuer{})[min(i, len(h.Issuers))], c.Router.Profiles)
 	}
 }
 
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
-func (d *decoder) checkRules(p placedIssuer, profiles map[string]Profile) {
-	for _, rule := range p.rules {
-		if profileName().MatchString(rule.text) && !hasKey(profiles, rule.text) {
-			d.mistake(rule.offset, "there is no profile %q, so this rule gives nothing; %s", rule.text, d.profileAdvice(rule.text, profiles))
+func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profile) {
+	at, rules := v.StartOffset, said{member: hujson.ObjectMember{Value: v}}.inner("profiles")
+	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
+		for _, m := range o.Members {
+			if name, _ := text(m.Value); CheckProfileName(name) == nil && !hasKey(profiles, name) {
+				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, profileAdvice(d, name, profiles))
+			}
 		}
 	}
-	i := p.issuer
 	switch {
 	case i.URL == "": // its mistake was reported
 	case len(i.Profiles) == 0 && len(i.Admins) == 0:
-		d.warn(p.offset, `no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
+		d.warn(at, `no user of this issuer is let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
 	case len(i.Profiles) == 0:
-		d.warn(p.offset, `only the admins of this issuer are let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
+		d.warn(at, `only the admins of this issuer are let in, since it has no "profiles"; write "profiles": {"*": %q} for a profile that all users get`, someProfile(profiles))
 	}
 	if slices.Contains(i.Admins, Claim{Name: "*"}) {
-		d.warn(p.offset, `every user of this issuer is an admin whose token has the scope mcp:admin; write a claim that only admins have instead of "*", such as "admins": ["groups=ops"]`)
+		d.warn(at, `every user of this issuer is an admin whose token has the scope mcp:admin; write a claim that only admins have instead of "*", such as "admins": ["groups=ops"]`)
 	}
 }
 
 // profileAdvice says what to write instead of the name of a profile that does not exist.
-func (d *decoder) profileAdvice(name string, profiles map[string]Profile) string {
+func profileAdvice(d *decoder, name string, profiles map[string]Profile) string {
 	if d.mistakes >= maxProblems {
 		return "" // no one reads it
 	}
@@ -79,10 +82,8 @@ func someProfile(profiles map[string]Profile) string {
 			return name
 		}
 	}
-	for name := range profiles {
-		if len(profiles) == 1 {
-			return name
-		}
+	if names := slices.Collect(maps.Keys(profiles)); len(names) == 1 {
+		return names[0]
 	}
 	return "NAME"
 }
@@ -92,51 +93,67 @@ func someProfile(profiles map[string]Profile) string {
 // whose profile does not exist lose their names.
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
-	d.name = "" // no server
-	if h.ClientCA != "" {
-		d.source = d.clientCA.source
+	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
 		if h.ClientCA != noFile {
-			d.claim(d.clientCA.offset, claim{kind: claimClientCA, path: h.ClientCA})
+			d.claim(at, claim{kind: claimClientCA, path: h.ClientCA})
 		}
 		if len(h.Certificates) == 0 {
 			h.Certificates = []Certificate{{}} // clients were to prove something
-			d.mistake(d.clientCA.offset, `"clientCA" lets no client in without "certificates"; write "certificates": {"CN=NAME": "PROFILE"}, with the subject of a certificate and the profile that its clients get`)
+			d.mistake(at, `"clientCA" lets no client in without "certificates"; write "certificates": {"CN=NAME": "PROFILE"}, with the subject of a certificate and the profile that its clients get`)
 		}
 		if h.TLSCert == "" {
-			d.warn(d.clientCA.offset, `"clientCA" has no effect without TLS, since a proxy does not pass certificates on; write "tlsCert" and "tlsKey" next to it, so that clients connect to the router itself, or start it with --tls-cert and --tls-key`)
+			d.warn(at, `"clientCA" has no effect without TLS, since a proxy does not pass certificates on; write "tlsCert" and "tlsKey" next to it, so that clients connect to the router itself, or start it with --tls-cert and --tls-key`)
 		}
 	}
-	if len(h.Certificates) > 0 && h.ClientCA == "" {
-		d.source = d.certificatesAt.source
-		d.mistake(d.certificatesAt.offset, `"certificates" lets no client in without "clientCA"; write "clientCA": "ca.pem", the PEM file of the certificates that sign those of clients`)
+	if at := d.at(atCertificates); len(h.Certificates) > 0 && h.ClientCA == "" {
+		d.mistake(at, `"certificates" lets no client in without "clientCA"; write "clientCA": "ca.pem", the PEM file of the certificates that sign those of clients`)
 	}
 	names := make(map[string]bool)
 	for _, t := range h.Tokens {
 		names[t.Name] = t.Name != ""
 	}
-	for _, p := range d.certificates {
-		c := p.certificate
-		if c.Name == "" {
+	o, ok := d.last[atCertificates].member.Value.Value.(*hujson.Object)
+	if !ok {
+		return
+	}
+	for _, m := range o.Members {
+		i := slices.IndexFunc(h.Certificates, func(c Certificate) bool { return c.Name != "" && c.Subject == keyOf(m) })
+		if i < 0 {
 			continue // its mistake was reported
 		}
-		d.source = p.source
+		c, at := h.Certificates[i], m.Name.StartOffset
 		if c.Profile != "" && !hasKey(r.Profiles, c.Profile) {
-			d.mistake(p.offset, `certificates with %q let no client in: there is no profile %q; %s`, c.Subject, c.Profile, d.profileAdvice(c.Profile, r.Profiles))
-			if i := slices.IndexFunc(h.Certificates, func(other Certificate) bool { return other.Subject == c.Subject }); i >= 0 {
-				h.Certificates[i].Name = ""
-			}
+			d.mistake(at, `certificates with %q let no client in: there is no profile %q; %s`, c.Subject, c.Profile, profileAdvice(d, c.Profile, r.Profiles))
+			h.Certificates[i].Name = ""
 		}
 		if names[c.Name] {
-			d.mistake(p.offset, `the name %q is already that of a token or of another certificate, so logs can't tell their clients apart; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
+			d.mistake(at, `the name %q is already that of a token or of another certificate, so logs can't tell their clients apart; write {"name": "ANOTHER", "profile": %q}`, c.Name, c.Profile)
 		}
 		names[c.Name] = true
+	}
+}
+
+// checkTLS reports a certificate of the router without a key, or a key without a certificate.
+func checkTLS(d *decoder, h HTTP) {
+	last := atHTTP + ".tlsKey"
+	if _, ok := d.last[last]; !ok {
+		last = atHTTP + ".tlsCert"
+	}
+	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
+		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
+	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
+		d.claim(at, claim{kind: claimTLS, path: h.TLSCert, keyPath: h.TLSKey})
 	}
 }
 
 // checkAudit reports an audit log that would not be a chain.
 func checkAudit(d *decoder, c Config) {
 	if a := c.Router.Audit; a.File != "" && !a.Off && a.File == c.Router.AccessLog.File {
-		d.source, d.name = d.auditAt.source, ""
-		d.mistake(d.auditAt.offset, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
+		d.at(atRouter + ".audit")
+		m := d.last[atRouter+".audit"]
+		if file := m.inner("file"); file.source.path != "" {
+			m = file
+		}
+		d.mistake(m.member.Value.StartOffset, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
 	}
 }

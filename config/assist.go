@@ -6,9 +6,9 @@ import (
 
 // An Endpoint is an OpenAI-compatible API.
 type Endpoint struct {
-	URL     string // the base, such as http://127.0.0.1:11434/v1
-	Model   string
-	Headers map[string]string
+	URL     string            `key:"url,address"` // the base, such as http://127.0.0.1:11434/v1
+	Model   string            `key:"model,expanded"`
+	Headers map[string]string `key:"headers,expanded"`
 }
 
 // An Assist is the "assist" object: the model that is asked where a search is not sure.
@@ -49,10 +49,7 @@ func embeddingsField(d *decoder, to **Endpoint) func(hujson.ObjectMember) {
 func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
 	before := d.mistakes
 	d.missing = variables{}
-	objectField(d, fields{
-		"url": set(d, &e.URL, webURL(d)), "model": set(d, &e.Model, d.expanded),
-		"headers": set(d, &e.Headers, dict(d.expanded)),
-	})(m)
+	d.to(&e, "")(m)
 	missing := d.missing
 	d.missing = variables{}
 	switch {

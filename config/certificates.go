@@ -14,10 +14,10 @@ import (
 type Certificate struct {
 	Subject    string      // such as "CN=build" or "DNS=build.example.com,O=Acme"
 	Attributes []Attribute // of Subject; a client's certificate must have all of them, and nil matches none
-	Name       string      // of the principal; default Subject. "" after a mistake: what matches lets no client in
-	Profile    string      // "" is no profile of its own
-	Role       Role
-	Rate       Rate // of the requests with this certificate; the zero value is that of all clients
+	Name       string      `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
+	Profile    string      `key:"profile"` // "" is no profile of its own
+	Role       Role        `key:"role"`
+	Rate       Rate        `key:"rate"` // of the requests with this certificate; the zero value is that of all clients
 }
 
 // An Attribute is a part of a certificate's subject (CN, O, OU, C), or one of its alternative
@@ -25,13 +25,6 @@ type Certificate struct {
 type Attribute struct{ Name, Value string }
 
 var attributeNames = []string{"CN", "O", "OU", "C", "DNS", "URI", "EMAIL"}
-
-// A placedCertificate is a certificate of the last "certificates", for the checks that need all
-// files.
-type placedCertificate struct {
-	place
-	certificate Certificate
-}
 
 // certificatesField returns the function that decodes "certificates". After a mistake in an
 // entry its certificates let no client in, also if a less specific entry would. After a mistake
@@ -52,15 +45,14 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 				return errTwice
 			}
 			seen[same] = true
-			c := d.certificate(m, attributes)
-			all, d.certificates = append(all, c), append(d.certificates, placedCertificate{place{d.source, m.Name.StartOffset}, c})
+			all = append(all, certificateOf(d, m, attributes))
 			return nil
 		})
 		slices.SortStableFunc(all, func(a, b Certificate) int { return len(b.Attributes) - len(a.Attributes) })
 		return all, err
 	}
 	return func(m hujson.ObjectMember) {
-		*to, d.certificates, d.certificatesAt = []Certificate{{}}, nil, place{d.source, m.Name.StartOffset}
+		*to = []Certificate{{}}
 		set(d, to, read)(m)
 	}
 }
@@ -75,9 +67,9 @@ func identity(attributes []Attribute) string {
 	return strings.Join(all, ",")
 }
 
-// certificate reads what clients with a certificate may do: a profile, or an object. After a
+// certificateOf reads what clients with a certificate may do: a profile, or an object. After a
 // mistake it has no Name.
-func (d *decoder) certificate(m hujson.ObjectMember, attributes []Attribute) Certificate {
+func certificateOf(d *decoder, m hujson.ObjectMember, attributes []Attribute) Certificate {
 	subject := keyOf(m)
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
 	before, at := d.mistakes, d.level
@@ -85,12 +77,7 @@ func (d *decoder) certificate(m hujson.ObjectMember, attributes []Attribute) Cer
 	d.level = below(at, "*")
 	switch value := m.Value.Value.(type) {
 	case *hujson.Object:
-		d.object(value, fields{
-			"name":    set(d, &c.Name, tokenNameOf),
-			"profile": set(d, &c.Profile, nameOfProfile),
-			"role":    set(d, &c.Role, oneOf(RoleUse, RoleAdmin)),
-			"rate":    set(d, &c.Rate, rate),
-		})
+		d.object(value, d.keys(&c, nil))
 	default:
 		set(d, &c.Profile, func(v hujson.Value) (string, error) {
 			s, err := nameOfProfile(v)

@@ -36,8 +36,7 @@ type claimKind int
 
 const (
 	claimFolder     claimKind = iota // the folder exists
-	claimLog                         // the file can be appended to
-	claimAudit                       // likewise
+	claimLog                         // the file of the log in text can be appended to
 	claimClientCA                    // the file holds certificates
 	claimTLS                         // the two files hold a certificate with its key
 	claimAddress                     // clients of other machines need a token
@@ -52,7 +51,7 @@ const (
 	maxPEM    = 1 << 20 // bytes of a file of a certificate or a key
 )
 
-func (d *decoder) claim(offset int, c claim) {
+func (d *reports) claim(offset int, c claim) {
 	if d.env.asWritten || len(d.claims) >= maxClaims {
 		return
 	}
@@ -99,28 +98,16 @@ func (c claim) refute(r Router) (what, fix string) {
 			return message("%q is not a folder", c.text), "write the path of a folder"
 		}
 	case claimLog:
-		if err := safefile.CanAppend(c.path); err != nil && c.path == r.AccessLog.File {
-			return message(`'metarouter serve' does not start with this "accessLog": %v`, withoutPath(err)), `write the path of a file that may be created, such as "accessLog": "access.log"`
-		}
-	case claimAudit:
-		if err := safefile.CanAppend(c.path); err != nil && c.path == r.Audit.File && !r.Audit.Off {
-			return message(`'metarouter serve' does not start with this "audit": %v`, withoutPath(err)), `write the path of a file that may be created, such as "audit": "audit.jsonl"`
+		inUse := c.text == "accessLog" && c.path == r.AccessLog.File || c.text == "audit" && c.path == r.Audit.File && !r.Audit.Off
+		if err := safefile.CanAppend(c.path); err != nil && inUse {
+			return message(`'metarouter serve' does not start with this %q: %v`, c.text, withoutPath(err)), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, c.text, map[string]string{"accessLog": "access.log", "audit": "audit.jsonl"}[c.text])
 		}
 	case claimClientCA:
-		data, err := safefile.Read(c.path, maxPEM)
-		if err = withoutPath(err); err == nil {
-			err = checkAuthorities(data)
-		}
-		if err != nil && c.path == r.HTTP.ClientCA {
+		if err := checkAuthorities(c.path); err != nil && c.path == r.HTTP.ClientCA {
 			return message(`'metarouter serve --http' does not start with this "clientCA": %v`, err), "write the path of a PEM file with the certificates that sign those of clients"
 		}
 	case claimTLS:
-		cert, err := safefile.Read(c.path, maxPEM)
-		key, keyErr := safefile.Read(c.keyPath, maxPEM)
-		if err = errors.Join(withoutPath(err), withoutPath(keyErr)); err == nil {
-			_, err = tls.X509KeyPair(cert, key)
-		}
-		if err != nil {
+		if err := checkPair(c.path, c.keyPath); err != nil {
 			return message(`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, strings.ReplaceAll(err.Error(), "\n", ", ")), "correct the paths: both files are PEM, and the key is that of the certificate"
 		}
 	case claimSecret:
@@ -158,22 +145,32 @@ func (c claim) refuteCluster(of *Cluster) error {
 	if of == nil || !slices.Contains([]string{of.Creds, of.TLS.CA, of.TLS.Cert}, c.path) {
 		return nil
 	}
-	data, err := safefile.Read(c.path, maxPEM)
-	switch {
-	case err != nil:
-	case c.text == "ca":
-		err = checkAuthorities(data)
-	case c.text == "cert":
-		var key []byte
-		if key, err = safefile.Read(c.keyPath, maxPEM); err == nil {
-			_, err = tls.X509KeyPair(data, key)
-		}
+	switch c.text {
+	case "ca":
+		return checkAuthorities(c.path)
+	case "cert":
+		return checkPair(c.path, c.keyPath)
 	}
+	_, err := safefile.Read(c.path, maxPEM)
 	return withoutPath(err)
 }
 
+// checkPair says why two files do not hold a certificate and its key.
+func checkPair(cert, key string) error {
+	data, err := safefile.Read(cert, maxPEM)
+	secret, keyErr := safefile.Read(key, maxPEM)
+	if err = errors.Join(withoutPath(err), withoutPath(keyErr)); err == nil {
+		_, err = tls.X509KeyPair(data, secret)
+	}
+	return err
+}
+
 // checkAuthorities says why a file does not hold certificates in PEM, and nothing else.
-func checkAuthorities(data []byte) error {
+func checkAuthorities(path string) error {
+	data, err := safefile.Read(path, maxPEM)
+	if err != nil {
+		return withoutPath(err)
+	}
 	n := 0
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -217,16 +214,6 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 	}
 }
 
-// publicURLField returns the function that decodes "publicUrl".
-func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		set(d, to, d.publicURL)(m)
-		if leadsElsewhere(*to) {
-			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
-		}
-	}
-}
-
 // folderArguments are the well-known servers that take folders, by the names of their
 // packages and programs.
 var folderArguments = map[string]struct {
@@ -247,7 +234,7 @@ var folderArguments = map[string]struct {
 
 // claimFolders finds the folders among the arguments of a well-known server. args are the
 // elements of the file, and s.Args their values.
-func (d *decoder) claimFolders(s *Server, args []hujson.Value) {
+func (d entryDecoder) claimFolders(s *Server, args []hujson.Value) {
 	if s.Transport != Stdio || s.Disabled || d.env.asWritten || len(args) != len(s.Args) {
 		return
 	}

@@ -6,27 +6,17 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/tailscale/hujson"
 )
 
 // DefaultClassification returns the defaults of all keys.
 func DefaultClassification() *Classification {
-	return &Classification{Model: "default", Threshold: 0.6, MaxText: 8192}
+	c := defaults[Classification](atClassification)
+	return &c
 }
 
-func defaultOutside() *Outside {
-	return &Outside{
-		ClassifyTool:    "classify_text",
-		ListTool:        "list_categories",
-		Timeout:         5 * time.Second,
-		MaxRetries:      3,
-		CacheCategories: true,
-		RefreshInterval: 5 * time.Minute,
-	}
-}
+const atClassification = atRouter + ".classification"
 
 // A mention is a place that names a category.
 type mention struct {
@@ -46,14 +36,11 @@ func classificationField(d *decoder, to **Classification) func(hujson.ObjectMemb
 			set(d, &c.Fallback, text)(m)
 			mentions = append(mentions, mention{m.Name.StartOffset, keyOf(m), c.Fallback})
 		}
-		known := fields{
+		known := d.keys(c, fields{
 			"categories": elements(d, &c.Categories, `[{"name": "…"}]`, categoryReader(d, &mentions)),
 			"rules":      rulesField(d, &c.Rules, &mentions),
-			"model":      set(d, &c.Model, text), "use_reasoning": set(d, &c.UseReasoning, boolean),
-			"threshold": set(d, &c.Threshold, fraction), "confidence_threshold": set(d, &c.Threshold, fraction),
-			"fallback": fallback, "fallback_category": fallback,
-			"max_text": set(d, &c.MaxText, atLeast(1)),
-		}
+			"fallback":   fallback, "fallback_category": fallback,
+		})
 		outside := outsideFields(d, &c.Outside, known)
 		objectField(d, known)(m)
 		outside(m.Name.StartOffset)
@@ -81,17 +68,11 @@ func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (
 	names := make(map[string]bool)
 	return func(o *hujson.Object, at int) (Category, bool) {
 		var k Category
-		named := false
-		d.object(o, fields{
-			"name": func(m hujson.ObjectMember) {
-				at, named = m.Name.StartOffset, true
-				set(d, &k.Name, notEmpty)(m)
-			},
-			"description": set(d, &k.Description, text), "system_prompt": set(d, &k.SystemPrompt, text),
-			"keywords": set(d, &k.Keywords, list(text)), "examples": set(d, &k.Examples, list(text)),
-			"model": set(d, &k.Model, text), "use_reasoning": set(d, &k.UseReasoning, optional(boolean)),
-			"rules": rulesField(d, &k.Rules, mentions),
-		})
+		d.object(o, d.keys(&k, fields{"rules": rulesField(d, &k.Rules, mentions)}))
+		m, named := member(o, "name")
+		if named = named && m.Value.Value.Kind() != 'n'; named {
+			at = m.Name.StartOffset
+		}
 		switch {
 		case !named:
 			d.mistake(at, `the category needs a name; write "name": "…"`)
@@ -118,13 +99,7 @@ func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectM
 			}
 			return name, err
 		}
-		d.object(o, fields{
-			"categories":       set(d, &r.Categories, list(category)),
-			"confidence_below": set(d, &r.ConfidenceBelow, fraction),
-			"min_words":        set(d, &r.MinWords, atLeast(0)), "max_words": set(d, &r.MaxWords, atLeast(0)),
-			"patterns": set(d, &r.Patterns, list(d.pattern)),
-			"model":    set(d, &r.Model, text), "use_reasoning": set(d, &r.UseReasoning, optional(boolean)),
-		})
+		d.object(o, d.keys(&r, fields{"categories": set(d, &r.Categories, list(category))}))
 		switch {
 		case d.mistakes > before:
 			return r, false
@@ -143,24 +118,14 @@ func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectM
 // that it returns after the keys were decoded: it decides whether the server is used. Any
 // mistake leaves it unused.
 func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
-	o, kind := defaultOutside(), ""
+	outside, kind := defaults[Outside](atClassification), ""
+	o := &outside
 	if *to != nil {
 		*o, kind = **to, "mcp"
 	}
 	bad := false
 	d.missing = variables{}
-	for key, field := range (fields{
-		"type": set(d, &kind, mcp),
-		"server": func(m hujson.ObjectMember) {
-			d.asked = place{d.source, m.Name.StartOffset}
-			set(d, &o.Server, notEmpty)(m)
-		},
-		"url": set(d, &o.URL, webURL(d)), "headers": set(d, &o.Headers, dict(d.expanded)),
-		"tools":   objectField(d, fields{"classify": set(d, &o.ClassifyTool, notEmpty), "list_categories": set(d, &o.ListTool, notEmpty)}),
-		"timeout": set(d, &o.Timeout, duration(positive)), "max_retries": set(d, &o.MaxRetries, atLeast(0)),
-		"cache_categories": set(d, &o.CacheCategories, boolean), "refresh_interval": set(d, &o.RefreshInterval, duration(positive)),
-		"num_categories": set(d, &o.NumCategories, atLeast(0)),
-	}) {
+	for key, field := range d.keys(o, fields{"type": d.to(&kind, "")}) {
 		known[key] = func(m hujson.ObjectMember) {
 			before := len(d.fatal)
 			field(m)
@@ -194,42 +159,16 @@ func checkAskedServer(d *decoder, c Config) {
 	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
 		return
 	}
-	d.source, d.name = d.asked.source, ""
+	at := d.at(atClassification + ".server")
 	name := c.Router.Classification.Outside.Server
 	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
 	switch {
 	case i < 0:
-		d.mistake(d.asked.offset, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
+		d.mistake(at, `"server" is %q, which is not a server; write the name of one in "mcpServers"`, name)
 	case c.Servers[i].Disabled:
-		d.mistake(d.asked.offset, `"server" is %q, which is disabled; enable it, or name another one`, name)
+		d.mistake(at, `"server" is %q, which is disabled; enable it, or name another one`, name)
 	case c.Servers[i].Self:
-		d.mistake(d.asked.offset, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
-	}
-}
-
-func mcp(v hujson.Value) (string, error) {
-	if s, err := text(v); err == nil && s == "mcp" {
-		return s, nil
-	}
-	return "", errors.New(`must be "mcp"; leave it out to use the built-in classifier`)
-}
-
-func notEmpty(v hujson.Value) (string, error) {
-	s, err := text(v)
-	if err == nil && strings.TrimSpace(s) == "" {
-		err = errors.New("must not be empty; write a name")
-	}
-	return s, err
-}
-
-// webURL returns a reader of a URL, in which variables are expanded.
-func webURL(d *decoder) reader[string] {
-	return func(v hujson.Value) (string, error) {
-		s, err := d.expanded(v)
-		if err == nil && !d.missing.any() && !d.isWebURL(s) {
-			err = errors.New(`must be a whole URL; write "https://host/path"`)
-		}
-		return s, err
+		d.mistake(at, `"server" is %q, which would start a router; leave "type" and "server" out to use the built-in classifier`, name)
 	}
 }
 
@@ -239,7 +178,7 @@ const maxPatterns = 64 << 10
 
 // pattern reads a regular expression as text. The text of a file is not compiled before the
 // file is trusted, since a short expression may take long.
-func (d *decoder) pattern(v hujson.Value) (string, error) {
+func (d *expander) pattern(v hujson.Value) (string, error) {
 	s, err := text(v)
 	if err != nil || d.env.asWritten {
 		return s, err
@@ -255,17 +194,6 @@ func (d *decoder) pattern(v hujson.Value) (string, error) {
 		return "", fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
 	}
 	return s, nil
-}
-
-// optional reads a value that differs from the absence of one.
-func optional[T any](read reader[T]) reader[*T] {
-	return func(v hujson.Value) (*T, error) {
-		t, err := read(v)
-		if err != nil {
-			return nil, err
-		}
-		return &t, nil
-	}
 }
 
 // elements decodes an array of objects. read decodes one object; if it returns false, it has

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,29 +18,31 @@ import (
 // A Cluster says how the router shares servers with those of other machines. After a mistake in a
 // list, the list is empty; a mistake elsewhere leaves the router in no cluster.
 type Cluster struct {
-	URLs    []string // of NATS, such as "nats://hub:4222"; at least one
-	Name    string   // of the cluster; default "metarouter"
-	Node    string   // the name of this node; "" is the host's name
-	Creds   string   // absolute path of a NATS credentials file, or of an nkey seed; "" is none
-	TLS     ClusterTLS
-	Share   []string // globs of names of servers that other nodes may use; empty shares nothing
-	Use     []string // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
-	Trusted []string // public keys of the nodes that may call and announce, each once
+	URLs    []string   // of NATS, such as "nats://hub:4222"; at least one
+	Name    string     `key:"name,clusterName"` // of the cluster; default "metarouter"
+	Node    string     `key:"node,clusterName"` // the name of this node; "" is the host's name
+	Creds   string     `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" is none
+	TLS     ClusterTLS `key:"tls"`
+	Share   []string   // globs of names of servers that other nodes may use; empty shares nothing
+	Use     []string   // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
+	Trusted []string   // public keys of the nodes that may call and announce, each once
 }
 
 // ClusterTLS has the PEM files for connections to NATS, absolute paths; "" is none.
 type ClusterTLS struct {
-	CA, Cert, Key string
+	CA   string `key:"ca,ca"`
+	Cert string `key:"cert,file"`
+	Key  string `key:"key,file"`
 }
+
+// A clusterDecoder reads values of "cluster".
+type clusterDecoder struct{ *decoder }
 
 // A clusterText is what the files say of the cluster.
 type clusterText struct {
-	at         place // of the last "cluster"; the zero place if there is none
-	broken     bool  // by a mistake that leaves the router in no cluster
-	value      Cluster
-	urls       []said // of the last "urls"
-	share, use []said // of the last "share" and "use"
-	listsAt    source // in which these two stand
+	broken bool // by a mistake that leaves the router in no cluster
+	value  Cluster
+	urls   []int // places of the last "urls", one for each
 }
 
 const (
@@ -57,11 +60,8 @@ var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 // clusterField returns the function that decodes "cluster" on top of those of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		c := &d.cluster
-		if c.at.source.path == "" {
-			c.value.Name = defaultCluster
-		}
-		c.at = place{d.source, m.Name.StartOffset}
+		c, cluster := &d.cluster, clusterDecoder{d}
+		c.value.Name = cmp.Or(c.value.Name, defaultCluster)
 		v, before, tolerated := &c.value, d.mistakes, 0
 		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
 		list := func(to *[]string, read reader[[]string]) func(hujson.ObjectMember) {
@@ -72,21 +72,12 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 				tolerated += d.mistakes - before
 			}
 		}
-		objectField(d, fields{
-			"urls":  set(d, &v.URLs, d.clusterURLs),
-			"name":  set(d, &v.Name, d.clusterWord("the cluster", "office")),
-			"node":  set(d, &v.Node, d.clusterWord("this node", "laptop")),
-			"creds": set(d, &v.Creds, d.clusterFile("creds")),
-			"tls": objectField(d, fields{
-				"ca":   set(d, &v.TLS.CA, d.clusterFile("ca")),
-				"cert": set(d, &v.TLS.Cert, d.clusterFile("")),
-				"key":  set(d, &v.TLS.Key, d.clusterFile("")),
-			}),
-			"share":   list(&v.Share, placed(&c.share, patterns)),
-			"use":     list(&v.Use, placed(&c.use, patterns)),
-			"trusted": list(&v.Trusted, d.trustedNodes),
-		})(m)
-		c.listsAt = d.source
+		objectField(d, d.keys(v, fields{
+			"urls":    set(d, &v.URLs, cluster.readURLs),
+			"share":   list(&v.Share, patterns),
+			"use":     list(&v.Use, patterns),
+			"trusted": list(&v.Trusted, cluster.trusted),
+		}))(m)
 		if d.mistakes-tolerated > before {
 			c.broken = true
 			d.mistake(m.Name.StartOffset, `the router joins no cluster because of mistakes in "cluster"; correct them`)
@@ -94,16 +85,8 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 	}
 }
 
-// placed is noting, after which no places of an earlier list are left, also after a mistake.
-func placed(places *[]said, read reader[[]string]) reader[[]string] {
-	return func(v hujson.Value) ([]string, error) {
-		*places = nil
-		return noting(places, read)(v)
-	}
-}
-
-// clusterURLs reads an array of URLs of NATS, or one string with commas between them.
-func (d *decoder) clusterURLs(v hujson.Value) ([]string, error) {
+// readURLs reads an array of URLs of NATS, or one string with commas between them.
+func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 	d.cluster.urls = nil
 	elements := []hujson.Value{v}
 	if a, ok := v.Value.(*hujson.Array); ok {
@@ -119,7 +102,7 @@ func (d *decoder) clusterURLs(v hujson.Value) ([]string, error) {
 		}
 		s, err := d.bounded(maxValue)(e)
 		if err == nil && d.env.asWritten && strings.Contains(s, "${") {
-			all = append(all, s)
+			all, d.cluster.urls = append(all, s), append(d.cluster.urls, e.StartOffset)
 			continue
 		}
 		var some []string
@@ -129,8 +112,8 @@ func (d *decoder) clusterURLs(v hujson.Value) ([]string, error) {
 		if err != nil {
 			return nil, inside(e.StartOffset, path, err)
 		}
-		for _, u := range some {
-			d.cluster.urls = append(d.cluster.urls, said{u, e.StartOffset})
+		for range some {
+			d.cluster.urls = append(d.cluster.urls, e.StartOffset)
 		}
 		all = append(all, some...)
 	}
@@ -178,37 +161,31 @@ func checkURLs(all []string) error {
 	return nil
 }
 
-// clusterWord reads the name of a cluster or a node.
-func (d *decoder) clusterWord(of, example string) reader[string] {
-	return func(v hujson.Value) (string, error) {
-		s, err := d.bounded(maxValue)(v)
-		if err != nil || d.env.asWritten && strings.Contains(s, "${") || s == "" && example == "laptop" {
-			return s, err
-		}
-		if !clusterName().MatchString(s) {
-			err = fmt.Errorf("must be the name of %s: 1 to 32 lower case letters, digits and -; write it like %q", of, example)
-		}
-		return s, err
+// word reads the name of a cluster or a node. That of a node may be empty.
+func (d clusterDecoder) word(v hujson.Value) (string, error) {
+	s, err := d.bounded(maxValue)(v)
+	if err == nil && !clusterName().MatchString(s) && !(d.env.asWritten && strings.Contains(s, "${")) && (s != "" || d.level != atCluster+".node") {
+		err = errors.New(nodeAt(d.level).Says)
 	}
+	return s, err
 }
 
-// clusterFile reads the path of a file, which [Config.Examine] looks at if kind is not "".
-func (d *decoder) clusterFile(kind string) reader[string] {
+// file returns a reader of the path of a file, which [Config.Examine] looks at unless kind is "file".
+func (d clusterDecoder) file(kind string) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		s, err := d.bounded(maxPath)(v)
 		if err != nil || s == "" {
 			return "", err
 		}
-		s = d.absolute(s)
-		if kind != "" {
+		if s = d.absolute(s); kind != "file" {
 			d.claim(v.StartOffset, claim{kind: claimCluster, text: kind, path: s})
 		}
 		return s, nil
 	}
 }
 
-// trustedNodes reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
-func (d *decoder) trustedNodes(v hujson.Value) (keys []string, err error) {
+// trusted reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
+func (d clusterDecoder) trusted(v hujson.Value) (keys []string, err error) {
 	a, ok := v.Value.(*hujson.Array)
 	switch {
 	case !ok:

@@ -56,15 +56,15 @@ func (c *Cluster) Secrets() (all []string) {
 // checkCluster sets the cluster of the router, and reports what only all files together show.
 func checkCluster(d *decoder, c *Config) {
 	t := &d.cluster
-	if t.at.source.path == "" {
+	if d.last[atCluster].source.path == "" {
 		return
 	}
-	d.source, d.name = t.at.source, "" // no server
+	at := d.at(atCluster)
 	if tls := t.value.TLS; (tls.Cert == "") != (tls.Key == "") {
 		t.broken = true
-		d.mistake(t.at.offset, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
+		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
 	} else if tls.Cert != "" {
-		d.claim(t.at.offset, claim{kind: claimCluster, text: "cert", path: tls.Cert, keyPath: tls.Key})
+		d.claim(at, claim{kind: claimCluster, text: "cert", path: tls.Cert, keyPath: tls.Key})
 	}
 	in := t.value // the decoder does not stay in memory
 	switch {
@@ -72,45 +72,48 @@ func checkCluster(d *decoder, c *Config) {
 		c.Router.clusterBroken = true
 		return // what else is wrong does not matter yet
 	case len(t.value.URLs) == 0:
-		d.warn(t.at.offset, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
+		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
 		c.Router.clusterWithoutURLs = &in
 	default:
 		c.Router.Cluster = &in
 	}
-	d.warnOfCluster(*c)
+	clusterDecoder{d}.warnOf(*c)
 }
 
-// warnOfCluster reports what has no effect, and what lets more in than was probably meant.
-func (d *decoder) warnOfCluster(c Config) {
-	t := &d.cluster
+// warnOf reports what has no effect, and what lets more in than was probably meant.
+func (d clusterDecoder) warnOf(c Config) {
+	t, at := &d.cluster, d.at(atCluster)
 	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {
-		d.warn(t.at.offset, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)
+		d.warn(at, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)
 	}
-	for _, s := range t.urls {
-		u, err := url.Parse(s.text)
-		if err == nil && (u.Scheme == "nats" || u.Scheme == "ws") && !isLoopback(u.Hostname()) && t.value.TLS == (ClusterTLS{}) {
-			d.warn(s.offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, u.Host, encrypted(u.Scheme)+"://"+u.Host)
+	d.at(atCluster + ".urls")
+	for i, offset := range t.urls {
+		u, err := url.Parse(t.value.URLs[i])
+		if err == nil && !strings.Contains(u.Host, "${") && (u.Scheme == "nats" || u.Scheme == "ws") && !isLoopback(u.Hostname()) && t.value.TLS == (ClusterTLS{}) {
+			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, u.Host, encrypted(u.Scheme)+"://"+u.Host)
 		}
 	}
-	d.source = t.listsAt
 	names, size, cost := make([]string, len(c.Servers)), 0, 0
 	for i, s := range c.Servers {
 		names[i], size = s.Name, size+len(s.Name)
 	}
-	for _, s := range t.share {
-		if cost += len(s.text) * size; cost > maxCompared {
+	d.at(atCluster + ".share")
+	for i, text := range t.value.Share {
+		if cost += len(text) * size; cost > maxCompared {
 			break
 		}
-		switch p, err := glob.Parse(s.text); {
-		case strings.Trim(s.text, "*") == "":
-			d.warn(s.offset, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, s.text)
+		at := d.last[atCluster+".share"].elements()[i].StartOffset
+		switch p, err := glob.Parse(text); {
+		case strings.Trim(text, "*") == "":
+			d.warn(at, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
 		case err == nil && !slices.ContainsFunc(names, p.Match):
-			d.warn(s.offset, `"share" has the server %q, which does not exist; %s`, s.text, serverAdvice(s.text, names))
+			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, serverAdvice(text, names))
 		}
 	}
-	for _, s := range t.use {
-		if !strings.ContainsAny(s.text, `@*?[`) {
-			d.warn(s.offset, `"use" has %q, which is no name of a server of another node; write %q, or %q for that of a node`, s.text, s.text+"@*", s.text+"@NODE")
+	d.at(atCluster + ".use")
+	for i, text := range t.value.Use {
+		if !strings.ContainsAny(text, `@*?[`) {
+			d.warn(d.last[atCluster+".use"].elements()[i].StartOffset, `"use" has %q, which is no name of a server of another node; write %q, or %q for that of a node`, text, text+"@*", text+"@NODE")
 		}
 	}
 }

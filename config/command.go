@@ -25,7 +25,7 @@ var launchers = []string{
 }
 
 // commandField returns the function that decodes the command of the entry o.
-func commandField(d *decoder, s *Server, o *hujson.Object) func(hujson.ObjectMember) {
+func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if words, ok := stringsOf(m.Value); ok && len(words) > 0 {
 			d.reject(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
@@ -36,7 +36,7 @@ func commandField(d *decoder, s *Server, o *hujson.Object) func(hujson.ObjectMem
 			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
 		}
-		set(d, &s.Command, d.program)(m)
+		set(d.decoder, &s.Command, d.program)(m)
 		if err != nil {
 			return
 		}
@@ -48,7 +48,7 @@ func commandField(d *decoder, s *Server, o *hujson.Object) func(hujson.ObjectMem
 
 // splitCommand splits a command that is a whole command line, as it is written. A command
 // that exists is right as it is, whatever spaces it has.
-func (d *decoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
+func (d entryDecoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
 	said = strings.TrimSpace(said)
 	words := shellWords(said)
 	if len(words) < 2 || len(said) > maxScript {
@@ -129,7 +129,7 @@ func shellWords(line string) []string { return splitCommands(line, " \t\n", "")[
 // argumentsField returns the function that decodes the arguments of an entry.
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		at := m.Name.StartOffset
+		at, m := m.Name.StartOffset, d.repaired(m)
 		if line, err := text(m.Value); err == nil {
 			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(shellWords(line))))
 			return
@@ -198,7 +198,7 @@ func argumentsOf(o *hujson.Object) []string {
 }
 
 // pathOf returns the path under a key of an entry, "" if the entry has none.
-func (d *decoder) pathOf(o *hujson.Object, key string) string {
+func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	m, ok := member(o, key)
 	if !ok {
 		return ""

@@ -55,42 +55,41 @@ type Config struct {
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
 // the reason why it can't be started.
 type Server struct {
-	Name      string
-	Transport Transport
-
+	Name       string
+	Transport  Transport `key:"type transport transportType"`
 	Command    string
 	Args       []string
 	Env        map[string]string // envFile's variables, then env's
-	EnvFile    string            // absolute path of the envFile that is already in Env, or ""
-	Cwd        string            // absolute, or "" for the router's own
-	InheritEnv []string          // names of further variables of the router that the child gets; "*" is all
+	EnvFile    string            `key:"envFile,path"` // absolute path of the envFile that is already in Env, or ""
+	Cwd        string            `key:"cwd,path"`     // absolute, or "" for the router's own
+	InheritEnv []string          `key:"inheritEnv"`   // names of further variables of the router that the child gets; "*" is all
 	KeepStrays bool              // what the child starts outside its process group is not killed with it
 	Roots      []string          // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
 
 	URL     string
-	Headers map[string]string
-	OAuth   *OAuth // nil if absent
+	Headers map[string]string `key:"headers,referring"`
+	OAuth   *OAuth            // nil if absent
 
-	Disabled      bool
-	ByHand        bool // a person disabled it, not the file
-	Lazy          bool
-	Timeout       time.Duration // of one call; default 5m
-	StartTimeout  time.Duration // until the tools are listed; default 90s
-	IdleTimeout   time.Duration // 0: never stopped for being idle
-	MaxConcurrent int           // calls under way at once; default 8
+	Disabled      bool          `key:"disabled"`
+	ByHand        bool          // a person disabled it, not the file
+	Lazy          bool          `key:"lazy"`
+	Timeout       time.Duration `key:"timeout"`       // of one call; default 5m
+	StartTimeout  time.Duration `key:"startTimeout"`  // until the tools are listed; default 90s
+	IdleTimeout   time.Duration `key:"idleTimeout"`   // 0: never stopped for being idle
+	MaxConcurrent int           `key:"maxConcurrent"` // calls under way at once; default 8
 
-	QuestionsPerMinute int // how often it may ask its clients something (sampling, elicitation); 0 is the default, 60
+	QuestionsPerMinute int `key:"questionsPerMinute"` // how often it may ask its clients something (sampling, elicitation); 0 is the default, 60
 
-	Capabilities    []string // tags that each of its tools has
-	Group           string   // servers of one group can stand in for each other
-	Service         string   // servers of several nodes that name the same service are one server; "" is none
-	Priority        int      // of servers that can stand in for each other, the higher one is first
-	Validate        Validate // of arguments; default ValidateOn
-	Retry           string   // "hints" (default), "never" or "always"
-	MaxResultTokens int      // 0: no limit
-	Cache           time.Duration
+	Capabilities    []string      `key:"capabilities"` // tags that each of its tools has
+	Group           string        `key:"group"`        // servers of one group can stand in for each other
+	Service         string        // servers of several nodes that name the same service are one server; "" is none
+	Priority        int           `key:"priority"`        // of servers that can stand in for each other, the higher one is first
+	Validate        Validate      `key:"validate"`        // of arguments; default ValidateOn
+	Retry           string        `key:"retry"`           // "hints" (default), "never" or "always"
+	MaxResultTokens int           `key:"maxResultTokens"` // 0: no limit
+	Cache           time.Duration `key:"cache"`
 	Tools           ToolFilter
-	TrustHints      bool // what its tools declare (readOnlyHint, destructiveHint) is believed whatever their names say
+	TrustHints      bool `key:"trustHints"` // what its tools declare (readOnlyHint, destructiveHint) is believed whatever their names say
 
 	// Values for some of its tools, by patterns as in ToolFilter. If several patterns match
 	// a tool, its own name counts, else the longest pattern.
@@ -133,36 +132,36 @@ const (
 // ToolFilter chooses and renames a server's tools. Patterns are those of package
 // internal/glob, compared with the server's own names. Empty Allow allows all.
 type ToolFilter struct {
-	Allow  []string
-	Deny   []string
-	Rename map[string]string // the server's own name -> our name
+	Allow  []string          `key:"allow,glob"`
+	Deny   []string          `key:"deny,glob"`
+	Rename map[string]string `key:"rename"` // the server's own name -> our name
 }
 
 // Router is the "metarouter" object of the file.
 type Router struct {
-	Mode            string        // "auto" (default), "search" or "direct"
-	Names           string        // "prefixed" (default) or "bare"
-	Separator       string        // default "__"; or ".", "-", "/"
-	ToolBudget      int           // tokens up to which auto shows all tools; default 10000
-	ListWait        time.Duration // default 10s
-	Pinned          []string      // IDs of tools that are listed in search mode too
-	Lazy            bool
-	IdleTimeout     time.Duration
-	Timeout         time.Duration // default 5m
-	Validate        Validate
-	MaxResultTokens int
-	FindThreshold   float64 // below 1; 0 if absent, for the default of package selector
-	RouteThreshold  float64 // default 0.5
-	Learning        bool    // default true
-	FillArguments   bool
-	AccessLog       AccessLog
-	Audit           Audit
-	HTTP            HTTP
-	Gateway         struct { // how the router shows itself to clients
-		Name   string // in serverInfo; default "metarouter"
-		Prefix string // that clients may put before the name of a tool; "" is none
-	}
-	Capabilities   map[string][]string // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
+	Mode            string        `key:"mode"`       // "auto" (default), "search" or "direct"
+	Names           string        `key:"names"`      // "prefixed" (default) or "bare"
+	Separator       string        `key:"separator"`  // default "__"; or ".", "-", "/"
+	ToolBudget      int           `key:"toolBudget"` // tokens up to which auto shows all tools; default 10000
+	ListWait        time.Duration `key:"listWait"`   // default 10s
+	Pinned          []string      `key:"pinned"`     // IDs of tools that are listed in search mode too
+	Lazy            bool          `key:"lazy"`
+	IdleTimeout     time.Duration `key:"idleTimeout"`
+	Timeout         time.Duration `key:"timeout"` // default 5m
+	Validate        Validate      `key:"validate"`
+	MaxResultTokens int           `key:"maxResultTokens"`
+	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
+	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
+	Learning        bool          `key:"learning"`       // default true
+	FillArguments   bool          `key:"fillArguments"`
+	AccessLog       AccessLog     `key:"accessLog"`
+	Audit           Audit         `key:"audit"`
+	HTTP            HTTP          `key:"http"`
+	Gateway         struct {      // how the router shows itself to clients
+		Name   string `key:"name"`   // in serverInfo; default "metarouter"
+		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" is none
+	} `key:"gateway"`
+	Capabilities   map[string][]string `key:"capabilities"` // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification *Classification     // nil if absent
 	Assist         *Assist             // nil if no model is asked
 	Embeddings     *Endpoint           // of the vectors of tasks and tools; nil for the built-in ones alone
@@ -176,10 +175,10 @@ type Router struct {
 // An AccessLog is a file with a line for each call.
 type AccessLog struct {
 	File      string // absolute; "" is none
-	Arguments bool   // the lines contain the arguments of calls
-	Results   bool   // the lines contain the results of calls
-	MaxSize   int64  // bytes of a file, after which another is begun; default 100 MiB
-	MaxFiles  int    // number of files that are kept, including the current one; default 5
+	Arguments bool   `key:"arguments"` // the lines contain the arguments of calls
+	Results   bool   `key:"results"`   // the lines contain the results of calls
+	MaxSize   int64  `key:"maxSize"`   // bytes of a file, after which another is begun; default 100 MiB
+	MaxFiles  int    `key:"maxFiles"`  // number of files that are kept, including the current one; default 5
 }
 
 // A Classification is the "classification" object: the categories of texts, and the
@@ -187,79 +186,79 @@ type AccessLog struct {
 type Classification struct {
 	Categories   []Category // in the order of their class indices; none: the capability tags
 	Rules        []Rule     // for all categories, after those of the category
-	Model        string     // where neither the category nor a rule has one; default "default"
-	UseReasoning bool       // where neither the category nor a rule says; default false
-	Threshold    float64    // the confidence below which the fallback is the answer; default 0.6
+	Model        string     `key:"model"`                          // where neither the category nor a rule has one; default "default"
+	UseReasoning bool       `key:"use_reasoning"`                  // where neither the category nor a rule says; default false
+	Threshold    float64    `key:"threshold confidence_threshold"` // the confidence below which the fallback is the answer; default 0.6
 	Fallback     string     // a category's name; "" is none
-	MaxText      int        // bytes of a text; default 8192
+	MaxText      int        `key:"max_text"` // bytes of a text; default 8192
 
 	Outside *Outside // another classification server that is asked first; nil for the built-in classifier alone
 }
 
 // A Category is a class of texts.
 type Category struct {
-	Name         string
-	Description  string
-	SystemPrompt string
-	Keywords     []string
-	Examples     []string // texts of the category
-	Model        string   // "" is the Classification's
-	UseReasoning *bool    // nil is the Classification's
+	Name         string   `key:"name"`
+	Description  string   `key:"description"`
+	SystemPrompt string   `key:"system_prompt"`
+	Keywords     []string `key:"keywords"`
+	Examples     []string `key:"examples"`      // texts of the category
+	Model        string   `key:"model"`         // "" is the Classification's
+	UseReasoning *bool    `key:"use_reasoning"` // nil is the Classification's
 	Rules        []Rule   // the first that applies decides
 }
 
 // A Rule sets the model and the use of reasoning for texts that meet all its conditions.
 type Rule struct {
 	Categories      []string // the text is in one of these; none: any
-	ConfidenceBelow float64  // the confidence is below this; 0: any
-	MinWords        int      // the text has at least so many words; 0: any number
-	MaxWords        int      // the text has at most so many words; 0: any number
-	Patterns        []string // regular expressions (RE2), one must match; none: any text
+	ConfidenceBelow float64  `key:"confidence_below"` // the confidence is below this; 0: any
+	MinWords        int      `key:"min_words"`        // the text has at least so many words; 0: any number
+	MaxWords        int      `key:"max_words"`        // the text has at most so many words; 0: any number
+	Patterns        []string `key:"patterns,regexp"`  // regular expressions (RE2), one must match; none: any text
 
-	Model        string // "" leaves it as it is
-	UseReasoning *bool  // nil leaves it as it is
+	Model        string `key:"model"`         // "" leaves it as it is
+	UseReasoning *bool  `key:"use_reasoning"` // nil leaves it as it is
 }
 
 // An Outside is another classification server: an entry of the configuration, or a URL.
 type Outside struct {
-	Server  string // the name of an entry; "" if URL is set
-	URL     string
-	Headers map[string]string // of requests to URL
+	Server  string            `key:"server"` // the name of an entry; "" if URL is set
+	URL     string            `key:"url,address"`
+	Headers map[string]string `key:"headers,expanded"` // of requests to URL
 
-	ClassifyTool    string        // default "classify_text"
-	ListTool        string        // default "list_categories"
-	Timeout         time.Duration // of one classification, all attempts together; default 5s
-	MaxRetries      int           // after the first attempt; default 3
-	CacheCategories bool          // the list is asked for once every RefreshInterval; default true
-	RefreshInterval time.Duration // default 5m
-	NumCategories   int           // how many it must have; 0: any number
+	ClassifyTool    string        `key:"tools.classify"`        // default "classify_text"
+	ListTool        string        `key:"tools.list_categories"` // default "list_categories"
+	Timeout         time.Duration `key:"timeout"`               // of one classification, all attempts together; default 5s
+	MaxRetries      int           `key:"max_retries"`           // after the first attempt; default 3
+	CacheCategories bool          `key:"cache_categories"`      // the list is asked for once every RefreshInterval; default true
+	RefreshInterval time.Duration `key:"refresh_interval"`      // default 5m
+	NumCategories   int           `key:"num_categories"`        // how many it must have; 0: any number
 }
 
 // HTTP is the "http" object: where the router serves over HTTP, and whom.
 type HTTP struct {
-	Addr           string // default "127.0.0.1:8787"
-	AllowedHosts   []string
-	AllowedOrigins []string
-	PublicURL      string // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
+	Addr           string   `key:"addr"` // default "127.0.0.1:8787"
+	AllowedHosts   []string `key:"allowedHosts"`
+	AllowedOrigins []string `key:"allowedOrigins"`
+	PublicURL      string   // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
 	Tokens         []Token
 	Issuers        []Issuer      // "oauth": identity providers whose access tokens let clients in
 	ClientCA       string        // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks for none
 	Certificates   []Certificate // whom certificates of clients let in; the first one that matches counts, and those with more attributes come first
 	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
 	TLSKey         string        // absolute path of the certificate's key, PEM
-	MaxBody        int64         // bytes of a body; default 16 MiB
-	MaxBodyMemory  int64         // bytes that the bodies of all requests and long answers take together; default 256 MiB
-	MaxHeader      int64         // bytes of a request's line and headers; default 64 KiB
-	MaxBatch       int           // messages of one batch; default 100
-	ReadTimeout    time.Duration // for a client to send a request; default 1m
-	MaxConnections int           // connections, and requests over HTTP/2, at the same time; default 4096
-	MaxSessions    int           // of clients at the same time; default 1000
-	SessionTimeout time.Duration // after which an idle session ends; default 30m
+	MaxBody        int64         `key:"maxBody"`        // bytes of a body; default 16 MiB
+	MaxBodyMemory  int64         `key:"maxBodyMemory"`  // bytes that the bodies of all requests and long answers take together; default 256 MiB
+	MaxHeader      int64         `key:"maxHeader"`      // bytes of a request's line and headers; default 64 KiB
+	MaxBatch       int           `key:"maxBatch"`       // messages of one batch; default 100
+	ReadTimeout    time.Duration `key:"readTimeout"`    // for a client to send a request; default 1m
+	MaxConnections int           `key:"maxConnections"` // connections, and requests over HTTP/2, at the same time; default 4096
+	MaxSessions    int           `key:"maxSessions"`    // of clients at the same time; default 1000
+	SessionTimeout time.Duration `key:"sessionTimeout"` // after which an idle session ends; default 30m
 
 	// Rate limits the requests of each client. Clients are told apart by their tokens, else
 	// by their addresses: behind a proxy, all clients without tokens count as one. The
 	// default is no limit.
-	Rate Rate
+	Rate Rate `key:"rate"`
 }
 
 // A Problem is one mistake in a file. It is an error, so that Load can return a mistake

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -12,52 +11,78 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
-// and its destination stays as it was.
-type decoder struct {
+// reports are the problems and claims of the files.
+type reports struct {
 	env      environment
 	source   source
+	name     string    // of the entry that is decoded now; "" outside of entries
 	problems []Problem // the first maxProblems errors and maxWarnings warnings
 	mistakes int       // how many errors there are
 	warnings int       // how many warnings there are
-	patterns int       // bytes of regular expressions
-	strange  int       // how many unknown keys were compared with the known ones
-	level    string    // where in the file the decoded object stands, as in keysByLevel
+	fatal    []string  // why the server can't be started
 	claims   []claim   // what the files say about the system, for Config.Examine
-	asked    place     // of the name of the classifier's server
-	tls      place     // of the last key that names a file for TLS
+}
 
+// An expander reads strings with variables and references to secrets.
+type expander struct {
+	reports
+	patterns int                // bytes of regular expressions
 	envFiles map[string]envFile // that were read, by their paths
 
-	tokens         []placedToken       // of the last "tokens"
-	oauth          place               // of the last "oauth" of "http"
-	issuers        []placedIssuer      // in it
-	clientCA       place               // of the last "clientCA"
-	certificatesAt place               // of the last "certificates"
-	certificates   []placedCertificate // in it
-	closed         []closing           // by mistakes about guards
-	refused        *Problem            // why the file is not used
-	auditAt        place               // of the last file of the audit log
-	cluster        clusterText
-
-	profiles    map[string]profilePlace // by the profile's name
-	profileName string                  // of the profile that is decoded now; "" outside of profiles
-
-	// The entry that is decoded now:
-	name      string    // "" outside of entries
-	fatal     []string  // why the server can't be started
-	envFile   string    // the path of its envFile, "" for none
-	missing   variables // that are not set
-	missingAt int       // place of the first of these
-
+	// Of the entry that is decoded now:
+	envFile    string                // the path of its envFile, "" for none
+	missing    variables             // that are not set
+	missingAt  int                   // place of the first of these
 	referable  bool                  // the value that is decoded may refer to secrets
 	references []reference.Reference // that it has
 }
 
-// A place is a byte of a source.
-type place struct {
-	source
-	offset int
+// A checker says what is wrong with keys, and closes what they guard.
+type checker struct {
+	expander
+	level       string          // where in the file the decoded object stands, as in levels
+	profileName string          // of the profile that is decoded now; "" outside of profiles
+	last        map[string]said // the last members of "metarouter", by their levels
+	strange     int             // how many unknown keys were compared with the known ones
+	closed      []closing       // by mistakes about guards
+	refused     *Problem        // why the file is not used
+}
+
+// A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
+// and its destination stays as it was.
+type decoder struct {
+	checker
+	profiles map[string]said // the members of profiles without mistakes, by their names
+	cluster  clusterText
+}
+
+// A said is a member of an object in a source. In the zero value, the source has no path.
+type said struct {
+	source source
+	member hujson.ObjectMember
+}
+
+// at has the decoder report problems at the last member of a level, and returns its place.
+func (d *checker) at(level string) int {
+	d.source, d.name = d.last[level].source, "" // no server
+	return d.last[level].member.Name.StartOffset
+}
+
+// elements returns the elements of the member's array. There are none if it is something else.
+func (s said) elements() []hujson.Value {
+	if a, ok := s.member.Value.Value.(*hujson.Array); ok {
+		return a.Elements
+	}
+	return nil
+}
+
+// inner returns the member under a key of the member's object.
+func (s said) inner(key string) said {
+	if o, ok := s.member.Value.Value.(*hujson.Object); ok {
+		s.member, _ = member(o, key)
+		return s
+	}
+	return said{}
 }
 
 const (
@@ -69,14 +94,14 @@ const (
 )
 
 // mistake reports an error. The server, if it concerns one, can be started all the same.
-func (d *decoder) mistake(offset int, format string, args ...any) {
+func (d *reports) mistake(offset int, format string, args ...any) {
 	if d.mistakes++; d.mistakes <= maxProblems {
 		d.report(severityError, offset, format, args...)
 	}
 }
 
 // reject reports an error. The server, if it concerns one, can't be started.
-func (d *decoder) reject(offset int, format string, args ...any) {
+func (d *reports) reject(offset int, format string, args ...any) {
 	d.mistake(offset, format, args...)
 	if len(d.fatal) < maxFatal {
 		d.fatal = append(d.fatal, message(format, args...))
@@ -84,13 +109,13 @@ func (d *decoder) reject(offset int, format string, args ...any) {
 }
 
 // warn reports what has no effect, or is probably not as intended.
-func (d *decoder) warn(offset int, format string, args ...any) {
+func (d *reports) warn(offset int, format string, args ...any) {
 	if d.warnings++; d.warnings <= maxWarnings {
 		d.report(severityWarning, offset, format, args...)
 	}
 }
 
-func (d *decoder) report(severity string, offset int, format string, args ...any) {
+func (d *reports) report(severity string, offset int, format string, args ...any) {
 	p := d.source.problem(offset, format, args...)
 	p.Severity, p.Server = severity, d.name
 	d.problems = append(d.problems, p)
@@ -116,9 +141,6 @@ func short(word string) string {
 	return strings.ToValidUTF8(word[:maxQuoted], "") + "…"
 }
 
-// fields are the keys that an object may have, each with the function that decodes it.
-type fields map[string]func(hujson.ObjectMember)
-
 // object decodes the members of o. A member that is null counts as absent, except guards and roots.
 // A key that is not known is reported, unless another client knows it.
 func (d *decoder) object(o *hujson.Object, known fields) {
@@ -139,6 +161,9 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 		}
 		if m.Value.Value.Kind() != 'n' {
 			d.level = path
+			if strings.HasPrefix(path, atRouter) {
+				d.last[path] = said{d.source, m}
+			}
 			set(m)
 			d.level = at
 		} else if closes := guardOf(path); closes != "" && closes != theCluster || containerOf(at) != "" || at == "" {
@@ -154,62 +179,4 @@ func keyOf(m hujson.ObjectMember) string {
 		return string(inner)
 	}
 	return lit.String()
-}
-
-// A reader makes a T of a JSON value. Its error completes a sentence that begins with the
-// key: "must be …".
-type reader[T any] func(hujson.Value) (T, error)
-
-// A misfit is a reader's error about a place inside its value.
-type misfit struct {
-	offset int
-	path   string // from the value to the place
-	err    error
-}
-
-func (m *misfit) Error() string { return m.path + " " + m.err.Error() }
-
-func inside(offset int, path string, err error) error {
-	if m, ok := errors.AsType[*misfit](err); ok {
-		return &misfit{m.offset, path + m.path, m.err}
-	}
-	return &misfit{offset, path, err}
-}
-
-// set returns the function that decodes a member into to.
-func set[T any](d *decoder, to *T, read reader[T]) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		v, err := read(m.Value)
-		if err == nil {
-			*to = v
-			return
-		}
-		wrong, _ := errors.AsType[*misfit](inside(m.Name.StartOffset, "", err))
-		if n, ok := any(*to).(int); ok && n > 0 && wrong.path == "" {
-			wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, n)
-		}
-		d.guard(d.reject, d.level)(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
-	}
-}
-
-// objectField returns the function that decodes an object within the object.
-func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		if o, ok := m.Value.Value.(*hujson.Object); ok {
-			d.object(o, known)
-			return
-		}
-		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", keyOf(m))
-	}
-}
-
-// orObject returns the function that decodes a member that may also be an object.
-func orObject(d *decoder, field func(hujson.ObjectMember), known fields) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		if m.Value.Value.Kind() == '{' {
-			objectField(d, known)(m)
-			return
-		}
-		field(m)
-	}
 }

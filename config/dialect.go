@@ -3,11 +3,8 @@ package config
 import (
 	"cmp"
 	"maps"
-	"math"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tailscale/hujson"
 )
@@ -96,18 +93,8 @@ func isBare(root *hujson.Object) bool {
 func (d *decoder) server(e entry, r Router) Server {
 	d.source, d.name, d.level, d.fatal, d.missing, d.references = e.source, e.name, atEntry, nil, variables{}, nil
 	at := e.member.Name.StartOffset
-	s := Server{
-		Name:               e.name,
-		Lazy:               r.Lazy,
-		Timeout:            r.Timeout,
-		StartTimeout:       90 * time.Second,
-		IdleTimeout:        r.IdleTimeout,
-		MaxConcurrent:      8,
-		QuestionsPerMinute: 60,
-		Validate:           r.Validate,
-		Retry:              "hints",
-		MaxResultTokens:    r.MaxResultTokens,
-	}
+	s := defaultServer()
+	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.MaxResultTokens
 	if e.twice {
 		d.reject(at, "the server is here twice; rename or remove one")
 	}
@@ -118,7 +105,7 @@ func (d *decoder) server(e entry, r Router) Server {
 		d.reject(at, "a server's name can't have a colon, since tools are called server:tool; write %q", strings.ReplaceAll(e.name, ":", "-"))
 	}
 	if o, ok := e.member.Value.Value.(*hujson.Object); ok {
-		d.entry(o, &s, at)
+		entryDecoder{d}.entry(o, &s, at)
 	} else {
 		d.reject(at, `the server must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
@@ -126,72 +113,57 @@ func (d *decoder) server(e entry, r Router) Server {
 	return s
 }
 
-func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
+// entryKeys are the keys of an entry that are not fields of a Server.
+type entryKeys struct {
+	Enabled     bool     `key:"enabled"`
+	KillStrays  bool     `key:"killStrays"`
+	URL         string   `key:"url,referring"`
+	HTTPURL     string   `key:"httpUrl,referring"`
+	ServerURL   string   `key:"serverUrl,referring"`
+	Helper      string   `key:"headersHelper,expanded"`
+	Credentials string   `key:"credentials"`
+	Include     []string `key:"includeTools,glob"`
+	Exclude     []string `key:"excludeTools,glob"`
+	Off         []string `key:"disabledTools,glob"`
+}
+
+// An entryDecoder decodes an entry.
+type entryDecoder struct{ *decoder }
+
+func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	var (
-		enabled, killStrays      = true, true
-		urlKey, httpURL, windURL string
-		include, exclude, off    []string
-		env                      map[string]string
-		helper                   string
+		env  map[string]string
+		keys = entryKeys{Enabled: true, KillStrays: true}
 	)
 	claims := len(d.claims)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
-	arguments := d.texts(argumentsField(d, s))
-	environment := d.texts(set(d, &env, dict(d.referring)))
-	kind := set(d, &s.Transport, transport)
-	d.object(o, fields{
-		"command": orObject(d, commandField(d, s, o), fields{ // in Zed's dialect
-			"path": set(d, &s.Command, d.program), "args": arguments, "env": environment,
+	arguments, environment := argumentsField(d.decoder, s), d.to(&env, "referring")
+	d.object(o, d.keys(s, d.keys(&keys, fields{
+		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
+			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
 		}),
-		"args":       arguments,
-		"env":        environment,
-		"envFile":    set(d, &s.EnvFile, d.path),
-		"cwd":        set(d, &s.Cwd, d.path),
-		"inheritEnv": set(d, &s.InheritEnv, list(text)),
-		"killStrays": set(d, &killStrays, boolean),
-		"roots":      set(d, &s.Roots, d.roots),
-
-		"type": kind, "transport": kind, "transportType": kind,
-		"url": set(d, &urlKey, d.referring), "httpUrl": set(d, &httpURL, d.referring), "serverUrl": set(d, &windURL, d.referring),
-		"headers": d.texts(set(d, &s.Headers, dict(d.referring))), "headersHelper": set(d, &helper, d.expanded), "oauth": oauthField(d, &s.OAuth),
-		"credentials": set(d, new(string), credentials),
-
-		"disabled": set(d, &s.Disabled, boolean), "enabled": set(d, &enabled, boolean),
-		"lazy":               set(d, &s.Lazy, boolean),
-		"timeout":            set(d, &s.Timeout, duration(positive)),
-		"startTimeout":       set(d, &s.StartTimeout, duration(positive)),
-		"idleTimeout":        set(d, &s.IdleTimeout, duration(orZero)),
-		"maxConcurrent":      set(d, &s.MaxConcurrent, atLeast(1)),
-		"questionsPerMinute": set(d, &s.QuestionsPerMinute, atLeast(1)),
-		"trustHints":         set(d, &s.TrustHints, boolean),
-
-		"capabilities":    set(d, &s.Capabilities, list(text)),
-		"group":           set(d, &s.Group, text),
-		"service":         serviceField(d, &s.Service),
-		"priority":        set(d, &s.Priority, atLeast(math.MinInt)),
-		"validate":        set(d, &s.Validate, validates),
-		"retry":           set(d, &s.Retry, oneOf("hints", "never", "always")),
-		"maxResultTokens": set(d, &s.MaxResultTokens, atLeast(0)),
-		"cache":           set(d, &s.Cache, duration(orZero)),
-		"tools": orObject(d, set(d, &s.Tools.Allow, list(pattern)), fields{ // a plain list in Copilot's dialect
-			"allow": set(d, &s.Tools.Allow, list(pattern)), "deny": set(d, &s.Tools.Deny, list(pattern)), "rename": set(d, &s.Tools.Rename, dict(text)),
-			"timeout":         set(d, &s.ToolTimeouts, patterned(duration(positive))),
-			"maxResultTokens": set(d, &s.ToolResultTokens, patterned(atLeast(0))),
-			"rate":            set(d, &s.ToolRates, patterned(rate)),
-		}),
-		"includeTools": set(d, &include, list(pattern)), "excludeTools": set(d, &exclude, list(pattern)), "disabledTools": set(d, &off, list(pattern)),
-	})
-	s.Disabled, s.KeepStrays = s.Disabled || !enabled, !killStrays
-	s.Tools.Allow = append(s.Tools.Allow, include...)
-	s.Tools.Deny = append(s.Tools.Deny, append(exclude, off...)...)
-	s.URL = cmp.Or(httpURL, windURL, urlKey)
-	if httpURL != "" && s.Transport == "" && s.Command == "" {
+		"args":    arguments,
+		"env":     environment,
+		"roots":   set(d.decoder, &s.Roots, d.roots),
+		"oauth":   oauthField(d.decoder, &s.OAuth),
+		"service": serviceField(d.decoder, &s.Service),
+		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
+			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
+			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),
+			"rate":            d.to(&s.ToolRates, "patterned"),
+		})),
+	})))
+	s.Disabled, s.KeepStrays = s.Disabled || !keys.Enabled, !keys.KillStrays
+	s.Tools.Allow = append(s.Tools.Allow, keys.Include...)
+	s.Tools.Deny = append(s.Tools.Deny, append(keys.Exclude, keys.Off...)...)
+	s.URL = cmp.Or(keys.HTTPURL, keys.ServerURL, keys.URL)
+	if keys.HTTPURL != "" && s.Transport == "" && s.Command == "" {
 		s.Transport = StreamableHTTP // the meaning of Gemini's key
 	}
 	d.connect(s, at)
 	d.leaveWindows(s, o)
-	d.help(s, helper, at)
+	d.help(s, keys.Helper, at)
 	d.checkLogin(s, o)
 	d.warnOfSecrets(o)
 	d.reportMissing(s)
@@ -211,7 +183,7 @@ func (d *decoder) entry(o *hujson.Object, s *Server, at int) {
 }
 
 // connect decides how the server is reached, and drops the keys of other transports.
-func (d *decoder) connect(s *Server, at int) {
+func (d entryDecoder) connect(s *Server, at int) {
 	broken := len(d.fatal) > 0 // a wrong key is reported already; don't report it as missing
 	switch {
 	case s.Transport == "" && s.Command != "" && s.URL != "":
@@ -237,24 +209,14 @@ func (d *decoder) connect(s *Server, at int) {
 	if s.URL == "" && !broken {
 		d.reject(at, `an http server needs an address; write "url": "https://…"`)
 	}
-	if s.URL != "" && !broken && !d.missing.any() && !d.isWebURL(s.URL) {
+	if s.URL != "" && !broken && !d.missing.any() && !(urls{&d.expander}).isWebURL(s.URL) {
 		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
 	}
 }
 
-// isWebURL reports whether s is a whole URL, as far as that is known before variables are
-// expanded.
-func (d *decoder) isWebURL(s string) bool {
-	if (d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${") {
-		return true
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-}
-
 // reportMissing reports all variables that the entry needs and that are not set, in one
 // problem. A disabled server needs none.
-func (d *decoder) reportMissing(s *Server) {
+func (d entryDecoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
 		if d.mistakes <= maxProblems {
@@ -265,7 +227,7 @@ func (d *decoder) reportMissing(s *Server) {
 }
 
 // environ returns the variables of envFile, overridden by those of env.
-func (d *decoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
+func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
 	if s.EnvFile == "" || s.Disabled || d.missing.any() || d.env.asWritten {
 		return env
 	}
@@ -287,7 +249,7 @@ type envFile struct {
 }
 
 // readEnvFile reads each envFile once, since many entries may name the same one.
-func (d *decoder) readEnvFile(path string) (map[string]string, error) {
+func (d *expander) readEnvFile(path string) (map[string]string, error) {
 	f, known := d.envFiles[path]
 	if !known {
 		var data []byte

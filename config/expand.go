@@ -187,7 +187,7 @@ func shortened(names []string) string {
 }
 
 // expand replaces the variables in s, unless the text is to stay as it is written.
-func (d *decoder) expand(s string, missing *variables) string {
+func (d *expander) expand(s string, missing *variables) string {
 	if d.env.asWritten {
 		return s
 	}
@@ -195,7 +195,7 @@ func (d *decoder) expand(s string, missing *variables) string {
 }
 
 // expanded reads a string and expands its variables.
-func (d *decoder) expanded(v hujson.Value) (string, error) {
+func (d *expander) expanded(v hujson.Value) (string, error) {
 	s, err := text(v)
 	before := d.missing.any()
 	s = d.expand(s, &d.missing)
@@ -205,19 +205,27 @@ func (d *decoder) expanded(v hujson.Value) (string, error) {
 	return s, err
 }
 
+// complete reads a string and expands its variables, which does not concern the entry of a server.
+func (d *expander) complete(v hujson.Value) (s string, missing variables, err error) {
+	if s, err = text(v); err == nil {
+		s = d.expand(s, &missing)
+	}
+	return s, missing, err
+}
+
 // program reads a command. A ~ at its begin is the home folder, as in a shell.
-func (d *decoder) program(v hujson.Value) (string, error) {
+func (d *expander) program(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	return d.env.atHome(s), err
 }
 
 // path reads a path, relative to the project's folder.
-func (d *decoder) path(v hujson.Value) (string, error) {
+func (d *expander) path(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	return d.absolute(s), err
 }
 
-func (d *decoder) absolute(path string) string {
+func (d *expander) absolute(path string) string {
 	if path = d.env.atHome(path); path == "" || filepath.IsAbs(path) || d.env.asWritten {
 		return path
 	}
@@ -233,7 +241,7 @@ func (e environment) atHome(path string) string {
 
 // lookup returns the value of a variable: of the environment, else of the entry's envFile.
 // It knows those of VS Code and Cursor too.
-func (d *decoder) lookup(name string) (string, bool) {
+func (d *expander) lookup(name string) (string, bool) {
 	switch name {
 	case "workspaceFolder":
 		return d.source.project(), true

@@ -90,8 +90,8 @@ func guardsNamed(key, level string) (paths []string) {
 			paths = append(paths, path)
 		}
 	}
-	for of, keys := range keysByLevel() {
-		if of != level && containerOf(of) != "" && slices.Contains(keys, key) && steps(level, of) <= 2 {
+	for of, n := range levels() {
+		if of != level && containerOf(of) != "" && slices.Contains(n.keys, key) && steps(level, of) <= 2 {
 			paths = append(paths, below(of, key))
 		}
 	}
@@ -131,7 +131,7 @@ type reporter = func(offset int, format string, args ...any)
 
 // guard closes what the keys at the paths guard, and returns the function that reports the mistake
 // about them: report, if none of them is a guard.
-func (d *decoder) guard(report reporter, paths ...string) reporter {
+func (d *checker) guard(report reporter, paths ...string) reporter {
 	here := containerOf(d.level)
 	if here != "" && len(paths) > 0 {
 		report = d.mistake
@@ -172,7 +172,7 @@ func (d *decoder) guard(report reporter, paths ...string) reporter {
 }
 
 // closedAround returns what the key of a profile closes that stands outside of all profiles.
-func (d *decoder) closedAround(path string) closing {
+func (d *checker) closedAround(path string) closing {
 	key := path[len(levelOf(path))+1:]
 	switch {
 	case d.name != "":
@@ -187,7 +187,7 @@ func (d *decoder) closedAround(path string) closing {
 
 // refuse reports a mistake because of which the file is not used. It must not depend on variables,
 // since Expand reports no error.
-func (d *decoder) refuse(offset int, format string, args ...any) {
+func (d *checker) refuse(offset int, format string, args ...any) {
 	if d.refused == nil {
 		p := d.source.problem(offset, format, args...)
 		d.refused = &p
@@ -195,7 +195,7 @@ func (d *decoder) refuse(offset int, format string, args ...any) {
 }
 
 // close applies to r what mistakes have closed.
-func (d *decoder) close(r *Router) {
+func (d *checker) close(r *Router) {
 	h := &r.HTTP
 	for _, closes := range d.closed {
 		switch closes {

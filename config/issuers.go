@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -14,16 +13,16 @@ import (
 // stands for an issuer with a mistake: it lets no client in, and the router is not public
 // because of it.
 type Issuer struct {
-	URL          string              // the issuer identifier, byte for byte as tokens name it in "iss"
-	Audience     string              // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
-	User         string              // the claim that names the user; default "sub"
+	URL          string              `key:"url,issuer"`     // the issuer identifier, byte for byte as tokens name it in "iss"
+	Audience     string              `key:"audience,value"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
+	User         string              `key:"user"`           // the claim that names the user; default "sub"
 	Profiles     []ProfileRule       // users get the profiles of all rules that match, together; users whom none matches are refused
 	Admins       []Claim             // users whom one matches have the role admin
 	Scopes       map[string][]string // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
-	KeysURL      string              // "jwksUrl", where its keys are; "" is where its metadata say
-	ClientID     string              // of the router at the issuer, for introspection and logins of the page; "" for none
-	ClientSecret string              // of ClientID; "" for a public client
-	Introspect   bool                // ask the issuer, as ClientID, about tokens that are no JWT
+	KeysURL      string              `key:"jwksUrl,jwks"`       // "jwksUrl", where its keys are; "" is where its metadata say
+	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for none
+	ClientSecret string              `key:"clientSecret,value"` // of ClientID; "" for a public client
+	Introspect   bool                `key:"introspect"`         // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
 // A Claim is what a token may say of its user: "groups=devs". The name "*" without a value
@@ -50,22 +49,15 @@ const (
 	maxValue   = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
 )
 
-// A placedIssuer is an issuer of the last "oauth", for the checks that need all files.
-type placedIssuer struct {
-	place
-	issuer Issuer
-	rules  []said // the profiles that rules give, also after a mistake
-}
-
 // issuersField returns the function that decodes "oauth" of "http". A mistake in it never makes
 // the router public: a zero Issuer stays.
 func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		*to, d.issuers, d.oauth = []Issuer{{}}, nil, place{d.source, m.Name.StartOffset}
+		*to = []Issuer{{}}
 		before, read := d.mistakes, false
 		objectField(d, fields{"issuers": set(d, to, func(v hujson.Value) ([]Issuer, error) {
 			read = true
-			return d.readIssuers(v)
+			return readIssuers(d, v)
 		})})(m)
 		if len(*to) == 0 && d.mistakes > before {
 			*to = []Issuer{{}}
@@ -76,51 +68,35 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	}
 }
 
-func (d *decoder) readIssuers(v hujson.Value) ([]Issuer, error) {
-	a, ok := v.Value.(*hujson.Array)
-	switch {
-	case !ok:
-		return nil, errors.New(`must be an array; write [{"url": "https://id.example.com", "profiles": {"groups=devs": "work"}}]`)
-	case len(a.Elements) > maxIssuers:
-		return nil, fmt.Errorf("must have at most %d issuers; write fewer", maxIssuers)
-	}
-	issuers, first := make([]Issuer, len(a.Elements)), make(map[string]int)
-	for i, e := range a.Elements {
-		o, ok := e.Value.(*hujson.Object)
-		if !ok {
-			return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), errors.New(`must be an object; write {"url": "https://id.example.com"}`))
+func readIssuers(d *decoder, v hujson.Value) ([]Issuer, error) {
+	const mustBe = `must be an array; write [{"url": "https://id.example.com", "profiles": {"groups=devs": "work"}}]`
+	first := make(map[string]int)
+	issuers, err := array(maxIssuers, "issuers", mustBe, func(v hujson.Value) (Issuer, error) {
+		if o, ok := v.Value.(*hujson.Object); ok {
+			return issuerOf(d, o, v.StartOffset), nil
 		}
-		p := d.issuer(o, e.StartOffset)
-		if earlier, again := first[p.issuer.URL]; again && p.issuer.URL != "" {
-			d.mistake(e.StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
-			p.issuer, issuers[earlier], d.issuers[earlier].issuer = Issuer{}, Issuer{}, Issuer{}
+		return Issuer{}, errors.New(`must be an object; write {"url": "https://id.example.com"}`)
+	})(v)
+	for i := range issuers {
+		url := issuers[i].URL
+		if earlier, again := first[url]; again && url != "" {
+			d.mistake(v.Value.(*hujson.Array).Elements[i].StartOffset, `this issuer is here twice, so neither lets a client in; write one of them with all "profiles"`)
+			issuers[i], issuers[earlier] = Issuer{}, Issuer{}
 		} else {
-			first[p.issuer.URL] = i
+			first[url] = i
 		}
-		issuers[i] = p.issuer
-		d.issuers = append(d.issuers, p)
 	}
-	return issuers, nil
+	return issuers, err
 }
 
-// issuer reads an issuer. After a mistake it is the zero value.
-func (d *decoder) issuer(o *hujson.Object, at int) placedIssuer {
-	before := d.mistakes
-	p := placedIssuer{place: place{d.source, at}}
-	i := &p.issuer
-	i.User = "sub"
-	d.object(o, fields{
-		"url":          set(d, &i.URL, d.issuerURL),
-		"audience":     set(d, &i.Audience, d.bounded(maxValue)),
-		"user":         set(d, &i.User, nameOfClaim),
-		"profiles":     d.profileRules(&i.Profiles, &p.rules),
-		"admins":       set(d, &i.Admins, claims),
-		"scopeMap":     set(d, &i.Scopes, scopeMap),
-		"jwksUrl":      set(d, &i.KeysURL, d.keysURL),
-		"clientId":     set(d, &i.ClientID, d.bounded(maxWord)),
-		"clientSecret": set(d, &i.ClientSecret, d.bounded(maxValue)),
-		"introspect":   set(d, &i.Introspect, boolean),
-	})
+// issuerOf reads an issuer. After a mistake it is the zero value.
+func issuerOf(d *decoder, o *hujson.Object, at int) Issuer {
+	before, i := d.mistakes, defaults[Issuer](atIssuers+".issuers")
+	d.object(o, d.keys(&i, fields{
+		"profiles": profileRules(d, &i.Profiles),
+		"admins":   set(d, &i.Admins, claims),
+		"scopeMap": set(d, &i.Scopes, scopeMap),
+	}))
 	switch {
 	case d.mistakes > before:
 	case i.URL == "":
@@ -131,74 +107,27 @@ func (d *decoder) issuer(o *hujson.Object, at int) placedIssuer {
 		d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
 	}
 	if d.mistakes > before {
-		p.issuer = Issuer{}
+		return Issuer{}
 	}
-	return p
+	return i
 }
 
 // bounded returns a reader of a text of so many bytes at most, whose variables it expands.
-func (d *decoder) bounded(most int) reader[string] {
+func (d *expander) bounded(most int) reader[string] {
 	return func(v hujson.Value) (string, error) {
-		s, err := text(v)
-		if err != nil {
+		switch s, missing, err := d.complete(v); {
+		case err != nil:
 			return "", err
-		}
-		var missing variables
-		switch s = d.expand(s, &missing); {
 		case missing.any():
 			return "", fmt.Errorf("has no value: %s", missing)
 		case len(s) > most:
 			return "", fmt.Errorf("must have at most %d bytes", most)
 		case strings.ContainsFunc(s, unprintable):
 			return "", errors.New("must have printable characters only")
+		default:
+			return s, nil
 		}
-		return s, nil
 	}
-}
-
-// issuerURL reads the identifier of an issuer, which is not normalized: tokens must have the
-// same bytes.
-func (d *decoder) issuerURL(v hujson.Value) (string, error) {
-	s, err := d.secureURL(v, `"https://id.example.com"`)
-	switch {
-	case err != nil || d.env.asWritten && strings.Contains(s, "${"):
-	case s == "":
-		err = errors.New(`must be the issuer's URL; write it like "https://id.example.com", as its tokens name it in "iss"`)
-	case strings.Contains(s, "?"):
-		err = errors.New(`must be the issuer's URL without a query; write it as its tokens name it in "iss"`)
-	case strings.Contains(s, "/.well-known/"):
-		err = errors.New(`must be the issuer itself, not the address of its metadata; write it without "/.well-known/…", as its tokens name it in "iss"`)
-	}
-	return s, err
-}
-
-func (d *decoder) keysURL(v hujson.Value) (string, error) {
-	return d.secureURL(v, `"https://id.example.com/keys"`)
-}
-
-// secureURL reads a whole URL that no one on the way can answer for: of https, or of this
-// machine. "" stays "".
-func (d *decoder) secureURL(v hujson.Value, example string) (string, error) {
-	s, err := d.bounded(maxValue)(v)
-	if err != nil || s == "" || d.env.asWritten && strings.Contains(s, "${") {
-		return s, err
-	}
-	u, bad := url.Parse(s)
-	switch {
-	case bad != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(s, "# \\"):
-		return "", fmt.Errorf("must be a whole URL without a user, a fragment and spaces; write it like %s", example)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf(`must begin with "https:", since others could change what a host elsewhere says without TLS; write it like %s`, example)
-	}
-	return s, nil
-}
-
-func nameOfClaim(v hujson.Value) (string, error) {
-	s, err := text(v)
-	if err == nil && (s == "" || len(s) > maxWord || strings.ContainsFunc(s, unprintable) || strings.TrimSpace(s) != s) {
-		err = fmt.Errorf(`must be the name of a claim of 1 to %d characters; write it like "sub" or "email"`, maxWord)
-	}
-	return s, err
 }
 
 // claimOf parses "NAME=VALUE", or "*".
@@ -219,30 +148,18 @@ func claimOf(s string) (Claim, error) {
 }
 
 // claims reads an array of claims.
-func claims(v hujson.Value) ([]Claim, error) {
-	said, err := list(text)(v)
-	switch {
-	case err != nil:
-		return nil, errors.New(`must be an array of claims; write it like ["groups=ops"]`)
-	case len(said) > maxRules:
-		return nil, fmt.Errorf("must have at most %d claims; write fewer", maxRules)
+var claims = array(maxRules, "claims", `must be an array of claims; write it like ["groups=ops"]`, func(v hujson.Value) (Claim, error) {
+	s, err := text(v)
+	if err != nil {
+		return Claim{}, err
 	}
-	var all []Claim
-	for i, e := range v.Value.(*hujson.Array).Elements {
-		c, err := claimOf(said[i])
-		if err != nil {
-			return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-		}
-		all = append(all, c)
-	}
-	return all, nil
-}
+	return claimOf(s)
+})
 
-// profileRules returns the function that decodes {"NAME=VALUE": "profile"}, keeps the places of the
-// rules and reports each mistake.
-func (d *decoder) profileRules(all *[]ProfileRule, places *[]said) func(hujson.ObjectMember) {
+// profileRules returns the function that decodes {"NAME=VALUE": "profile"}, and reports each mistake.
+func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		*all, *places = nil, nil
+		*all = nil
 		rules, err := membersOf(m.Value, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`)
 		if err != nil {
 			d.reject(m.Name.StartOffset, "%q %v", keyOf(m), err)
@@ -258,14 +175,14 @@ func (d *decoder) profileRules(all *[]ProfileRule, places *[]said) func(hujson.O
 			if seen[key] = true; err != nil {
 				d.reject(r.Name.StartOffset, "%q %v", keyOf(m)+"."+key, err)
 			}
-			*all, *places = append(*all, ProfileRule{claim, name}), append(*places, said{name, r.Name.StartOffset})
+			*all = append(*all, ProfileRule{claim, name})
 		}
 	}
 }
 
 // scopeMap reads {"theirs": "mcp:read"} or {"theirs": ["mcp:read", "mcp:call"]}.
 func scopeMap(v hujson.Value) (map[string][]string, error) {
-	ours := oneOf(ScopeRead, ScopeCall, ScopeAdmin)
+	ours := nodeAt(atIssuers + ".issuers.scopeMap.*").word
 	all := make(map[string][]string)
 	return all, each(v, `must be an object; write it like {"tools.read": "mcp:read"}`, func(m hujson.ObjectMember) (err error) {
 		key := keyOf(m)

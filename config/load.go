@@ -137,7 +137,8 @@ func assemble(sources []source, env environment) (Config, error) {
 	if env.asWritten {
 		c.sources = sources
 	}
-	d := &decoder{env: env}
+	d := &decoder{profiles: make(map[string]said)}
+	d.env, d.last = env, make(map[string]said)
 	var entries []entry
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
@@ -156,13 +157,7 @@ func assemble(sources []source, env environment) (Config, error) {
 			entries = append(entries, e)
 		}
 	}
-	if h := c.Router.HTTP; (h.TLSCert == "") != (h.TLSKey == "") {
-		d.source = d.tls.source
-		d.mistake(d.tls.offset, `"tlsCert" and "tlsKey" need each other; write both or neither`)
-	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
-		d.source = d.tls.source
-		d.claim(d.tls.offset, claim{kind: claimTLS, path: h.TLSCert, keyPath: h.TLSKey})
-	}
+	checkTLS(d, c.Router.HTTP)
 	for _, e := range entries {
 		c.Servers = append(c.Servers, d.server(e, c.Router))
 	}

@@ -62,7 +62,7 @@ func isComment(key string) bool {
 }
 
 // ofOthers reports whether another client knows the key where it stands.
-func (d *decoder) ofOthers(m hujson.ObjectMember) bool {
+func (d *checker) ofOthers(m hujson.ObjectMember) bool {
 	key := keyOf(m)
 	if isComment(key) {
 		return true
@@ -72,6 +72,8 @@ func (d *decoder) ofOthers(m hujson.ObjectMember) bool {
 		return strings.Contains(key, ".") || slices.Contains(othersInFiles, key) || slices.Contains(generalKeys, key)
 	case atEntry:
 		return slices.Contains(othersInEntries, key)
+	case atOAuth:
+		return slices.Contains(othersInOAuth, key) || !similarAt(atOAuth, key)
 	case atTools:
 		// Some have an object for each tool, by its name.
 		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
@@ -81,7 +83,7 @@ func (d *decoder) ofOthers(m hujson.ObjectMember) bool {
 
 // similarAt reports whether a key is probably a misspelled one of the level.
 func similarAt(level, key string) bool {
-	_, ok := nearest(key, keysByLevel()[level])
+	_, ok := nearest(key, nodeAt(level).keys)
 	return ok
 }
 

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Profile says what its clients may see and use. Patterns are those of package
@@ -19,18 +19,18 @@ import (
 // with its ID, "server:name"; the name of a resource is its URI, that of a template its URI
 // template. The zero value allows everything.
 type Profile struct {
-	Servers  []string // patterns of names; nil is all servers, and an empty slice is none
-	Allow    []string // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
-	Deny     []string // likewise; it wins over Allow
-	ReadOnly bool     // only tools that read; see [registry.NormalizedTool.Reads]
+	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is none
+	Allow    []string `key:"tools.allow,patterns"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
+	Deny     []string `key:"tools.deny,patterns"`  // likewise; it wins over Allow
+	ReadOnly bool     `key:"readOnly"`             // only tools that read; see [registry.NormalizedTool.Reads]
 
 	// Ask says before which calls a person is asked, in addition to those of tools that
 	// AskFor matches.
 	Ask    Ask
-	AskFor []string
+	AskFor []string `key:"tools.ask,patterns"`
 
-	Mode   string   // as that of [Router]; "" is the router's
-	Pinned []string // as that of [Router]; nil is the router's
+	Mode   string   `key:"mode"`          // as that of [Router]; "" is the router's
+	Pinned []string `key:"pinned,pinned"` // as that of [Router]; nil is the router's
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
@@ -62,25 +62,9 @@ const (
 	atProfile  = atProfiles + ".*"
 )
 
-var profileName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
-
 // noProfile is what a profile with a mistake is, so that it allows nothing: without the wrong
 // part, it would allow more than its author meant.
 func noProfile() Profile { return Profile{Servers: []string{}} }
-
-// A profilePlace is where the names of servers and tools stand in a profile, which are checked
-// once all servers are known.
-type profilePlace struct {
-	source  source
-	servers []said
-	pinned  []said
-}
-
-// A said is a string of a file with its place.
-type said struct {
-	text   string
-	offset int
-}
 
 // profilesField returns the function that decodes "profiles" on top of those of earlier files.
 func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {
@@ -110,7 +94,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
 			case !hasDefault && similar(name, DefaultProfile):
 				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
-			case !profileName().MatchString(name):
+			case CheckProfileName(name) != nil:
 				if !hasDefault {
 					places = append(places, below(atProfiles, DefaultProfile))
 				}
@@ -143,9 +127,6 @@ func hasKey[T any](all map[string]T, key string) bool {
 // profile decodes one profile. With any mistake in it, it allows nothing.
 func (d *decoder) profile(m hujson.ObjectMember) Profile {
 	name := keyOf(m)
-	if d.profiles == nil {
-		d.profiles = make(map[string]profilePlace)
-	}
 	delete(d.profiles, name) // that of an earlier file
 	o, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
@@ -153,29 +134,20 @@ func (d *decoder) profile(m hujson.ObjectMember) Profile {
 		return noProfile()
 	}
 	var p Profile
-	var askTools []string
-	before, here := d.mistakes, profilePlace{source: d.source}
+	var asked []string // by a list under "ask"
+	before := d.mistakes
 	d.profileName = name
 	defer func() { d.profileName = "" }()
-	d.object(o, fields{
-		"servers": set(d, &p.Servers, noting(&here.servers, patterns)),
-		"tools": objectField(d, fields{
-			"allow": set(d, &p.Allow, patterns),
-			"deny":  set(d, &p.Deny, patterns),
-			"ask":   set(d, &askTools, patterns),
-		}),
-		"readOnly":  set(d, &p.ReadOnly, boolean),
-		"ask":       askField(d, &p),
-		"mode":      set(d, &p.Mode, oneOf("auto", "search", "direct")),
-		"pinned":    set(d, &p.Pinned, noting(&here.pinned, list(text))),
-		"arguments": set(d, &p.Arguments, fixedArguments),
-	})
-	p.AskFor = append(p.AskFor, askTools...)
+	d.object(o, d.keys(&p, fields{
+		"ask":       askField(d, &p.Ask, &asked),
+		"arguments": set(d, &p.Arguments, d.fixedArguments),
+	}))
+	p.AskFor = append(asked, p.AskFor...)
 	if d.mistakes > before {
 		d.mistake(m.Name.StartOffset, "the profile %q allows nothing because of mistakes in it; correct the mistakes in its keys", name)
 		return noProfile()
 	}
-	d.profiles[name] = here
+	d.profiles[name] = said{d.source, m}
 	return p
 }
 
@@ -193,25 +165,9 @@ func patterns(v hujson.Value) ([]string, error) {
 	return all, nil
 }
 
-// noting returns a reader of a list that keeps the places of its elements.
-func noting(places *[]said, read reader[[]string]) reader[[]string] {
-	return func(v hujson.Value) ([]string, error) {
-		all, err := read(v)
-		if err != nil {
-			return nil, err
-		}
-		*places = nil
-		for i, e := range v.Value.(*hujson.Array).Elements {
-			*places = append(*places, said{all[i], e.StartOffset})
-		}
-		return append([]string{}, all...), nil
-	}
-}
-
 // askField returns the function that decodes "ask": one of the words, or patterns.
-func askField(d *decoder, p *Profile) func(hujson.ObjectMember) {
-	word := set(d, &p.Ask, oneOf(AskNever, AskDestructive, AskWrites, AskAlways))
-	tools := set(d, &p.AskFor, patterns)
+func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) {
+	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
 	return func(m hujson.ObjectMember) {
 		switch m.Value.Value.Kind() {
 		case '[':
@@ -225,9 +181,9 @@ func askField(d *decoder, p *Profile) func(hujson.ObjectMember) {
 }
 
 // fixedArguments reads {"pattern": {"property": value}}.
-func fixedArguments(v hujson.Value) (map[string]map[string]json.RawMessage, error) {
-	all, err := dict(dict(raw))(v)
-	if err != nil {
+func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.RawMessage, error) {
+	var all map[string]map[string]json.RawMessage
+	if err := d.value("", "", v, reflect.ValueOf(&all).Elem()); err != nil {
 		return nil, err
 	}
 	n, size := 0, 0
@@ -270,28 +226,31 @@ func checkProfiles(d *decoder, c Config) {
 	}
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
-		at, filter := d.profiles[name], filterOf(c.Router.Profiles[name])
-		d.source = at.source
-		for _, s := range at.servers {
-			if cost += len(s.text) * size; cost > maxCompared {
+		said, profile := d.profiles[name], c.Router.Profiles[name]
+		filter := filterOf(profile)
+		d.source = said.source
+		for i, e := range said.inner("servers").elements() {
+			text := profile.Servers[i]
+			if cost += len(text) * size; cost > maxCompared {
 				return
 			}
-			if strings.Contains(s.text, "@") {
+			if strings.Contains(text, "@") {
 				continue // of servers on other nodes, which need not be there now
 			}
-			if p, err := glob.Parse(s.text); err == nil && !slices.ContainsFunc(names, p.Match) {
-				d.warn(s.offset, "the profile %q has the server %q, which does not exist; %s", name, s.text, serverAdvice(s.text, names))
+			if p, err := glob.Parse(text); err == nil && !slices.ContainsFunc(names, p.Match) {
+				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, serverAdvice(text, names))
 			}
 		}
-		for _, s := range at.pinned {
-			if cost += len(s.text) * filter.size; cost > maxCompared {
+		for i, e := range said.inner("pinned").elements() {
+			text := profile.Pinned[i]
+			if cost += len(text) * filter.size; cost > maxCompared {
 				return
 			}
-			switch _, _, isID := strings.Cut(s.text, ":"); {
+			switch _, _, isID := strings.Cut(text, ":"); {
 			case !isID:
-				d.warn(s.offset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, s.text, "server:"+s.text)
-			case !filter.allows(s.text):
-				d.warn(s.offset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, s.text)
+				d.warn(e.StartOffset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, text, "server:"+text)
+			case !filter.allows(text):
+				d.warn(e.StartOffset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, text)
 			}
 		}
 	}

@@ -22,60 +22,74 @@ func text(v hujson.Value) (string, error) {
 }
 
 func boolean(v hujson.Value) (bool, error) {
-	if k := v.Value.Kind(); k == 't' || k == 'f' {
-		return k == 't', nil
+	if lit, ok := v.Value.(hujson.Literal); ok && (lit.Kind() == 't' || lit.Kind() == 'f') {
+		return lit.Kind() == 't', nil
 	}
 	return false, errors.New("must be true or false, without quotes")
 }
 
-func oneOf[T ~string](first T, others ...T) reader[T] {
-	allowed := append([]T{first}, others...)
-	return func(v hujson.Value) (T, error) {
-		s, err := text(v)
-		if err == nil && slices.Contains(allowed, T(s)) {
-			return T(s), nil
-		}
-		quoted := make([]string, len(allowed))
-		for i, word := range allowed {
-			quoted[i] = strconv.Quote(string(word))
-		}
-		last := len(quoted) - 1
-		words := make([]string, len(allowed))
-		for i, word := range allowed {
-			words[i] = string(word)
-		}
-		if like, ok := Similar(s, words); err == nil && ok {
-			return "", fmt.Errorf("must be %s or %s; did you mean %q?", strings.Join(quoted[:last], ", "), quoted[last], like)
-		}
-		return "", fmt.Errorf("must be %s or %s", strings.Join(quoted[:last], ", "), quoted[last])
+// word reads a string that fits the schema.
+func (n *node) word(v hujson.Value) (string, error) {
+	s, err := text(v)
+	if err == nil || len(n.Enum) > 0 {
+		err = n.fits(s, err == nil)
 	}
+	return s, err
 }
 
-func atLeast(least int) reader[int] {
-	return func(v hujson.Value) (int, error) {
-		n, err := strconv.Atoi(number(v))
-		if err != nil || n < least {
-			if least == math.MinInt {
-				return 0, errors.New("must be a whole number, without quotes")
-			}
-			return 0, fmt.Errorf("must be a whole number of at least %d, without quotes", least)
-		}
-		return n, nil
+// fits says why a string does not fit. isText is false if it stands for another value.
+func (n *node) fits(s string, isText bool) error {
+	if len(n.Enum) > 0 {
+		return n.among(s, isText)
 	}
+	if n.Says != "" && (len(s) < n.MinLength || n.MaxLength > 0 && len(s) > n.MaxLength || strings.ContainsFunc(s, unprintable) || n.Pattern != nil && !n.matches(s)) {
+		return errors.New(n.Says)
+	}
+	return nil
 }
 
-func fraction(v hujson.Value) (float64, error) {
+// among says why a string is none of the words of the schema.
+func (n *node) among(s string, isText bool) error {
+	var words, quoted []string
+	for _, word := range n.Enum {
+		if word, ok := word.(string); ok {
+			words, quoted = append(words, word), append(quoted, strconv.Quote(word))
+		}
+	}
+	last := len(words) - 1
+	says := fmt.Sprintf("must be %s or %s", strings.Join(quoted[:last], ", "), quoted[last])
+	like, ok := Similar(s, words)
+	switch {
+	case isText && slices.Contains(words, s):
+		return nil
+	case n.Says != "":
+		return errors.New(n.Says)
+	case isText && ok:
+		return fmt.Errorf("%s; did you mean %q?", says, like)
+	}
+	return errors.New(says)
+}
+
+// integer reads a whole number that fits the schema.
+func (n *node) integer(v hujson.Value) (int, error) {
+	i, err := strconv.Atoi(number(v))
+	switch {
+	case err == nil && (n.Minimum == nil || i >= *n.Minimum) && (n.Maximum == nil || i <= *n.Maximum):
+		return i, nil
+	case n.Says != "":
+		return 0, errors.New(n.Says)
+	case n.Minimum == nil:
+		return 0, errors.New("must be a whole number, without quotes")
+	}
+	return 0, fmt.Errorf("must be a whole number of at least %d, without quotes", *n.Minimum)
+}
+
+// number reads a number that fits the schema.
+func (n *node) number(v hujson.Value) (float64, error) {
 	f, err := strconv.ParseFloat(number(v), 64)
-	if err != nil || f < 0 || f > 1 {
-		return 0, errors.New("must be a number from 0 to 1")
-	}
-	return f, nil
-}
-
-func betweenZeroAndOne(v hujson.Value) (float64, error) {
-	f, err := fraction(v)
-	if err != nil || f == 0 || f == 1 {
-		return 0, errors.New("must be a number between 0 and 1, such as 0.22")
+	if err != nil || n.Minimum != nil && f < float64(*n.Minimum) || n.Maximum != nil && f > float64(*n.Maximum) ||
+		n.Above != nil && f <= float64(*n.Above) || n.Below != nil && f >= float64(*n.Below) {
+		return 0, errors.New(n.Says)
 	}
 	return f, nil
 }
@@ -88,20 +102,18 @@ func number(v hujson.Value) string {
 	return string(v.Value.(hujson.Literal))
 }
 
-// texts returns field with numbers and booleans in the array or the object that it decodes as
-// strings, and without what is null. Clients take such values, so they are only warned of.
-func (d *decoder) texts(field func(hujson.ObjectMember)) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		key := keyOf(m)
-		m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
-			if left {
-				d.warn(offset, "%q is null, so it is left out; remove it, or write a string", key+path)
-				return
-			}
-			d.warn(offset, "%q is no string, and is read as one; put it in quotes", key+path) // without the value, which may be secret
-		})
-		field(m)
-	}
+// repaired returns a member with the numbers and booleans in its array or object as strings, and
+// without what is null. Clients take such values, so they are only warned of.
+func (d *reports) repaired(m hujson.ObjectMember) hujson.ObjectMember {
+	key := keyOf(m)
+	m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
+		if left {
+			d.warn(offset, "%q is null, so it is left out; remove it, or write a string", key+path)
+			return
+		}
+		d.warn(offset, "%q is no string, and is read as one; put it in quotes", key+path) // without the value, which may be secret
+	})
+	return m
 }
 
 // textsOf returns an array or an object with its numbers and booleans as strings, and without
@@ -155,50 +167,46 @@ func (d *decoder) roots(v hujson.Value) ([]string, error) {
 	if v.Value.Kind() != '[' {
 		return nil, errors.New(`must be false, true or an array of folders; write ["./src"], or false for no roots`)
 	}
-	all, err := list(func(v hujson.Value) (string, error) {
-		s, err := d.expanded(v)
-		switch scheme, _, isURI := strings.Cut(s, "://"); {
-		case err != nil || isURI && scheme == "file":
-			return s, err
-		case s == "" || isURI:
-			return "", errors.New(`must be a folder or a file URI; write "./src" or "file:///home/ann/src"`)
-		}
-		return d.absolute(s), nil
-	})(v)
+	all, err := list(d.root)(v)
 	return append([]string{}, all...), err
+}
+
+// root reads a folder, or a file URI.
+func (d *expander) root(v hujson.Value) (string, error) {
+	s, err := d.expanded(v)
+	switch scheme, _, isURI := strings.Cut(s, "://"); {
+	case err != nil || isURI && scheme == "file":
+		return s, err
+	case s == "" || isURI:
+		return "", errors.New(`must be a folder or a file URI; write "./src" or "file:///home/ann/src"`)
+	}
+	return d.absolute(s), nil
 }
 
 // duration reads a string as in time.ParseDuration, or a number. A number of at least 1000
 // is in milliseconds, as in Claude Code and Gemini; a smaller one in seconds, as in Cline.
-func duration(least time.Duration) reader[time.Duration] {
-	return func(v hujson.Value) (time.Duration, error) {
-		s, err := text(v)
-		if err != nil {
-			if s = number(v); s == "" {
-				s = "?"
-			} else if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 1000 {
-				s = strconv.FormatFloat(f, 'f', -1, 64) + "ms"
-			} else if err == nil {
-				s = strconv.FormatFloat(f, 'f', -1, 64) + "s"
-			}
+func (n *node) duration(v hujson.Value) (time.Duration, error) {
+	s, err := text(v)
+	if err != nil {
+		if s = number(v); s == "" {
+			s = "?"
+		} else if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 1000 {
+			s = strconv.FormatFloat(f, 'f', -1, 64) + "ms"
+		} else if err == nil {
+			s = strconv.FormatFloat(f, 'f', -1, 64) + "s"
 		}
-		t, err := time.ParseDuration(s)
-		switch {
-		case err != nil:
-			return 0, errors.New(`must be a duration; write it like "30s" or "5m"`)
-		case t < least && least > 0:
-			return 0, errors.New(`must be longer than 0; write it like "30s" or "5m"`)
-		case t < 0:
-			return 0, errors.New("must not be negative")
-		}
-		return t, nil
 	}
+	t, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, errors.New(`must be a duration; write it like "30s" or "5m"`)
+	case t <= 0 && n.Above != nil:
+		return 0, errors.New(`must be longer than 0; write it like "30s" or "5m"`)
+	case t < 0:
+		return 0, errors.New("must not be negative")
+	}
+	return t, nil
 }
-
-const (
-	positive = time.Duration(1)
-	orZero   = time.Duration(0)
-)
 
 // size reads bytes: a number, or a string such as "512KiB" or "16MB".
 func size(v hujson.Value) (int64, error) {
@@ -215,50 +223,6 @@ func size(v hujson.Value) (int64, error) {
 		return 0, errors.New(`must be a size; write it like "16MiB", or a number of bytes`)
 	}
 	return n * unit, nil
-}
-
-// list reads an array of strings.
-func list(read reader[string]) reader[[]string] {
-	return func(v hujson.Value) ([]string, error) {
-		a, ok := v.Value.(*hujson.Array)
-		if !ok {
-			return nil, errors.New(`must be an array of strings; write ["…"]`)
-		}
-		var out []string
-		for i, e := range a.Elements {
-			s, err := read(e)
-			if err != nil {
-				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-			}
-			out = append(out, s)
-		}
-		return out, nil
-	}
-}
-
-// dict reads an object whose keys are free.
-func dict[T any](read reader[T]) reader[map[string]T] {
-	return func(v hujson.Value) (map[string]T, error) {
-		o, ok := v.Value.(*hujson.Object)
-		if !ok {
-			return nil, errors.New(`must be an object; write {"…": …}`)
-		}
-		var out map[string]T
-		for _, m := range o.Members {
-			t, err := read(m.Value)
-			if _, again := out[keyOf(m)]; again {
-				err = errTwice
-			}
-			if err != nil {
-				return nil, inside(m.Name.StartOffset, "."+keyOf(m), err)
-			}
-			if out == nil {
-				out = make(map[string]T)
-			}
-			out[keyOf(m)] = t
-		}
-		return out, nil
-	}
 }
 
 func transport(v hujson.Value) (Transport, error) {
@@ -295,17 +259,40 @@ func checkPattern(s string) error {
 	return nil
 }
 
-// patterned reads an object whose keys are patterns.
-func patterned[T any](read reader[T]) reader[map[string]T] {
-	return func(v hujson.Value) (map[string]T, error) {
-		all, err := dict(read)(v)
-		if o, ok := v.Value.(*hujson.Object); ok && err == nil {
-			for _, m := range o.Members {
-				if bad := checkPattern(keyOf(m)); bad != nil {
-					return nil, inside(m.Name.StartOffset, "."+keyOf(m), bad)
-				}
-			}
-		}
-		return all, err
+// A Rate limits the requests of one client. The zero value is no limit.
+type Rate struct {
+	PerSecond float64 // on average
+	Burst     int     // at once
+}
+
+// units are the units of time in a rate, by their spellings.
+var units = map[string]time.Duration{
+	"s": time.Second, "sec": time.Second, "second": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
+	"h": time.Hour, "hour": time.Hour,
+}
+
+// rate reads "100/s", "600/m" or "100/s burst 200"; "" is no limit. The default burst is the
+// number of requests of one second, and at least one.
+func rate(v hujson.Value) (Rate, error) {
+	s, err := text(v)
+	if err != nil || strings.TrimSpace(s) == "" {
+		return Rate{}, err
 	}
+	bad := errors.New(`must be a rate; write it like "100/s", "600/m" or "100/s burst 200"`)
+	said, burst, hasBurst := strings.Cut(strings.ToLower(s), "burst")
+	count, per, ok := strings.Cut(said, "/")
+	unit := units[strings.TrimSpace(per)]
+	n, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
+	if !ok || unit == 0 || err != nil || !(n > 0 && n <= 1e9) {
+		return Rate{}, bad
+	}
+	r := Rate{PerSecond: n / unit.Seconds()}
+	r.Burst = int(math.Ceil(r.PerSecond))
+	if hasBurst {
+		if r.Burst, err = strconv.Atoi(strings.TrimSpace(burst)); err != nil || r.Burst < 1 {
+			return Rate{}, bad
+		}
+	}
+	return r, nil
 }

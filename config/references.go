@@ -16,7 +16,7 @@ import (
 const maxReferences = 50
 
 // referring reads a string that may refer to secrets, and expands its variables.
-func (d *decoder) referring(v hujson.Value) (string, error) {
+func (d *expander) referring(v hujson.Value) (string, error) {
 	d.referable = true
 	defer func() { d.referable = false }()
 	before := len(d.references)
@@ -30,7 +30,7 @@ func (d *decoder) referring(v hujson.Value) (string, error) {
 }
 
 // argument is referring for an argument of a program.
-func (d *decoder) argument(v hujson.Value) (string, error) {
+func (d *expander) argument(v hujson.Value) (string, error) {
 	before := len(d.references)
 	s, err := d.referring(v)
 	if len(d.references) > before {
@@ -42,7 +42,7 @@ func (d *decoder) argument(v hujson.Value) (string, error) {
 const clearText = " is a secret in clear text"
 
 // warnOfSecrets warns of the secrets that the entry o has as text.
-func (d *decoder) warnOfSecrets(o *hujson.Object) {
+func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 	warn := func(offset int, path, name, value string) {
 		if !secret.Clear(name, value) {
 			return
@@ -94,7 +94,7 @@ func (d *decoder) warnOfSecrets(o *hujson.Object) {
 
 // refer notes a reference to a secret, whose text stands between ${ and }. What is wrong
 // with it is added to missing.
-func (d *decoder) refer(text string, missing *variables) {
+func (d *expander) refer(text string, missing *variables) {
 	r, problem := d.referenceOf(text, missing)
 	switch {
 	case problem != "":
@@ -111,7 +111,7 @@ func (d *decoder) refer(text string, missing *variables) {
 
 // referenceOf returns the reference, or what is wrong with it. Its kind is
 // [reference.Input] for a prompt that can't be stored.
-func (d *decoder) referenceOf(text string, missing *variables) (r reference.Reference, problem string) {
+func (d *expander) referenceOf(text string, missing *variables) (r reference.Reference, problem string) {
 	kind, body, _ := reference.Cut(text)
 	r = reference.Reference{Text: "${" + text + "}", Kind: kind, Body: body}
 	if kind == reference.Input {
@@ -154,22 +154,11 @@ func (d *decoder) referenceOf(text string, missing *variables) (r reference.Refe
 
 // passwords returns the ids of the inputs of VS Code that are passwords.
 func (s source) passwords() (ids []string) {
-	m, ok := member(s.root, "inputs")
-	if !ok {
-		return nil
-	}
-	all, ok := m.Value.Value.(*hujson.Array)
-	if !ok {
-		return nil
-	}
-	for _, v := range all.Elements {
-		o, ok := v.Value.(*hujson.Object)
-		if !ok {
-			continue
-		}
-		id, hasID := member(o, "id")
-		password, isPassword := member(o, "password")
-		if name, err := text(id.Value); hasID && isPassword && err == nil && password.Value.Value.Kind() == 't' {
+	inputs, _ := member(s.root, "inputs")
+	for _, v := range (said{member: inputs}).elements() {
+		input := said{member: hujson.ObjectMember{Value: v}}
+		name, err := text(input.inner("id").member.Value)
+		if isPassword, _ := boolean(input.inner("password").member.Value); err == nil && isPassword {
 			ids = append(ids, name)
 		}
 	}

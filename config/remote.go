@@ -2,12 +2,8 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,21 +15,21 @@ import (
 // An OAuth is the "oauth" object of an entry in Claude Code's dialect: how to log in to the
 // server.
 type OAuth struct {
-	ClientID              string   // registered by hand; "" registers a client
-	CallbackPort          int      // on which the log-in comes back; 0 is any free one, and the port of a CallbackURL of this machine is set here
-	AuthServerMetadataURL string   // where the authorization server describes itself; "" finds it
+	ClientID              string   `key:"clientId,expanded"`         // registered by hand; "" registers a client
+	CallbackPort          int      `key:"callbackPort"`              // on which the log-in comes back; 0 is any free one, and the port of a CallbackURL of this machine is set here
+	AuthServerMetadataURL string   `key:"authServerMetadataUrl,url"` // where the authorization server describes itself; "" finds it
 	Scopes                []string // to ask for; nil is those that the server names
 
 	// The others are metarouter's own.
-	ClientSecret      string // of ClientID; may be a reference to a secret
-	PrivateKey        string // of ClientID, in PEM; may be a reference to a secret
-	KeyID             string // of PrivateKey; "" sends none
-	Algorithm         string // of PrivateKey, such as "ES256"; "" is that of the key
-	CallbackURL       string // at which the log-in comes back; "" is CallbackPort of this machine
-	ClientMetadataURL string // of a client ID metadata document; "" for none
+	ClientSecret      string `key:"clientSecret,referring"`     // of ClientID; may be a reference to a secret
+	PrivateKey        string `key:"privateKey,referring"`       // of ClientID, in PEM; may be a reference to a secret
+	KeyID             string `key:"keyId,expanded"`             // of PrivateKey; "" sends none
+	Algorithm         string `key:"algorithm"`                  // of PrivateKey, such as "ES256"; "" is that of the key
+	CallbackURL       string `key:"callbackUrl,url"`            // at which the log-in comes back; "" is CallbackPort of this machine
+	ClientMetadataURL string `key:"clientMetadataUrl,document"` // of a client ID metadata document; "" for none
 	Resource          string // the resource parameter; "" is the server's identifier
 	NoResource        bool   // send no resource parameter ("resource": false)
-	Grant             string // "authorization_code", "client_credentials" or "device_code"; "" is the first
+	Grant             string `key:"grant"` // "authorization_code", "client_credentials" or "device_code"; "" is the first
 }
 
 // secrets returns the secrets of o, which may be nil.
@@ -57,57 +53,22 @@ func oauthField(d *decoder, to **OAuth) func(hujson.ObjectMember) {
 			return // other clients have a switch of that name
 		}
 		o := new(OAuth)
-		known := fields{
-			"clientId":              set(d, &o.ClientID, d.expanded),
-			"clientSecret":          set(d, &o.ClientSecret, d.referring),
-			"privateKey":            set(d, &o.PrivateKey, d.referring),
-			"keyId":                 set(d, &o.KeyID, d.expanded),
-			"algorithm":             set(d, &o.Algorithm, signingAlgorithm),
-			"callbackPort":          set(d, &o.CallbackPort, port),
-			"callbackUrl":           set(d, &o.CallbackURL, d.webURL),
-			"clientMetadataUrl":     set(d, &o.ClientMetadataURL, d.documentURL),
-			"authServerMetadataUrl": set(d, &o.AuthServerMetadataURL, d.webURL),
-			"scopes":                set(d, &o.Scopes, scopes),
-			"resource":              d.resourceField(o),
-			"grant":                 set(d, &o.Grant, oneOf(authorizationCode, clientCredentials, deviceCode)),
-
-			"scope":       set(d, &o.Scopes, scopes),             // OpenCode's name of scopes
-			"redirectUri": set(d, &o.CallbackURL, d.redirectURI), // Kiro's and Gemini's name of callbackUrl
-		}
-		for _, m := range object.Members {
-			key := keyOf(m)
-			if read, ok := known[key]; ok && m.Value.Value.Kind() != 'n' {
-				read(m)
-			} else if !ok && !slices.Contains(othersInOAuth, key) && !isComment(key) {
-				d.unknownOAuth(m, known)
-			}
-		}
-		d.checkOAuth(o, m.Name.StartOffset)
+		scopes := set(d, &o.Scopes, scopes)
+		d.object(object, d.keys(o, fields{
+			"resource": resourceField(d, o),
+			"scopes":   scopes, "scope": scopes, // in OpenCode's dialect
+			"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
+		}))
+		checkOAuth(d, o, m.Name.StartOffset)
 		*to = o
 	}
 }
 
-// Values of "grant".
-const (
-	authorizationCode = "authorization_code"
-	clientCredentials = "client_credentials"
-	deviceCode        = "device_code"
-)
-
-// signingAlgorithm reads the algorithm of a private key.
-var signingAlgorithm = oneOf("", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
-
-// unknownOAuth reports a key of "oauth" that is probably a misspelled one. Others are those of
-// other clients.
-func (d *decoder) unknownOAuth(m hujson.ObjectMember, known fields) {
-	if meant, ok := nearest(keyOf(m), slices.Sorted(maps.Keys(known))); ok {
-		d.warn(m.Name.StartOffset, "the key %q in \"oauth\" is not known; did you mean %q?", keyOf(m), meant)
-	}
-}
+const clientCredentials = "client_credentials" // a value of "grant"
 
 // checkOAuth reports settings that do not fit together. The port of a callback URL of this
 // machine is the one to listen on.
-func (d *decoder) checkOAuth(o *OAuth, at int) {
+func checkOAuth(d *decoder, o *OAuth, at int) {
 	if u, err := url.Parse(o.CallbackURL); err == nil && o.CallbackPort == 0 && isLoopback(u.Hostname()) {
 		o.CallbackPort, _ = strconv.Atoi(u.Port()) // "" is 0
 	}
@@ -123,13 +84,8 @@ func (d *decoder) checkOAuth(o *OAuth, at int) {
 	}
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // resourceField reads a resource parameter, or false.
-func (d *decoder) resourceField(o *OAuth) func(hujson.ObjectMember) {
+func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if o.NoResource = m.Value.Value.Kind() == 'f'; o.NoResource {
 			o.Resource = ""
@@ -148,43 +104,6 @@ func (d *decoder) resourceField(o *OAuth) func(hujson.ObjectMember) {
 	}
 }
 
-// documentURL reads the URL of a client ID metadata document.
-func (d *decoder) documentURL(v hujson.Value) (string, error) {
-	s, err := d.webURL(v)
-	if u, bad := url.Parse(s); err == nil && s != "" && !d.missing.any() && !strings.Contains(s, "${") && (bad != nil || u.Scheme != "https" || strings.Trim(u.Path, "/") == "") {
-		err = errors.New(`must be an https URL with a path, since issuers accept no other; write "https://host/client.json"`)
-	}
-	return s, err
-}
-
-// redirectURI reads the redirect URI of another client. What is no whole URL is that
-// client's matter.
-func (d *decoder) redirectURI(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if err == nil && !d.missing.any() && !d.isWebURL(s) {
-		s = ""
-	}
-	return s, err
-}
-
-// port reads the number of a port, or 0 for any free one.
-func port(v hujson.Value) (int, error) {
-	n, err := atLeast(0)(v)
-	if err == nil && n > 65535 {
-		err = fmt.Errorf("must be a port from 1 to 65535, or 0 for any free one")
-	}
-	return n, err
-}
-
-// webURL reads a whole URL, or "" for the default.
-func (d *decoder) webURL(v hujson.Value) (string, error) {
-	s, err := d.expanded(v)
-	if err == nil && !d.missing.any() && s != "" && !d.isWebURL(s) {
-		err = errors.New(`must be a whole URL; write "https://host/path"`)
-	}
-	return s, err
-}
-
 // scopes reads a list of scopes, or a string in which spaces separate them.
 func scopes(v hujson.Value) ([]string, error) {
 	if v.Value.Kind() == '"' {
@@ -195,7 +114,7 @@ func scopes(v hujson.Value) ([]string, error) {
 }
 
 // checkLogin reports an "oauth" that no request uses.
-func (d *decoder) checkLogin(s *Server, o *hujson.Object) {
+func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
 	m, ok := member(o, "oauth")
 	if !ok || s.OAuth == nil {
 		return
@@ -208,22 +127,9 @@ func (d *decoder) checkLogin(s *Server, o *hujson.Object) {
 	}
 }
 
-// credentials reads whose logins a server gets.
-func credentials(v hujson.Value) (string, error) {
-	s, err := text(v)
-	switch {
-	case err != nil:
-	case s == "user":
-		err = errors.New(`can't be "user": all clients of the router share one login, and a login for each user is not supported yet; write "shared", or remove the key`)
-	case s != "shared":
-		err = errors.New(`must be "shared": all clients of the router share one login`)
-	}
-	return s, err
-}
-
 // help notes the command that prints the headers of a remote server. The value that it prints
 // is a secret.
-func (d *decoder) help(s *Server, command string, at int) {
+func (d entryDecoder) help(s *Server, command string, at int) {
 	switch {
 	case command == "" || s.Transport == "":
 	case s.Transport == Stdio:

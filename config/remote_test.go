@@ -98,14 +98,16 @@ func TestOAuthMistakes(t *testing.T) {
 		entry(`"clientMetadataUrl": "https://me.example"`):               `error: "clientMetadataUrl" must be an https URL`,
 		entry(`"callbackUrl": "localhost"`):                              `error: "callbackUrl" must be a whole URL`,
 		entry(`"algorithm": "none"`):                                     `error: "algorithm" must be`,
-		entry(`"clientID": "c"`):                                         `warning: the key "clientID" in "oauth" is not known; did you mean "clientId"?`,
+		entry(`"callbackPort": 70000`):                                   `error: "callbackPort" must be a port from 1 to 65535`,
+		entry(`"callbackPort": "80"`):                                    `error: "callbackPort" must be a port from 1 to 65535`,
+		entry(`"clientID": "c"`):                                         `warning: the key "clientID" is not known; did you mean "clientId"?`,
 		entry(`"clientSecret": "s"`):                                     `warning: "clientSecret" and "privateKey" have no effect`,
 		entry(`"clientId": "c", "clientSecret": "s", "privateKey": "k"`): `warning: "clientSecret" has no effect next to "privateKey"`,
 		entry(`"clientSecret": "${NOT_SET}"`):                            "error: the variable NOT_SET is not set",
 		entry(`"scopes": ["${keyring:X}"]`):                              "",
 		entry(`"keyId": "${keyring:X}"`):                                 `error: a reference to a secret such as ${keyring:X} works only in`,
 		`{"url": "https://a.example/mcp", "headers": {"authorization": "x"}, "oauth": {"clientId": "c"}}`: `warning: "oauth" has no effect, since "headers" has`,
-		`{"url": "https://a.example/mcp", "credentials": "user"}`:                                         `error: "credentials" can't be "user"`,
+		`{"url": "https://a.example/mcp", "credentials": "user"}`:                                         `error: "credentials" must be "shared": all clients of the router share one login, and a login for each user is not supported yet`,
 		`{"url": "https://a.example/mcp", "credentials": "mine"}`:                                         `error: "credentials" must be "shared"`,
 	} {
 		c := loadText(t, `{"mcpServers": {"s": `+text+`}}`)
@@ -143,5 +145,12 @@ func TestPublicURL(t *testing.T) {
 	}
 	if keys := RestartKeys(Router{}, Router{HTTP: HTTP{PublicURL: "https://x"}}); keys != nil {
 		t.Errorf("an edit waits for a start: %v", keys)
+	}
+}
+
+func TestOAuthKeyTwice(t *testing.T) {
+	c := loadText(t, `{"mcpServers": {"s": {"url": "https://a.example/mcp", "oauth": {"clientId": "c", "clientId": "d"}}}}`)
+	if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, `"clientId" is here twice`) || c.Servers[0].OAuth.ClientID != "d" {
+		t.Errorf("problems %v, oauth %+v", c.Problems, c.Servers[0].OAuth)
 	}
 }

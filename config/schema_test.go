@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -115,7 +116,8 @@ func TestSchemaRejects(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
 		`[]`, `{"mcpServers": []}`, `{"mcpServers": {"a": {}}}`, `{"mcpServers": {"a": {"command": 1}}}`, `{"mcpServers": {"a": {"command": "x", "args": "y"}}}`,
-		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`,
+		`{"mcpServers": {"a": {"command": "x", "timeout": "5 minutes"}}}`, `{"mcpServers": {"a": {"command": "x", "retry": "maybe"}}}`, `{"mcpServers": {"a": {"command": "x", "timeout": 0}}}`, `{"mcpServers": {"a": {"url": "https://x", "credentials": "user"}}}`,
+		`{"metarouter": {"classification": {"server": " "}}}`,
 		`{"mcpServers": {"a": {"command": "x", "tools": {"allowed": []}}}}`, `{"mcpServers": {"a": {"url": "http://x", "type": "ws"}}}`,
 		`{"metarouter": {"mode": "all"}}`, `{"metarouter": {"moed": "auto"}}`, `{"metarouter": {"http": {"maxBody": "many"}}}`, `{"metarouter": {"http": {"rate": "fast"}}}`, `{"metarouter": {"gateway": {"name": ""}}}`, `{"metarouter": {"gateway": {"prefix": "g w"}}}`,
 		`{"metarouter": {"routeThreshold": 2}}`, `{"metarouter": {"findThreshold": 0}}`, `{"metarouter": {"findThreshold": 1}}`, `{"metarouter": {"classification": {"categories": [{}]}}}`, `{"metarouter": {"classification": {"rules": [{}]}}}`,
@@ -145,29 +147,45 @@ func TestSchemaRejects(t *testing.T) {
 }
 
 // readers says where in the file the keys stand that each function of this package
-// reads with a fields literal.
+// reads with a fields literal, or each struct has in its tags.
 var readers = map[string][]string{
 	"entriesOf":           {"/"},
 	"routerFields":        {"/metarouter/"},
+	"Router":              {"/metarouter/"},
+	"HTTP":                {"/metarouter/http/"},
 	"entry":               {"/mcpServers/*/"},
-	"accessLogField":      {"/metarouter/accessLog/"},
+	"entryKeys":           {"/mcpServers/*/"},
+	"Server":              {"/mcpServers/*/"},
+	"ToolFilter":          {"/mcpServers/*/tools/"},
+	"logField":            {"/metarouter/accessLog/", "/metarouter/audit/"},
+	"AccessLog":           {"/metarouter/accessLog/"},
+	"Audit":               {"/metarouter/audit/"},
 	"classificationField": {"/metarouter/classification/"},
+	"Classification":      {"/metarouter/classification/"},
 	"outsideFields":       {"/metarouter/classification/"},
-	"endpointOf":          {"/metarouter/assist/", "/metarouter/embeddings/"},
+	"Outside":             {"/metarouter/classification/"},
+	"Endpoint":            {"/metarouter/assist/", "/metarouter/embeddings/"},
 	"categoryReader":      {"/metarouter/classification/categories/*/"},
+	"Category":            {"/metarouter/classification/categories/*/"},
 	"profile":             {"/metarouter/profiles/*/"},
+	"Profile":             {"/metarouter/profiles/*/"},
 	"oauthField":          {"/mcpServers/*/oauth/"},
-	"token":               {"/metarouter/http/tokens/*/"},
+	"OAuth":               {"/mcpServers/*/oauth/"},
+	"tokenOf":             {"/metarouter/http/tokens/*/"},
+	"Token":               {"/metarouter/http/tokens/*/"},
 	"issuersField":        {"/metarouter/http/oauth/"},
-	"issuer":              {"/metarouter/http/oauth/issuers/*/"},
-	"certificate":         {"/metarouter/http/certificates/*/"},
-	"auditField":          {"/metarouter/audit/"},
+	"issuerOf":            {"/metarouter/http/oauth/issuers/*/"},
+	"Issuer":              {"/metarouter/http/oauth/issuers/*/"},
+	"Certificate":         {"/metarouter/http/certificates/*/"},
 	"clusterField":        {"/metarouter/cluster/"},
+	"Cluster":             {"/metarouter/cluster/"},
+	"ClusterTLS":          {"/metarouter/cluster/tls/"},
 	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
+	"Rule":                {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
 // Every key that Load reads is in the schema, at its place, and every key of the schema
-// is read. The keys are those of the fields literals in the source, so that one who
+// is read. The keys are those of the fields literals and of the tags in the source, so that one who
 // adds a key can't forget the other.
 func TestSchemaHasEveryKey(t *testing.T) {
 	read := make(map[string]bool)
@@ -178,6 +196,14 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	add := func(of string, keysAt func(place string) map[string]bool) {
+		if readers[of] == nil && len(keysAt("")) > 0 {
+			t.Errorf("%s reads %q; say in readers where in the file they stand", of, slices.Sorted(maps.Keys(keysAt(""))))
+		}
+		for _, place := range readers[of] {
+			maps.Copy(read, keysAt(place))
+		}
+	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -186,21 +212,19 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, decl := range file.Decls {
-			function, ok := decl.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			places := readers[function.Name.Name]
-			for _, literal := range literals(function) {
-				if places == nil {
-					t.Errorf("%s reads %q in %s; say in readers where in the file they stand", name, slices.Sorted(maps.Keys(keysOf(literal, ""))), function.Name.Name)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok {
+					add(n.Name.Name, func(place string) map[string]bool { return tagsOf(s, place) })
 				}
-				for _, place := range places {
-					maps.Copy(read, keysOf(literal, place))
+			case *ast.FuncDecl:
+				for _, literal := range literals(n) {
+					add(n.Name.Name, func(place string) map[string]bool { return keysOf(literal, place) })
 				}
 			}
-		}
+			return true
+		})
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
@@ -219,9 +243,32 @@ func TestSchemaHasEveryKey(t *testing.T) {
 			t.Errorf("the schema has %s, which is not read", key)
 		}
 	}
-	if len(read) < 90 {
+	if len(read) < 200 {
 		t.Errorf("only %d keys are read", len(read))
 	}
+}
+
+// tagsOf are the keys of the tags of a struct, and of structs in it.
+func tagsOf(of *ast.StructType, place string) map[string]bool {
+	keys := make(map[string]bool)
+	for _, field := range of.Fields.List {
+		if field.Tag == nil {
+			continue
+		}
+		tag, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("key"), ",")
+		for key := range strings.FieldsSeq(tag) {
+			path := place
+			for step := range strings.SplitSeq(key, ".") {
+				path += step
+				keys[path] = true
+				path += "/"
+			}
+			if inner, ok := field.Type.(*ast.StructType); ok {
+				maps.Copy(keys, tagsOf(inner, path))
+			}
+		}
+	}
+	return keys
 }
 
 // literals are the outermost fields literals in a node.
@@ -322,5 +369,61 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{PlainToken("t")}}}
 	if got := RestartKeys(Router{}, edited); got != nil {
 		t.Errorf("live keys are reported: %q", got)
+	}
+}
+
+// The documents name every key of the schema, and the defaults in docs/configuration.md are those
+// of the schema.
+func TestDocumentsHaveEveryKey(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	var all strings.Builder
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
+	for level, n := range levels() {
+		for _, key := range n.keys {
+			isOfDialect := level == atEntry && slices.Contains(dialects, key) || level == atEntry+".command" || strings.HasPrefix(level, "servers") || strings.HasPrefix(level, "context_servers")
+			if !isOfDialect && !regexp.MustCompile("[\"`.|]"+regexp.QuoteMeta(key)+"[\"`:|]").MatchString(all.String()) {
+				t.Errorf("the documents do not name %s", below(level, key))
+			}
+		}
+	}
+	_, section, _ := strings.Cut(all.String(), "## Which keys does the router have?\n\n```jsonc\n")
+	block, _, _ := strings.Cut(section, "```")
+	plain, err := hujson.Standardize([]byte(block))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said map[string]any
+	if err := json.Unmarshal(plain, &said); err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	var compare func(level string, value any)
+	compare = func(level string, value any) {
+		if object, ok := value.(map[string]any); ok && nodeAt(level).Default == nil {
+			for key, inner := range object {
+				compare(below(level, key), inner)
+			}
+			return
+		}
+		var want any
+		if err := json.Unmarshal(nodeAt(level).Default, &want); err == nil && !reflect.DeepEqual(value, want) {
+			t.Errorf("docs/configuration.md has %v for %s, whose default is %v", value, level, want)
+		} else if err == nil {
+			shown++
+		}
+	}
+	compare(atRouter, said[atRouter])
+	if shown < 30 {
+		t.Errorf("docs/configuration.md shows only %d defaults", shown)
 	}
 }

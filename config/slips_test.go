@@ -319,8 +319,8 @@ func slipsOf(t *testing.T) (slips []slip) {
 			}
 		}
 	}
-	for level, keys := range keysByLevel() {
-		for _, key := range keys {
+	for level, n := range levels() {
+		for _, key := range n.keys {
 			path := below(level, key)
 			switch {
 			case strings.HasPrefix(path, "servers") || strings.HasPrefix(path, "context_servers"):

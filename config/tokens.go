@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 
@@ -18,11 +19,11 @@ import (
 // A Token is what HTTP clients prove their identity with. The zero value lets no client in.
 type Token struct {
 	Hash    string // SHA-256 of the token, 64 hex digits in lower case; "" is no token at all
-	Name    string // of the principal; "" if the file gives none
-	Profile string // "" is no profile of its own
-	Role    Role
-	Rate    Rate // of the requests with this token; the zero value is that of all clients
-	Plain   bool // the file has the token as a string instead of an object
+	Name    string `key:"name"`    // of the principal; "" if the file gives none
+	Profile string `key:"profile"` // "" is no profile of its own
+	Role    Role   `key:"role"`
+	Rate    Rate   `key:"rate"` // of the requests with this token; the zero value is that of all clients
+	Plain   bool   // the file has the token as a string instead of an object
 
 	text string // the token; "" if only its hash is known
 }
@@ -68,73 +69,41 @@ func (t *Token) identify(text string) bool {
 	return true
 }
 
-// tokenName is what a token may be named. Names go into logs, and tell clients apart there.
-var tokenName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
-
-// CheckTokenName says why a token can't have the name; nil if it can.
-func CheckTokenName(name string) error {
-	if tokenName().MatchString(name) {
-		return nil
-	}
-	return errors.New(`must have 1 to 64 letters, digits and . _ @ -, and begin with a letter or digit; write it like "ci"`)
-}
-
-// A placedToken is a token of the last "tokens", for the checks that need all files.
-type placedToken struct {
-	place
-	token Token
-}
+// CheckTokenName says why a token can't have the name; nil if it can. Names go into logs, and tell
+// clients apart there.
+func CheckTokenName(name string) error { return nodeAt(atToken+".name").fits(name, true) }
 
 // tokensField returns the function that decodes "tokens". A mistake in a token lets no client in
 // with it; it never lets more in.
 func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {
-	read := func(v hujson.Value) ([]Token, error) {
-		a, ok := v.Value.(*hujson.Array)
-		if !ok {
-			return nil, errors.New(`must be an array; write [{"token": "${CI_TOKEN}", "name": "ci"}]`)
-		}
-		tokens := make([]Token, len(a.Elements))
-		for i, e := range a.Elements {
-			t, err := d.token(e)
-			if err != nil {
-				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-			}
-			tokens[i] = t
-			d.tokens = append(d.tokens, placedToken{place{d.source, e.StartOffset}, t})
-		}
-		return tokens, nil
-	}
+	read := array(math.MaxInt, "tokens", `must be an array; write [{"token": "${CI_TOKEN}", "name": "ci"}]`, func(v hujson.Value) (Token, error) { return tokenOf(d, v) })
 	return func(m hujson.ObjectMember) {
-		*to, d.tokens = []Token{{}}, nil
+		*to = []Token{{}}
 		set(d, to, read)(m)
 	}
 }
 
-// token reads a token: a string, or an object. After a mistake it is the zero value.
-func (d *decoder) token(v hujson.Value) (Token, error) {
+// tokenOf reads a token: a string, or an object. After a mistake it is the zero value.
+func tokenOf(d *decoder, v hujson.Value) (Token, error) {
 	before := d.mistakes
 	var t Token
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		var text hujson.Value
 		t.Role = RoleUse
-		d.object(value, fields{
-			"token":   func(m hujson.ObjectMember) { text = m.Value },
-			"name":    set(d, &t.Name, tokenNameOf),
-			"profile": set(d, &t.Profile, nameOfProfile),
-			"rate":    set(d, &t.Rate, rate),
-			"role":    set(d, &t.Role, oneOf(RoleUse, RoleAdmin)),
-		})
+		d.object(value, d.keys(&t, fields{
+			"token": func(m hujson.ObjectMember) { text = m.Value },
+		}))
 		if text.Value == nil {
 			d.mistake(v.StartOffset, `this token lets no client in: it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
 			return Token{}, nil
 		}
-		if err := d.tokenText(&t, text); err != nil {
+		if err := tokenText(d, &t, text); err != nil {
 			d.mistake(text.StartOffset, `"token" %v`, err)
 		}
 	case hujson.Literal:
 		t = Token{Role: RoleAdmin, Plain: true}
-		if err := d.tokenText(&t, v); err != nil {
+		if err := tokenText(d, &t, v); err != nil {
 			return Token{}, err
 		}
 		if d.mistakes == before {
@@ -150,13 +119,10 @@ func (d *decoder) token(v hujson.Value) (Token, error) {
 }
 
 // tokenText reads the text of a token. The error is about the type of the value.
-func (d *decoder) tokenText(t *Token, v hujson.Value) error {
-	s, err := text(v)
-	if err != nil {
+func tokenText(d *decoder, t *Token, v hujson.Value) error {
+	switch s, missing, err := d.complete(v); {
+	case err != nil:
 		return err
-	}
-	var missing variables
-	switch s = d.expand(s, &missing); {
 	case d.env.asWritten && strings.Contains(s, "${"):
 		t.Hash = PlainToken(s).Hash // to be compared with; what the token is, the environment says
 	case missing.any():
@@ -169,29 +135,10 @@ func (d *decoder) tokenText(t *Token, v hujson.Value) error {
 	return nil
 }
 
-func tokenNameOf(v hujson.Value) (string, error) {
-	s, err := text(v)
-	if err == nil {
-		err = CheckTokenName(s)
-	}
-	return s, err
-}
-
 // CheckProfileName says why a profile can't have the name; nil if it can.
-func CheckProfileName(name string) error {
-	if profileName().MatchString(name) {
-		return nil
-	}
-	return errors.New(`must be the name of a profile: 1 to 32 lower case letters, digits and -; write it like "work"`)
-}
+func CheckProfileName(name string) error { return nodeAt(atToken+".profile").fits(name, true) }
 
-func nameOfProfile(v hujson.Value) (string, error) {
-	s, err := text(v)
-	if err == nil {
-		err = CheckProfileName(s)
-	}
-	return s, err
-}
+func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").word(v) }
 
 // onlyVariable matches a text that holds a reference to a variable and nothing else.
 var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)
@@ -216,23 +163,24 @@ func checkTokens(d *decoder, c Config) {
 	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
 	local := host == "localhost" || net.ParseIP(host).IsLoopback()
 	hashes, names := make(map[string]bool), make(map[string]bool)
-	for _, p := range d.tokens {
-		t := p.token
+	d.at(atToken)
+	elements := d.last[atToken].elements()
+	for i, t := range c.Router.HTTP.Tokens {
 		if t.Hash == "" {
 			continue
 		}
-		d.source, d.name = p.source, "" // no server
-		if _, ok := c.Router.Profiles[t.Profile]; t.Profile != "" && !ok {
-			d.mistake(p.offset, `the token %s lets no client in: there is no profile %q; write it into "profiles", or name another one`, cmp.Or(t.Name, "without a name"), t.Profile)
+		at := elements[i].StartOffset
+		if t.Profile != "" && !hasKey(c.Router.Profiles, t.Profile) {
+			d.mistake(at, `the token %s lets no client in: there is no profile %q; write it into "profiles", or name another one`, cmp.Or(t.Name, "without a name"), t.Profile)
 		}
 		if hashes[t.Hash] {
-			d.mistake(p.offset, "this token is here twice, and the first one counts; remove one")
+			d.mistake(at, "this token is here twice, and the first one counts; remove one")
 		}
 		if t.Name != "" && names[t.Name] {
-			d.mistake(p.offset, "two tokens are named %q, so logs can't tell their clients apart; write another name", t.Name)
+			d.mistake(at, "two tokens are named %q, so logs can't tell their clients apart; write another name", t.Name)
 		}
 		if t.IsShort() && !local {
-			d.mistake(p.offset, "other machines reach %s, so a token needs at least %d characters; make one with 'metarouter token new'", c.Router.HTTP.Addr, secret.MinToken)
+			d.mistake(at, "other machines reach %s, so a token needs at least %d characters; make one with 'metarouter token new'", c.Router.HTTP.Addr, secret.MinToken)
 		}
 		hashes[t.Hash], names[t.Name] = true, true
 	}

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // meant maps frequent mistakes for a key to the key. It counts where the key is known.
 var meant = map[string]string{
@@ -16,21 +19,17 @@ var meant = map[string]string{
 
 // nearest returns the known key that was probably meant by an unknown one.
 func nearest(key string, known []string) (string, bool) {
-	best, distance := "", 3
-	try := func(spelling, means string) {
-		if n := distant(key, spelling); n < distance && n <= tolerance(key, spelling) {
-			best, distance = means, n
+	words := slices.Clone(known)
+	for spelling, means := range meant {
+		if slices.Contains(known, means) {
+			words = append(words, spelling)
 		}
 	}
-	for _, k := range known {
-		try(k, k)
-		for spelling, means := range meant {
-			if means == k {
-				try(spelling, means)
-			}
-		}
+	word, ok := Similar(key, words)
+	if !slices.Contains(known, word) {
+		word = meant[word]
 	}
-	return best, best != ""
+	return word, ok
 }
 
 // Similar returns the one of the words that was probably meant by a misspelled word.

@@ -2,12 +2,10 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tailscale/hujson"
 
@@ -20,6 +18,7 @@ const (
 	atServers = "mcpServers"
 	atEntry   = "mcpServers.*"
 	atTools   = atEntry + ".tools"
+	atOAuth   = atEntry + ".oauth"
 	atRouter  = "metarouter"
 )
 
@@ -31,51 +30,8 @@ func below(level, key string) string {
 	return level + "." + key
 }
 
-// keysByLevel returns the keys that may stand at each level, as the schema names them.
-var keysByLevel = sync.OnceValue(func() map[string][]string {
-	type node struct {
-		Ref        string                     `json:"$ref"`
-		Properties map[string]json.RawMessage `json:"properties"`
-		AnyOf      []json.RawMessage          `json:"anyOf"`
-		Items      json.RawMessage            `json:"items"`
-		Additional json.RawMessage            `json:"additionalProperties"`
-		Defs       map[string]json.RawMessage `json:"$defs"`
-	}
-	all := make(map[string][]string)
-	var defs map[string]json.RawMessage
-	var walk func(level string, text json.RawMessage)
-	walk = func(level string, text json.RawMessage) {
-		var n node
-		if json.Unmarshal(text, &n) != nil {
-			return // true or false
-		}
-		if n.Ref != "" {
-			walk(level, defs[strings.TrimPrefix(n.Ref, "#/$defs/")])
-		}
-		for _, either := range n.AnyOf {
-			walk(level, either)
-		}
-		for key, value := range n.Properties {
-			all[level] = append(all[level], key)
-			walk(below(level, key), value)
-		}
-		walk(level, n.Items)
-		walk(below(level, "*"), n.Additional)
-	}
-	var root node
-	if err := json.Unmarshal([]byte(schema), &root); err != nil {
-		panic(err) // a test reads it
-	}
-	defs = root.Defs
-	walk("", []byte(schema))
-	return all
-})
-
-// knownAt reports whether a key may stand at a level.
-func knownAt(level, key string) bool { return slices.Contains(keysByLevel()[level], key) }
-
 // unknown reports a key that has no effect where it stands, unless another client knows it.
-func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
+func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	key, at := keyOf(m), m.Name.StartOffset
 	if d.ofOthers(m) {
 		return
@@ -135,7 +91,7 @@ func (d *decoder) unknown(m hujson.ObjectMember, known fields) {
 }
 
 // misplaced reports a key that stands at another level than it should.
-func (d *decoder) misplaced(report reporter, m hujson.ObjectMember, levels []string) {
+func (d *checker) misplaced(report reporter, m hujson.ObjectMember, levels []string) {
 	var names []string
 	for _, level := range levels {
 		names = append(names, levelName(level))
@@ -198,25 +154,24 @@ func (s source) brief(m hujson.ObjectMember) string {
 
 // elsewhere returns the levels at which a key may stand and that are nearest to the level
 // at which it stands: at most two steps away.
-func elsewhere(from, key string) (levels []string) {
+func elsewhere(from, key string) (found []string) {
 	const most = 2
 	nearest := most + 1
-	all := keysByLevel()
-	for _, level := range slices.Sorted(maps.Keys(all)) {
-		if level == from || !slices.Contains(all[level], key) {
+	for _, level := range slices.Sorted(maps.Keys(levels())) {
+		if level == from || !knownAt(level, key) {
 			continue
 		}
 		switch n := steps(from, level); {
 		case n < nearest:
-			nearest, levels = n, []string{level}
+			nearest, found = n, []string{level}
 		case n == nearest && n <= most:
-			levels = append(levels, level)
+			found = append(found, level)
 		}
 	}
-	if i := slices.Index(levels, atRouter); i > 0 {
-		levels[0], levels[i] = levels[i], levels[0] // it is for all servers, so it comes first
+	if i := slices.Index(found, atRouter); i > 0 {
+		found[0], found[i] = found[i], found[0] // it is for all servers, so it comes first
 	}
-	return levels[:min(len(levels), 3)]
+	return found[:min(len(found), 3)]
 }
 
 // steps counts the objects between two levels. An entry is one step below the file.
@@ -253,7 +208,7 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 
 // notAServer reports what stands among the servers and is a setting or a comment. It
 // returns false for what may be meant as a server.
-func (d *decoder) notAServer(m hujson.ObjectMember) bool {
+func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	key := keyOf(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
 	if !isObject && isComment(key) {

@@ -11,7 +11,7 @@ import (
 
 // leaveWindows replaces a command line for Windows by the command that it runs, on other systems. A
 // command line that can't run here keeps the server from being started.
-func (d *decoder) leaveWindows(s *Server, o *hujson.Object) {
+func (d entryDecoder) leaveWindows(s *Server, o *hujson.Object) {
 	if d.env.windows || d.env.asWritten || s.Transport != Stdio {
 		return
 	}

@@ -1,0 +1,306 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/tailscale/hujson"
+)
+
+// fields are the keys that an object may have, each with the function that decodes it.
+type fields map[string]func(hujson.ObjectMember)
+
+// keys returns the functions that decode the keys of the struct to which to points, except those of known.
+// The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
+// how its strings are read (see reading). What fits, the schema says.
+func (d *decoder) keys(to any, known fields) fields {
+	if known == nil {
+		known = make(fields)
+	}
+	inner := make(map[string]fields)
+	value := reflect.ValueOf(to).Elem()
+	for i := range value.NumField() {
+		keys, how, _ := strings.Cut(value.Type().Field(i).Tag.Get("key"), ",")
+		for key := range strings.FieldsSeq(keys) {
+			outer, key, nested := strings.Cut(key, ".")
+			switch {
+			case inner[outer] != nil:
+			case known[outer] != nil:
+				continue
+			case !nested:
+				known[outer] = d.field(value.Field(i), how)
+				continue
+			default:
+				inner[outer] = make(fields)
+				known[outer] = objectField(d, inner[outer])
+			}
+			inner[outer][key] = d.field(value.Field(i), how)
+		}
+	}
+	return known
+}
+
+// defaults returns a struct with the defaults of the schema for the keys of a level.
+func defaults[T any](level string) (all T) {
+	setDefaults(level, reflect.ValueOf(&all).Elem())
+	return all
+}
+
+func setDefaults(level string, of reflect.Value) {
+	for i := range of.NumField() {
+		keys, how, _ := strings.Cut(of.Type().Field(i).Tag.Get("key"), ",")
+		key, _, _ := strings.Cut(keys, " ")
+		path, to := below(level, key), of.Field(i)
+		if said := nodeAt(path).Default; key != "" && isObject(to) {
+			setDefaults(path, to)
+		} else if key != "" && said != nil {
+			v, err := hujson.Parse(said)
+			if err = cmp.Or(err, new(decoder).value(path, how, v, to)); err != nil {
+				panic(err) // a test reads the schema
+			}
+		}
+	}
+}
+
+// isObject reports whether a field of a struct is an object of the file.
+func isObject(field reflect.Value) bool {
+	return field.Kind() == reflect.Struct && field.Type() != reflect.TypeFor[Rate]()
+}
+
+// field returns the function that decodes a member into a field of a struct.
+func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) {
+	if isObject(to) {
+		return objectField(d, d.keys(to.Addr().Interface(), nil))
+	}
+	return func(m hujson.ObjectMember) {
+		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
+			m = d.repaired(m)
+		}
+		d.misread(m, to, d.value(d.level, how, m.Value, to))
+	}
+}
+
+// to returns the function that decodes a member into what a pointer points to, as keys does.
+func (d *decoder) to(pointer any, how string) func(hujson.ObjectMember) {
+	return d.field(reflect.ValueOf(pointer).Elem(), how)
+}
+
+// set returns the function that decodes a member into to.
+func set[T any](d *decoder, to *T, read reader[T]) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		d.misread(m, reflect.ValueOf(to).Elem(), into(to, read, m.Value))
+	}
+}
+
+// A reader makes a T of a JSON value. Its error completes a sentence that begins with the
+// key: "must be …".
+type reader[T any] func(hujson.Value) (T, error)
+
+// into sets to, unless the value does not fit.
+func into[T any](to *T, read reader[T], v hujson.Value) error {
+	value, err := read(v)
+	if err == nil {
+		*to = value
+	}
+	return err
+}
+
+// value decodes what stands at a level. After an error, the destination is as it was.
+func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) error {
+	n := nodeAt(level)
+	switch to := to.Addr().Interface().(type) {
+	case *bool:
+		return into(to, boolean, v)
+	case *int:
+		return into(to, n.integer, v)
+	case *int64:
+		return into(to, size, v)
+	case *float64:
+		return into(to, n.number, v)
+	case *time.Duration:
+		return into(to, n.duration, v)
+	case *Rate:
+		return into(to, rate, v)
+	case *Transport:
+		return into(to, transport, v)
+	case *json.RawMessage:
+		return into(to, raw, v)
+	case *[]string:
+		switch how {
+		case "patterns":
+			return into(to, patterns, v)
+		case "pinned": // none is not the same as nothing written
+			err := into(to, list(text), v)
+			*to = append([]string{}, *to...)
+			return err
+		}
+		return into(to, list(d.reading(n, how)), v)
+	}
+	switch to.Kind() {
+	case reflect.Map:
+		return d.dict(level, how, v, to)
+	case reflect.Pointer: // to tell a value from the absence of one
+		value := reflect.New(to.Type().Elem())
+		err := d.value(level, how, v, value.Elem())
+		if err == nil {
+			to.Set(value)
+		}
+		return err
+	}
+	s, err := d.reading(n, how)(v)
+	if err == nil {
+		to.SetString(s)
+	}
+	return err
+}
+
+// reading returns the reader of a string: as it is written, or how the tag of the field says.
+func (d *decoder) reading(n *node, how string) reader[string] {
+	switch how {
+	case "expanded":
+		return d.expanded
+	case "referring":
+		return d.referring
+	case "path":
+		return d.path
+	case "argument":
+		return d.argument
+	case "program":
+		return d.program
+	case "glob":
+		return pattern
+	case "regexp":
+		return d.pattern
+	case "url":
+		return urls{&d.expander}.webURL
+	case "address":
+		return urls{&d.expander}.address
+	case "document":
+		return urls{&d.expander}.documentURL
+	case "redirect":
+		return urls{&d.expander}.redirectURI
+	case "issuer":
+		return urls{&d.expander}.issuerURL
+	case "jwks":
+		return urls{&d.expander}.keysURL
+	case "clusterName":
+		return clusterDecoder{d}.word
+	case "creds", "ca", "file":
+		return clusterDecoder{d}.file(how)
+	case "value":
+		return d.bounded(maxValue)
+	case "word":
+		return d.bounded(maxWord)
+	}
+	return n.word
+}
+
+// list reads an array of strings.
+func list(read reader[string]) reader[[]string] {
+	return array(math.MaxInt, "strings", `must be an array of strings; write ["…"]`, read)
+}
+
+// array reads an array of so many elements at most. mustBe says what a value must be.
+func array[T any](most int, of, mustBe string, read reader[T]) reader[[]T] {
+	return func(v hujson.Value) (all []T, err error) {
+		a, ok := v.Value.(*hujson.Array)
+		switch {
+		case !ok:
+			return nil, errors.New(mustBe)
+		case len(a.Elements) > most:
+			return nil, fmt.Errorf("must have at most %d %s; write fewer", most, of)
+		}
+		for i, e := range a.Elements {
+			t, err := read(e)
+			if err != nil {
+				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+			}
+			all = append(all, t)
+		}
+		return all, nil
+	}
+}
+
+// dict decodes an object whose keys are free, or for "patterned" are patterns.
+func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) error {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return errors.New(`must be an object; write {"…": …}`)
+	}
+	all := reflect.MakeMap(to.Type())
+	for _, m := range o.Members {
+		key, value := keyOf(m), reflect.New(to.Type().Elem()).Elem()
+		err := d.value(below(level, "*"), how, m.Value, value)
+		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
+			err = errTwice
+		}
+		if err == nil && how == "patterned" {
+			err = checkPattern(key)
+		}
+		if err != nil {
+			return inside(m.Name.StartOffset, "."+key, err)
+		}
+		all.SetMapIndex(reflect.ValueOf(key), value)
+	}
+	if all.Len() == 0 {
+		all = reflect.Zero(to.Type())
+	}
+	to.Set(all)
+	return nil
+}
+
+// misread reports why a member can't be decoded into to, unless err is nil.
+func (d *decoder) misread(m hujson.ObjectMember, to reflect.Value, err error) {
+	if err == nil {
+		return
+	}
+	wrong, _ := errors.AsType[*misfit](inside(m.Name.StartOffset, "", err))
+	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
+		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
+	}
+	d.guard(d.reject, d.level)(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
+}
+
+// A misfit is a reader's error about a place inside its value.
+type misfit struct {
+	offset int
+	path   string // from the value to the place
+	err    error
+}
+
+func (m *misfit) Error() string { return m.path + " " + m.err.Error() }
+
+func inside(offset int, path string, err error) error {
+	if m, ok := errors.AsType[*misfit](err); ok {
+		return &misfit{m.offset, path + m.path, m.err}
+	}
+	return &misfit{offset, path, err}
+}
+
+// objectField returns the function that decodes an object within the object.
+func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		if o, ok := m.Value.Value.(*hujson.Object); ok {
+			d.object(o, known)
+			return
+		}
+		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", keyOf(m))
+	}
+}
+
+// orObject returns the function that decodes a member that may also be an object.
+func orObject(d *decoder, field func(hujson.ObjectMember), known fields) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		if m.Value.Value.Kind() == '{' {
+			objectField(d, known)(m)
+			return
+		}
+		field(m)
+	}
+}
