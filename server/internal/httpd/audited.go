@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +20,27 @@ const (
 	maxCame      = 300
 	maxSeen      = 10_000
 )
+
+// An auditor records the requests that may not be made.
+type auditor struct {
+	*audited
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *auditor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.next.ServeHTTP(w, r)
+	p := responseOf(w)
+	if !p.refused {
+		return
+	}
+	e := auditEvent(r)
+	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, p.why
+	if refusal, is := errors.AsType[*Refusal](requestOf(r).client.wrong); is && e.Principal == "" {
+		e.Principal = refusal.Name
+	}
+	a.refused(e)
+}
 
 // audited records who was refused and who came. The zero value records nothing.
 type audited struct {
@@ -82,12 +102,13 @@ func (a *audited) endMinute() {
 
 // came records the first request of an issuer's principal. If too many come at once, it is a later
 // request.
-func (a *audited) came(x *exchange) {
+func (a *audited) came(r *http.Request) {
+	q := requestOf(r)
 	if a.record == nil {
 		return
 	}
 	a.mu.Lock()
-	hash := x.principal.Hash
+	hash := q.client.principal.Hash
 	first := !a.seen[hash] && a.arrived < maxCame
 	if first {
 		a.beginMinute()
@@ -99,26 +120,13 @@ func (a *audited) came(x *exchange) {
 	}
 	a.mu.Unlock()
 	if first {
-		e := x.auditEvent()
+		e := auditEvent(r)
 		e.Action, e.Outcome, e.Reason = audit.Request, audit.OK, "the first request since the router has started"
 		a.record(e)
 	}
 }
 
 // auditEvent returns what an audit log says of the request.
-func (x *exchange) auditEvent() audit.Event {
-	return audit.Event{Principal: x.principal.Name, From: network(x.r.RemoteAddr), Target: x.r.URL.Path}
-}
-
-// auditRefusal records that the request was refused, if the status says that it may not be made.
-func (x *exchange) auditRefusal(status int, err error) {
-	if x.audited == nil || status != http.StatusUnauthorized && status != http.StatusForbidden {
-		return
-	}
-	e := x.auditEvent()
-	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, cmp.Or(x.why, err.Error())
-	if refusal, is := errors.AsType[*Refusal](x.wrong); is && e.Principal == "" {
-		e.Principal = refusal.Name
-	}
-	x.audited.refused(e)
+func auditEvent(r *http.Request) audit.Event {
+	return audit.Event{Principal: requestOf(r).client.principal.Name, From: network(r.RemoteAddr), Target: r.URL.Path}
 }

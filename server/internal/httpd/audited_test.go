@@ -61,9 +61,9 @@ func TestNewPrincipalsAreBounded(t *testing.T) {
 		a := audited{record: func(e audit.Event) { all = append(all, e) }, work: newWork()}
 		come := func(from int) {
 			for i := range maxCame {
-				x := &exchange{r: httptest.NewRequest(http.MethodPost, "/mcp", nil), principal: Principal{Hash: fmt.Sprint(from + i)}}
-				a.came(x)
-				a.came(x)
+				r := (&request{client: client{principal: Principal{Hash: fmt.Sprint(from + i)}}}).with(httptest.NewRequest(http.MethodPost, "/mcp", nil))
+				a.came(r)
+				a.came(r)
 			}
 		}
 		come(0)

@@ -16,6 +16,36 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
+// The headers of MCP.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	headerParam   = "Mcp-Param-"
+	headerLastID  = "Last-Event-Id"
+)
+
+// accepts reports whether the client accepts answers of the type, and whether it
+// names the type.
+func accepts(r *http.Request, kind string) (ok, named bool) {
+	values := r.Header.Values("Accept")
+	family, _, _ := strings.Cut(kind, "/")
+	ok = len(values) == 0
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(part)) {
+			case kind:
+				return true, true
+			case family + "/*", "*/*":
+				ok = true
+			}
+		}
+	}
+	return ok, false
+}
+
 // Modern clients repeat in headers what proxies may want to know of a message
 // (SEP-2243): "Servers that process the request body MUST reject requests where
 // the values specified in the headers do not match the values in the request
