@@ -162,7 +162,7 @@ func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // parseBody is [conversation.Parse] for a message that may have many lines.
-func parseBody(body []byte) (wire.Message, error) {
+func parseBody(body []byte) (conversation.Message, error) {
 	m, err := conversation.Parse(body)
 	if err == nil {
 		oneLine(body)

@@ -82,7 +82,7 @@ func TestTraceInHeaders(t *testing.T) {
 		if tt.params != "" {
 			m.Params = []byte(tt.params)
 		}
-		got := string(traced(tt.header, m).Params)
+		got := string(traced(tt.header, conversation.Read(m)).Params)
 		if session.TraceIn(wire.Member([]byte(got), "_meta")) != session.TraceIn(wire.Member([]byte(tt.want), "_meta")) || len(got) != len(tt.want) {
 			t.Errorf("%s with %v: got %s, want %s", tt.params, tt.header, got, tt.want)
 		}

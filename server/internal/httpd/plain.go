@@ -116,7 +116,7 @@ func split(body []byte, most int) (entries [][]byte, err error) {
 
 // parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
 // Notification is a Request object without an "id" member."
-func parsePlain(message []byte) (wire.Message, error) {
+func parsePlain(message []byte) (conversation.Message, error) {
 	m, err := conversation.Parse(message)
 	if err == nil && m.IsNotification() && !strings.HasPrefix(m.Method, "notifications/") {
 		m.ID = wire.Member(message, "id")
@@ -126,7 +126,7 @@ func parsePlain(message []byte) (wire.Message, error) {
 
 // answer returns the answer to a message, nil for a message without an answer, and the
 // error in it. wrong is the error in the message itself; ask handles requests.
-func (p *plain) answer(w http.ResponseWriter, r *http.Request, m wire.Message, wrong error, ask func(http.ResponseWriter, *http.Request, wire.Message) (json.RawMessage, error)) (answer []byte, err error) {
+func (p *plain) answer(w http.ResponseWriter, r *http.Request, m conversation.Message, wrong error, ask func(http.ResponseWriter, *http.Request, conversation.Message) (json.RawMessage, error)) (answer []byte, err error) {
 	if wrong == nil && !m.IsRequest() {
 		return nil, nil
 	}
@@ -138,7 +138,7 @@ func (p *plain) answer(w http.ResponseWriter, r *http.Request, m wire.Message, w
 }
 
 // ask lets a request in, and handles it.
-func (p *plain) ask(w http.ResponseWriter, r *http.Request, m wire.Message) (result json.RawMessage, err error) {
+func (p *plain) ask(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
 	done, err := p.work.admit(m.Method)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (p *plain) ask(w http.ResponseWriter, r *http.Request, m wire.Message) (res
 
 // fulfil handles a request that has no session, and whose client gets only its
 // answer.
-func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m wire.Message) (result json.RawMessage, err error) {
+func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
 	q := requestOf(r)
 	switch m.Method {
 	case "ping":
@@ -219,7 +219,7 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 		accepted(w)
 		return
 	}
-	m := wire.Message{ID: json.RawMessage("0"), Method: q.target.method, Params: params}
+	m := conversation.Read(wire.Message{ID: json.RawMessage("0"), Method: q.target.method, Params: params})
 	if err == nil && p.views.refuseCall(w, r, m) {
 		return
 	}

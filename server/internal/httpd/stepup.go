@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -14,13 +13,13 @@ var errNeedsCall = conversation.InvalidRequest("the access token may use only to
 // refuseCall refuses the call of a tool that the principal may call as soon as its token has the
 // scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
 // reports false for all other messages.
-func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m wire.Message) bool {
+func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
 	q := requestOf(r)
 	if !q.client.principal.Reads || q.client.proof == nil || m.Method != "tools/call" || !m.IsRequest() {
 		return false
 	}
 	i := q.rules.issuers[q.client.proof.Issuer]
-	name, ok := q.called(m.Params)
+	name, ok := q.called(m)
 	if i == nil || len(i.Call) == 0 || !ok || catalog.IsOwn(name) {
 		return false
 	}
@@ -45,7 +44,7 @@ func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]
 		return false
 	}
 	for _, entry := range entries {
-		if m, err := parsePlain(entry); err == nil && v.refuseCall(w, r, wire.Message{Method: m.Method, ID: m.ID, Params: m.Params}) {
+		if m, err := parsePlain(entry); err == nil && v.refuseCall(w, r, m) {
 			return true
 		}
 	}
@@ -53,14 +52,13 @@ func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]
 }
 
 // called returns the name of the tool that tools/call calls, also by our own call_tool.
-func (q *request) called(params json.RawMessage) (name string, ok bool) {
-	name, ok = wire.String(wire.Member(params, "name"))
+func (q *request) called(m conversation.Message) (name string, ok bool) {
+	name, ok = wire.String(m.Name)
 	if !ok || q.backend.Catalog.Unprefixed(name) != "call_tool" {
 		return name, ok
 	}
-	args := wire.Member(params, "arguments")
 	for _, argument := range []string{"tool", "name"} {
-		if inner, ok := wire.String(wire.Member(args, argument)); ok {
+		if inner, ok := wire.String(wire.Member(m.Args, argument)); ok {
 			return inner, true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -62,9 +61,8 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 	if t.views.refuseCall(w, r, m) {
 		return
 	}
-	modern := wire.Member(wire.Member(m.Params, "_meta"), conversation.MetaVersion) != nil
 	switch {
-	case version >= session.Modern, m.IsRequest() && modern,
+	case version >= session.Modern, m.IsRequest() && m.Protocol != nil,
 		m.IsRequest() && version == "" && id == "" && m.Method != "initialize" && m.Method != "ping":
 		t.modern(w, r, m)
 	case version != "" && !conversation.IsLegacy(version):
@@ -79,7 +77,7 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 }
 
 // modern answers a request that has no session.
-func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m wire.Message) {
+func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversation.Message) {
 	q := requestOf(r)
 	if m.IsResponse() {
 		refuse(w, r, http.StatusBadRequest, nil, conversation.InvalidRequest("the client was asked nothing"))
@@ -118,7 +116,7 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m wire.Messa
 
 // once begins a request that ends with its connection and its grant, and calls handle with it
 // unless the request is not let in.
-func (under *work) once(r *http.Request, c *conversation.Conversation, m wire.Message, w conversation.Writer, handle func(*conversation.Request)) error {
+func (under *work) once(r *http.Request, c *conversation.Conversation, m conversation.Message, w conversation.Writer, handle func(*conversation.Request)) error {
 	q := requestOf(r)
 	if q.revoked() {
 		return errRevoked
@@ -135,7 +133,7 @@ func (under *work) once(r *http.Request, c *conversation.Conversation, m wire.Me
 }
 
 // initialize opens a session.
-func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m wire.Message) {
+func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conversation.Message) {
 	q := requestOf(r)
 	s, err := t.sessions.open(q.backend, q.client.grant)
 	if err != nil {
@@ -158,7 +156,7 @@ func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m wire.M
 }
 
 // legacy takes a message of a session.
-func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m wire.Message) {
+func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversation.Message) {
 	s, ok := t.session(w, r)
 	if !ok {
 		return
@@ -175,7 +173,7 @@ func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m wire.Messa
 
 // legacyRequest answers a request of a session. The request goes on if the client is cut
 // off: the client can resume the stream. The connection is kept until then.
-func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *httpSession, m wire.Message) {
+func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *httpSession, m conversation.Message) {
 	done, err := t.work.admit(m.Method)
 	if err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
@@ -248,7 +246,8 @@ func refusalStatus(err error) int {
 // answerStatus is the status of the answer to a modern request with the id, so that
 // proxies need not read the answer.
 func answerStatus(answer []byte, id json.RawMessage) int {
-	if !bytes.HasPrefix(answer, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":`, id)) {
+	rest, ok := bytes.CutPrefix(answer, []byte(`{"jsonrpc":"2.0","id":`))
+	if rest, ok = bytes.CutPrefix(rest, id); !ok || !bytes.HasPrefix(rest, []byte(`,"error":`)) {
 		return http.StatusOK
 	}
 	switch code, _ := strconv.Atoi(string(wire.Member(wire.Member(answer, "error"), "code"))); code {
