@@ -108,20 +108,24 @@ func (h *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answerLogin(w, r, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
 }
 
-// answerLogin shows a page about a login, which no one else may keep or frame. Its URL has a
-// code: no other site learns it as a referrer.
+// answerLogin shows a page about a login. Its URL has a code: no other site learns it as a referrer.
 func answerLogin(w http.ResponseWriter, r *http.Request, status int, a loginAnswer) {
-	q := requestOf(r)
-	a.Home = q.rules.at("/")
+	a.Home = requestOf(r).rules.at("/")
+	writePage(w, status, callbackPage(), a, "'none'", "no-referrer")
+}
+
+// writePage answers with a page about a login, which no one else may keep or frame. forms says where
+// its forms may go, referrer what other pages learn of its URL.
+func writePage(w http.ResponseWriter, status int, of *template.Template, says any, forms, referrer string) {
 	var page bytes.Buffer
-	if err := callbackPage().Execute(&page, a); err != nil {
+	if err := of.Execute(&page, says); err != nil {
 		panic(err) // the page is a part of the program
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action "+forms+"; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", referrer)
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	w.Write(page.Bytes())

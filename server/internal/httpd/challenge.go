@@ -2,12 +2,9 @@ package httpd
 
 import (
 	"encoding/json"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -76,11 +73,6 @@ func quotable(text string) string {
 		return r
 	}, text)
 	return text[:min(len(text), maxDescription)]
-}
-
-// retryAfter says after which time, at least a second, the client may try again.
-func retryAfter(w http.ResponseWriter, wait time.Duration) {
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 }
 
 // refuseNoAdmin answers a request for a page by a principal of an issuer who is no admin.

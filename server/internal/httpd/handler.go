@@ -112,7 +112,7 @@ type Handler struct {
 // New returns a handler of the router.
 func New(b *Backends, o Options) *Handler {
 	log, work := b.Log.Named("http"), newWork()
-	audited := &audited{record: o.Audit, work: work}
+	audited := newAudited(o.Audit, work)
 	h := &Handler{backends: b, work: work, login: newLogin(o, audited, log)}
 	h.settings = newSettings(o, h.revoke)
 	h.sessions = &sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}

@@ -49,7 +49,7 @@ func TestLoginCookiesDiffer(t *testing.T) {
 		{Bound: "127.0.0.1:1"}, {Bound: "127.0.0.1:2"}, {Bound: "[::1]:3"},
 		{Bound: "127.0.0.1:1", PublicURL: "https://x.example/a"}, {Bound: "127.0.0.1:1", PublicURL: "https://x.example/b"},
 	} {
-		names[newLogin(o, &audited{work: newWork()}, zap.NewNop()).cookie(newRules(&o, nil))] = true
+		names[newLogin(o, newAudited(nil, newWork()), zap.NewNop()).cookie(newRules(&o, nil))] = true
 	}
 	if len(names) != 5 {
 		t.Errorf("the cookies are called %v", names)

@@ -192,15 +192,13 @@ func refuseUnknown(w http.ResponseWriter, r *http.Request) {
 		}
 		refuseFor(why, w, r, http.StatusUnauthorized, errNoToken)
 	case throttled:
-		retryAfter(w, tooMany.wait)
-		refuse(w, r, http.StatusTooManyRequests, nil, busy("too many access tokens from this address were refused"))
+		refuseBusy(w, r, http.StatusTooManyRequests, tooMany.wait, "too many access tokens from this address were refused")
 	case !refused:
 		wait := retryBusy * time.Second
 		if q.client.wrong == errRevisions {
 			wait = time.Second
 		}
-		retryAfter(w, wait)
-		refuse(w, r, http.StatusServiceUnavailable, nil, busy(fmt.Sprintf("the access token can't be verified now: its issuer does not answer, or was just edited; try again in %v", wait)))
+		refuseBusy(w, r, http.StatusServiceUnavailable, wait, fmt.Sprintf("the access token can't be verified now: its issuer does not answer, or was just edited; try again in %v", wait))
 	case refusal.Status != http.StatusForbidden:
 		challenge(w, r, "invalid_token", refusal.Reason, q.scopesToAsk())
 		refuseFor(refusal.Reason, w, r, http.StatusUnauthorized, conversation.InvalidRequest("the access token is refused: "+conversation.Brief(refusal.Reason)))

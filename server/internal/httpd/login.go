@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -235,17 +234,6 @@ func (l *login) ask(w http.ResponseWriter, r *http.Request, status int, problem 
 		offer.Issuers = append(offer.Issuers, offeredIssuer{i.URL, hostOf(i.URL)})
 	}
 	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(q.rules.access.known, func(p Principal) bool { return p.Admin && p.Hash != "" })
-	var page bytes.Buffer
-	if err := loginPage().Execute(&page, offer); err != nil {
-		panic(err) // the page is a part of the program
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // without any, no Origin would be sent with the token
-	h.Set("Cache-Control", "no-store")
 	challenge(w, r, "", "", q.scopesToAsk())
-	w.WriteHeader(status)
-	w.Write(page.Bytes())
+	writePage(w, status, loginPage(), offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
 }

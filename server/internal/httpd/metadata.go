@@ -47,8 +47,7 @@ func (t target) isOpen() bool { return t.route == routeMetadata || t.route == ro
 func (h *open) anyPage(w http.ResponseWriter, r *http.Request) {
 	crossOrigin(w, "*")
 	if wait := h.limit.Take(network(r.RemoteAddr), 1, 1); wait > 0 {
-		retryAfter(w, wait)
-		refuse(w, r, http.StatusTooManyRequests, nil, busy("too many requests from this address"))
+		refuseBusy(w, r, http.StatusTooManyRequests, wait, "too many requests from this address")
 		return
 	}
 	switch {

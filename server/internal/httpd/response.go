@@ -3,6 +3,7 @@ package httpd
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -99,6 +100,17 @@ func refuseFor(why string, w http.ResponseWriter, r *http.Request, status int, e
 	refuse(w, r, status, nil, err)
 }
 
+// refuseBusy answers a request that may be sent again after a while, of at least a second.
+func refuseBusy(w http.ResponseWriter, r *http.Request, status int, wait time.Duration, why string) {
+	retryAfter(w, wait)
+	refuse(w, r, status, nil, &session.Error{Code: session.CodeInternal, Message: "busy: " + why})
+}
+
+// retryAfter says after which time, at least a second, the client may try again.
+func retryAfter(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+}
+
 // notAllowed refuses the method of the request, and says which one is allowed.
 func notAllowed(w http.ResponseWriter, r *http.Request, allowed, why string) {
 	w.Header().Set("Allow", allowed)
@@ -108,11 +120,6 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allowed, why string) {
 // nothingThere refuses a request for a path that is not served.
 func nothingThere(w http.ResponseWriter, r *http.Request) {
 	refuse(w, r, http.StatusNotFound, nil, conversation.InvalidRequest("there is nothing at "+conversation.Brief(r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
-}
-
-// busy is the error of a request that may be sent again later.
-func busy(why string) error {
-	return &session.Error{Code: session.CodeInternal, Message: "busy: " + why}
 }
 
 // Values of headers that all answers share.

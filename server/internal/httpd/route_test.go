@@ -45,7 +45,7 @@ func TestCookieIsSecure(t *testing.T) {
 			s.issuer = "https://id.example"
 		}
 		o := Options{Bound: "127.0.0.1:1", PublicURL: tt.public}
-		l := newLogin(o, &audited{work: newWork()}, zap.NewNop())
+		l := newLogin(o, newAudited(nil, newWork()), zap.NewNop())
 		r := httptest.NewRequest(http.MethodGet, tt.target, nil)
 		if tt.header != "" {
 			r.Header.Set(tt.header, tt.value)
