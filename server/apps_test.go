@@ -20,7 +20,7 @@ func TestAppTools(t *testing.T) {
 	s := New(r, Options{Mode: Direct})
 	list := func(capabilities string) string {
 		params := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`)
-		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}, nil)
+		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -239,7 +239,7 @@ func (s *Server) Handler(o HTTPOptions) *Handler {
 	return httpd.New(&httpd.Backends{
 		Of:    func(chosen ...string) (*httpd.Backend, bool) { return s.backend, len(chosen) == 0 },
 		All:   func() []*httpd.Backend { return []*httpd.Backend{s.backend} },
-		Whole: s.router, Secret: s.family.secret, Node: s.node, Version: s.opts.Version, Started: s.started, Log: s.log,
+		Whole: s.router, Node: s.node, Version: s.opts.Version, Started: s.started, Log: s.log,
 	}, o)
 }
 

@@ -108,7 +108,7 @@ func NewServers(p Profiles) *Servers {
 			}
 			return all
 		},
-		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Secret: s.secret, Node: s.base.node, Version: s.base.opts.Version, Started: s.base.started, Log: s.base.log,
+		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Node: s.base.node, Version: s.base.opts.Version, Started: s.base.started, Log: s.base.log,
 	}
 	return s
 }

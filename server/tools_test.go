@@ -28,7 +28,7 @@ type toolResult[T any] struct {
 // returns the result as it is before eras differ.
 func perform(ctx context.Context, s *Server, params []byte) (json.RawMessage, error) {
 	params = wire.SetMember(params, "_meta", []byte(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`))
-	r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(ctx, wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}, nil)
+	r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(ctx, conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}), nil)
 	if err != nil {
 		return nil, err
 	}

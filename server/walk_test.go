@@ -217,16 +217,24 @@ func nameOf(method, params string) string {
 func (w *web) ask(p probe) string {
 	response := w.do(p.method, p.path, p.body, p.header...)
 	defer response.Body.Close()
-	if response.Header.Get("Content-Type") == "text/event-stream" {
-		if s, ok := reading(w.t, response).next(); ok {
-			return fmt.Sprint(response.StatusCode, " ", s.data)
+	var body []byte
+	if response.Header.Get("Content-Type") == "text/event-stream" { // so a slow answer may come, after an event without data
+		events := reading(w.t, response)
+		for len(body) == 0 {
+			s, ok := events.next()
+			if !ok {
+				break
+			}
+			body = []byte(s.data)
 		}
+		response.Header = http.Header{"Content-Type": {"application/json"}, "X-Content-Type-Options": {"nosniff"}}
+	} else {
+		body, _ = io.ReadAll(response.Body)
 	}
-	body, _ := io.ReadAll(response.Body)
 	response.Header.Del("Date")
 	response.Header.Del("Content-Length")
 	response.Header.Del("Mcp-Session-Id")
-	return fmt.Sprint(response.StatusCode, " ", response.Header, " ", string(body))
+	return fmt.Sprint(response.StatusCode, " ", response.Header, " ", strings.TrimSpace(string(body)))
 }
 
 // inSession returns the answers to all requests in a session of the legacy era.

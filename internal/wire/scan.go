@@ -95,11 +95,11 @@ func members(b []byte, seen *survey, f func(key string, start, end int) bool) er
 var usualKeys = func() map[string]string {
 	keys := make(map[string]string)
 	for _, key := range []string{
-		"jsonrpc", "id", "method", "params", "result", "error",
-		"name", "arguments", "_meta", "content", "structuredContent", "isError", "resultType", "type", "text", "uri",
+		"jsonrpc", "id", "method", "params", "result", "error", "name", "arguments", "_meta", "content", "structuredContent", "isError", "resultType", "type", "text", "uri",
 		// of _meta
-		"progressToken", "metarouter/resent", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities",
-		"io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/logLevel",
+		"progressToken", "metarouter/resent", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities", "traceparent",
+		"io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/logLevel", "io.modelcontextprotocol/serverInfo", "trace_id", "tool_name",
+		"tool_version", "node_id", "execution_path", "verified", "arguments_checked", "attempts", "latency_ms", "timestamp",
 		// of frames between nodes
 		"kind", "from", "to", "Key", "Instance", "time", "call", "home", "nonce", "seq", "ended", "server", "body", "size", "sum",
 		"offer", "tool", "direct", "timeout_ms", "meta", "client", "modern", "capabilities", "origin", "profile", "rules", "principal", "degraded",

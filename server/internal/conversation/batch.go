@@ -142,7 +142,7 @@ func BeginBatch(ctx context.Context, c *Conversation, entries [][]byte, w Writer
 			c.Receive(m)
 		case m.Method == "initialize": // "MUST NOT be part of a JSON-RPC batch"
 			err = InvalidRequest("initialize must not be part of a batch")
-		case wire.Member(wire.Member(m.Params, "_meta"), MetaVersion) != nil:
+		case m.Protocol != nil:
 			err = InvalidRequest(session.Modern + " has no batches: send each message by itself")
 		default:
 			r, err = c.Begin(ctx, m, w)

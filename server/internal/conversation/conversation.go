@@ -60,12 +60,10 @@ type Conversation struct {
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
 // or Refuse of the request must be called.
-func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Request, error) {
-	r, err := newRequest(c, m)
-	if err != nil {
-		return nil, err
-	}
-	r.writer = w
+func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
+	r := &Request{Conversation: c, Message: m, writer: w}
+	r.how, r.known = c.clients.methods[m.Method]
+	r.Quick = r.how.Quick
 	if r.Method == "tools/call" {
 		r.Trail.Late = func(waitsFor string) {
 			c.clients.log.Warn("a server's answer has not reached its client for a second",
@@ -87,7 +85,7 @@ func (c *Conversation) Begin(ctx context.Context, m wire.Message, w Writer) (*Re
 	if r.modern && !c.spokeModern {
 		c.spokeModern = true
 		if !c.opened {
-			c.clientName, c.clientVersion = described(wire.Member(r.Meta, metaClient))
+			c.clientName, c.clientVersion = described(r.clientInfo)
 		}
 	}
 	c.ready = c.ready || !r.modern && r.Method != "initialize" && r.Method != "ping"
@@ -102,7 +100,7 @@ func (c *Conversation) count(r *Request) {
 	case c.Plain:
 		c.clients.plain.note(c.PrincipalName, []byte(c.agent), calls)
 	case c.Visitor:
-		c.clients.modern.note(c.PrincipalName, wire.Member(r.Meta, metaClient), calls)
+		c.clients.modern.note(c.PrincipalName, r.clientInfo, calls)
 	case calls:
 		c.calls.Add(1)
 	}
@@ -133,10 +131,10 @@ func (c *Conversation) introduce(params json.RawMessage) error {
 }
 
 // Receive acts on a notification of the client, or its answer to a question.
-func (c *Conversation) Receive(m wire.Message) {
+func (c *Conversation) Receive(m Message) {
 	switch m.Method {
 	case "":
-		c.questions.answered(m)
+		c.questions.answered(m.Message)
 	case "notifications/initialized":
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -41,28 +41,6 @@ func IsLegacy(version string) bool { return slices.Contains(legacyRevisions, ver
 // Revisions returns all revisions that the router speaks, the latest first.
 func Revisions() []string { return append([]string{session.Modern}, legacyRevisions...) }
 
-// isModern reports whether a request is of the modern era, which its _meta says.
-// It fails if _meta names a revision that the router does not know, or lacks the
-// client's capabilities, which every modern request must have.
-func isModern(meta json.RawMessage) (modern bool, err error) {
-	if meta == nil {
-		return false, nil
-	}
-	raw := wire.Member(meta, MetaVersion)
-	version, ok := wire.String(raw)
-	switch {
-	case raw == nil:
-		return false, nil
-	case !ok:
-		return true, InvalidParams(MetaVersion + " in _meta must be a string")
-	case version != session.Modern:
-		return true, Unsupported(version)
-	case !wire.IsObject(wire.Member(meta, metaCapabilities)):
-		return true, InvalidParams("missing or invalid _meta field " + metaCapabilities)
-	}
-	return true, nil
-}
-
 // Unsupported returns the error for a revision that the router does not know.
 func Unsupported(version string) error {
 	return &session.Error{

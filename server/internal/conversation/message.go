@@ -62,9 +62,59 @@ func AsError(err error) *session.Error {
 // Brief returns the beginning of a text that a client sent, to be repeated to it.
 func Brief(s string) string { return s[:min(len(s), 200)] }
 
-// Parse finds the envelope of a message, or says what is wrong with the message.
-func Parse(line []byte) (wire.Message, error) {
-	m, err := wire.Parse(line)
+// A Message is a message of a client, with what its parameters have. Members are nil if absent.
+type Message struct {
+	wire.Message                                    // Params are nil if they are null
+	Meta, Name, Args                         []byte // _meta, name and arguments in Params
+	More                                     bool   // Params has other members
+	Protocol                                 []byte // the version in Meta, which the modern era has
+	clientCapabilities, clientInfo, logLevel []byte // others in Meta
+	fault                                    error  // why Params are no object
+}
+
+// Read finds the members of the parameters, in one pass.
+func Read(of wire.Message) Message {
+	m := Message{Message: of}
+	if m.Params == nil || string(m.Params) == "null" {
+		m.Params = nil
+		return m
+	}
+	m.fault = wire.Members(m.Params, func(key string, value []byte) bool {
+		switch key {
+		case "_meta":
+			m.Meta = value
+		case "name":
+			m.Name = value
+		case "arguments":
+			m.Args = value
+		default:
+			m.More = true
+		}
+		return true
+	})
+	if m.Meta == nil {
+		return m
+	}
+	wire.Members(m.Meta, func(key string, value []byte) bool {
+		switch key {
+		case MetaVersion:
+			m.Protocol = value
+		case metaCapabilities:
+			m.clientCapabilities = value
+		case metaClient:
+			m.clientInfo = value
+		case metaLogLevel:
+			m.logLevel = value
+		}
+		return true
+	})
+	return m
+}
+
+// Parse reads a message, or says what is wrong with it.
+func Parse(line []byte) (Message, error) {
+	of, err := wire.Parse(line)
+	m := Read(of)
 	switch {
 	case err != nil:
 	case m.Fault == wire.ErrNotUTF8 && m.IsResponse(): // the server that asked must not wait for it

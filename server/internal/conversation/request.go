@@ -16,13 +16,7 @@ import (
 // [session.Client] of all that servers are asked because of it.
 type Request struct {
 	*Conversation
-	ID     json.RawMessage
-	Method string
-	Params json.RawMessage // as sent; nil if absent
-	Meta   json.RawMessage // the _meta in Params; nil if absent
-	Name   json.RawMessage // the name in Params; nil if absent
-	Args   json.RawMessage // the arguments in Params; nil if absent
-	More   bool            // Params has other members
+	Message
 
 	Quick bool // it is answered before the next message is looked at
 
@@ -52,46 +46,26 @@ type Call struct {
 // notification of a subscription.
 const maxID = 1024
 
-// newRequest finds the members of the parameters, in one pass. Null counts as absent.
-func newRequest(c *Conversation, m wire.Message) (*Request, error) {
-	if len(m.ID) > maxID {
-		return nil, InvalidRequest(fmt.Sprintf("the id of the request is longer than %d bytes", maxID))
-	}
-	r := &Request{Conversation: c, ID: m.ID, Method: m.Method, Params: m.Params}
-	r.how, r.known = c.clients.methods[m.Method]
-	r.Quick = r.how.Quick
-	if r.Params == nil || string(r.Params) == "null" {
-		r.Params = nil
-		return r, nil
-	}
-	err := wire.Members(r.Params, func(key string, value []byte) bool {
-		switch key {
-		case "_meta":
-			r.Meta = value
-		case "name":
-			r.Name = value
-		case "arguments":
-			r.Args = value
-		default:
-			r.More = true
-		}
-		return true
-	})
-	switch {
-	case err != nil && !r.known, r.Meta != nil && !wire.IsObject(r.Meta) && !r.known:
-		return nil, MethodNotFound(m.Method)
-	case err != nil:
-		return nil, InvalidParams("params must be an object")
-	case r.Meta != nil && !wire.IsObject(r.Meta):
-		return nil, InvalidParams("_meta must be an object")
-	}
-	return r, nil
-}
-
 // admit finds the era of the request, and whether the request may come now.
-func admit(r *Request) (err error) {
-	if r.modern, err = isModern(r.Meta); err != nil {
-		return err
+func admit(r *Request) error {
+	noMeta := r.Meta != nil && !wire.IsObject(r.Meta)
+	r.modern = r.Protocol != nil
+	version, isString := wire.String(r.Protocol)
+	switch {
+	case len(r.ID) > maxID:
+		return InvalidRequest(fmt.Sprintf("the id of the request is longer than %d bytes", maxID))
+	case (r.fault != nil || noMeta) && !r.known:
+		return MethodNotFound(r.Method)
+	case r.fault != nil:
+		return InvalidParams("params must be an object")
+	case noMeta:
+		return InvalidParams("_meta must be an object")
+	case r.modern && !isString:
+		return InvalidParams(MetaVersion + " in _meta must be a string")
+	case r.modern && version != session.Modern:
+		return Unsupported(version)
+	case r.modern && !wire.IsObject(r.clientCapabilities): // "MUST" be in every modern request
+		return InvalidParams("missing or invalid _meta field " + metaCapabilities)
 	}
 	c := r.Conversation
 	c.mu.Lock()
@@ -227,7 +201,7 @@ func (r *Request) Text(name string) (string, error) {
 // ClientName implements [session.Client].
 func (r *Request) ClientName() string {
 	if r.modern {
-		return nameIn(wire.Member(r.Meta, metaClient))
+		return nameIn(r.clientInfo)
 	}
 	return r.Conversation.ClientName()
 }
@@ -243,7 +217,7 @@ func (r *Request) Capabilities() json.RawMessage {
 	if !r.modern {
 		return r.Conversation.Capabilities()
 	}
-	return wire.Member(r.Meta, metaCapabilities)
+	return r.clientCapabilities
 }
 
 // Notify implements [session.Client]. A modern client gets no log messages unless
@@ -253,7 +227,7 @@ func (r *Request) Notify(_ string, m session.Message) {
 		level := ""
 		if r.modern {
 			var wanted bool
-			if level, wanted = wire.String(wire.Member(r.Meta, metaLogLevel)); !wanted {
+			if level, wanted = wire.String(r.logLevel); !wanted {
 				return
 			}
 		} else {

@@ -13,6 +13,20 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
+// addresses lets requests pass that call the router by one of its names, and come from one of its
+// web pages or none.
+type addresses struct{ next http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (h *addresses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	if err := q.rules.access.admit(r, q.target.isOpen()); err != nil {
+		refuse(w, r, http.StatusForbidden, nil, err)
+		return
+	}
+	h.next.ServeHTTP(w, r)
+}
+
 // An access decides which requests are let in. A web page in a browser must not
 // reach the router by a host name of its own (DNS rebinding) or across origins.
 type access struct {

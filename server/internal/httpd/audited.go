@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
 const (
@@ -22,48 +22,61 @@ const (
 	maxSeen      = 10_000
 )
 
-// audited records who was refused and who came. The zero value records nothing.
+// An auditor records the requests that may not be made.
+type auditor struct {
+	*audited
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *auditor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.next.ServeHTTP(w, r)
+	p := responseOf(w)
+	if !p.refused {
+		return
+	}
+	e := auditEvent(r)
+	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, p.why
+	if refusal, is := errors.AsType[*Refusal](requestOf(r).client.wrong); is && e.Principal == "" {
+		e.Principal = refusal.Name
+	}
+	a.refused(e)
+}
+
+// audited records who was refused and who came, unless there is too much of it.
 type audited struct {
-	record audit.Recorder
-	work   *work
+	record   audit.Recorder // nil for none
+	work     *work
+	of, all  *rate.Limiter // of refusals, by action and address, and by action
+	arrivals *rate.Limiter
 
 	mu      sync.Mutex      // guards what follows
-	minute  map[string]int  // how many refusals were recorded, by action, and by action and address; nil if nothing was
-	arrived int             // how many principals were recorded in the minute
-	leftOut int             // how many refusals were not recorded
+	leftOut int             // how many refusals were not recorded in the minute that is under way
 	seen    map[string]bool // principals of issuers, by Hash
 }
 
-// refused records something that was refused or has failed, unless there was too much of it.
-func (a *audited) refused(e audit.Event) {
-	if a.record == nil {
-		return
-	}
-	of := e.Action + " " + e.From
-	a.mu.Lock()
-	a.beginMinute()
-	record := a.minute[e.Action] < maxRefused && a.minute[of] < maxRefusedOf
-	if record {
-		a.minute[e.Action]++
-		a.minute[of]++
-	} else {
-		a.leftOut++
-	}
-	a.mu.Unlock()
-	if record {
-		a.record(e)
-	}
+func newAudited(record audit.Recorder, work *work) *audited {
+	minute := func(most int) *rate.Limiter { return rate.New(float64(most)/60, most) }
+	return &audited{record: record, work: work, of: minute(maxRefusedOf), all: minute(maxRefused), arrivals: minute(maxCame)}
 }
 
-// beginMinute begins to count, unless it has begun. a.mu must be held.
-func (a *audited) beginMinute() {
-	if a.minute == nil {
-		a.minute = make(map[string]int)
+// refused records something that was refused or has failed.
+func (a *audited) refused(e audit.Event) {
+	switch {
+	case a.record == nil:
+		return
+	case a.of.Take(e.Action+" "+e.From, 1, 1) == 0 && a.all.Take(e.Action, 1, 1) == 0:
+		a.record(e)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leftOut++; a.leftOut == 1 {
 		a.work.running.Go(a.endMinute)
 	}
 }
 
-// endMinute waits for the end of the minute, and records how many requests were left out.
+// endMinute waits for a minute, and records how many refusals were left out.
 func (a *audited) endMinute() {
 	wait := time.NewTimer(time.Minute)
 	defer wait.Stop()
@@ -73,25 +86,18 @@ func (a *audited) endMinute() {
 	}
 	a.mu.Lock()
 	leftOut := a.leftOut
-	a.minute, a.arrived, a.leftOut = nil, 0, 0
+	a.leftOut = 0
 	a.mu.Unlock()
-	if leftOut > 0 {
-		a.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
-	}
+	a.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
 }
 
 // came records the first request of an issuer's principal. If too many come at once, it is a later
 // request.
-func (a *audited) came(x *exchange) {
-	if a.record == nil {
-		return
-	}
+func (a *audited) came(r *http.Request) {
+	hash := requestOf(r).client.principal.Hash
 	a.mu.Lock()
-	hash := x.principal.Hash
-	first := !a.seen[hash] && a.arrived < maxCame
+	first := a.record != nil && !a.seen[hash] && a.arrivals.Take("", 1, 1) == 0
 	if first {
-		a.beginMinute()
-		a.arrived++
 		if a.seen == nil || len(a.seen) >= maxSeen {
 			a.seen = make(map[string]bool)
 		}
@@ -99,26 +105,13 @@ func (a *audited) came(x *exchange) {
 	}
 	a.mu.Unlock()
 	if first {
-		e := x.auditEvent()
+		e := auditEvent(r)
 		e.Action, e.Outcome, e.Reason = audit.Request, audit.OK, "the first request since the router has started"
 		a.record(e)
 	}
 }
 
 // auditEvent returns what an audit log says of the request.
-func (x *exchange) auditEvent() audit.Event {
-	return audit.Event{Principal: x.principal.Name, From: network(x.r.RemoteAddr), Target: x.r.URL.Path}
-}
-
-// auditRefusal records that the request was refused, if the status says that it may not be made.
-func (x *exchange) auditRefusal(status int, err error) {
-	if x.audited == nil || status != http.StatusUnauthorized && status != http.StatusForbidden {
-		return
-	}
-	e := x.auditEvent()
-	e.Action, e.Outcome, e.Reason = audit.Request, audit.Refused, cmp.Or(x.why, err.Error())
-	if refusal, is := errors.AsType[*Refusal](x.wrong); is && e.Principal == "" {
-		e.Principal = refusal.Name
-	}
-	x.audited.refused(e)
+func auditEvent(r *http.Request) audit.Event {
+	return audit.Event{Principal: requestOf(r).client.principal.Name, From: network(r.RemoteAddr), Target: r.URL.Path}
 }

@@ -38,7 +38,7 @@ func TestClientsDoNotFillTheAuditLog(t *testing.T) {
 func TestRefusalsAreCountedByAction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []audit.Event
-		a := audited{record: func(e audit.Event) { all = append(all, e) }, work: newWork()}
+		a := newAudited(func(e audit.Event) { all = append(all, e) }, newWork())
 		for i := range 2 * maxRefused {
 			a.refused(audit.Event{Action: audit.Request, From: fmt.Sprint(i)})
 		}
@@ -58,12 +58,12 @@ func TestRefusalsAreCountedByAction(t *testing.T) {
 func TestNewPrincipalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []audit.Event
-		a := audited{record: func(e audit.Event) { all = append(all, e) }, work: newWork()}
+		a := newAudited(func(e audit.Event) { all = append(all, e) }, newWork())
 		come := func(from int) {
 			for i := range maxCame {
-				x := &exchange{r: httptest.NewRequest(http.MethodPost, "/mcp", nil), principal: Principal{Hash: fmt.Sprint(from + i)}}
-				a.came(x)
-				a.came(x)
+				r := (&request{client: client{principal: Principal{Hash: fmt.Sprint(from + i)}}}).with(httptest.NewRequest(http.MethodPost, "/mcp", nil))
+				a.came(r)
+				a.came(r)
 			}
 		}
 		come(0)

@@ -13,12 +13,13 @@ var errNoBatch = conversation.InvalidRequest("a batch needs a session of a revis
 // batch takes a batch of messages, which must belong to a session. It is answered with one array: "The
 // SSE stream SHOULD eventually include one JSON-RPC response per each JSON-RPC
 // request … These responses MAY be batched."
-func (t *streamable) batch(x *exchange, body []byte) {
-	if x.r.Header.Get(headerSession) == "" {
-		x.refuse(http.StatusBadRequest, nil, errNoBatch)
+func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) {
+	q := requestOf(r)
+	if r.Header.Get(headerSession) == "" {
+		refuse(w, r, http.StatusBadRequest, nil, errNoBatch)
 		return
 	}
-	s, ok := t.session(x)
+	s, ok := t.session(w, r)
 	if !ok {
 		return
 	}
@@ -26,25 +27,25 @@ func (t *streamable) batch(x *exchange, body []byte) {
 	err := conversation.TakesBatches(s.conversation)
 	var entries [][]byte
 	if err == nil {
-		entries, err = split(body, x.maxBatch())
+		entries, err = split(body, q.maxBatch())
 	}
 	if err != nil {
-		x.refuse(http.StatusBadRequest, nil, err)
+		refuse(w, r, http.StatusBadRequest, nil, err)
 		return
 	}
-	if !x.pay(len(entries)) || x.refuseCalls(entries) {
+	if !pay(w, r, len(entries)) || t.views.refuseCalls(w, r, entries) {
 		return
 	}
 	done, err := t.work.admit("")
 	if err != nil {
-		x.refuse(http.StatusServiceUnavailable, nil, err)
+		refuse(w, r, http.StatusServiceUnavailable, nil, err)
 		return
 	}
 	st := s.newStream()
 	b, err := conversation.BeginBatch(t.work.ctx, s.conversation, entries, st)
 	if err != nil {
 		done()
-		x.refuse(http.StatusNotFound, nil, err) // the session has just ended
+		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended
 		return
 	}
 	st.cut = func() {
@@ -54,5 +55,5 @@ func (t *streamable) batch(x *exchange, body []byte) {
 		}
 	}
 	p := t.lasting(s, st, func() []byte { return b.Run(t.work.ctx) }, done)
-	p.send(x)
+	p.send(w, r)
 }

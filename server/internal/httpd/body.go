@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -29,54 +30,56 @@ const (
 	retryBusy = 5
 )
 
-// A bodyMemory counts the bytes that the bodies of all requests and the long answers take.
-type bodyMemory struct{ used atomic.Int64 }
-
-// take counts n more bytes, unless that would be more than most.
-func (m *bodyMemory) take(n, most int64) bool {
-	if m.used.Add(n) <= most {
-		return true
-	}
-	m.used.Add(-n)
-	return false
-}
-
-// A lease is the memory of one body. It is counted until all users have released it. All
-// methods may be called on nil, which is the lease of a small body.
-type lease struct {
-	memory *bodyMemory
-	bytes  int64
-	users  atomic.Int32
-}
-
-// share adds a user.
-func (l *lease) share() *lease {
-	if l != nil {
-		l.users.Add(1)
-	}
-	return l
-}
-
-func (l *lease) release() {
-	if l != nil && l.users.Add(-1) == 0 {
-		l.memory.used.Add(-l.bytes)
-	}
-}
-
 var (
 	errNoMemory = errors.New("no room for the body")
 	errTooSlow  = errors.New("the body came too slowly")
 )
 
-// body reads the body. Its memory grows as bytes come, whatever the client has announced.
-func (x *exchange) body() ([]byte, error) {
-	length := x.r.ContentLength // below 0 if it is not known
-	if length > x.rules.maxBody {
-		return nil, &http.MaxBytesError{Limit: x.rules.maxBody}
+// message reads the body of a POST. If it reports false, it has answered with an
+// error. A web page can't send a body of this type to another origin without
+// permission, as it can send forms.
+func message(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	q := requestOf(r)
+	kind := r.Header.Get("Content-Type")
+	bare := q.target.method != "" && r.ContentLength == 0 && kind == ""
+	if kind != "application/json" { // as most clients write it
+		kind, _, _ = mime.ParseMediaType(kind)
 	}
-	from, body := io.Reader(x.r.Body), []byte(nil)
+	if kind != "application/json" && !bare {
+		refuse(w, r, http.StatusUnsupportedMediaType, nil, conversation.InvalidRequest("the Content-Type must be application/json"))
+		return nil, false
+	}
+	body, err := responseOf(w).body(r)
+	switch {
+	case err != nil:
+		refuseBody(w, r, err)
+	case !utf8.Valid(body):
+		refuse(w, r, http.StatusBadRequest, nil, &session.Error{Code: session.CodeParse, Message: "the body is not UTF-8"})
+	case q.revoked(): // while the body came
+		refuseRevoked(w, r)
+	default:
+		return body, true
+	}
+	return nil, false
+}
+
+// expectBody begins to measure how long the client takes to send the body.
+func (p *response) expectBody(r *http.Request) {
+	p.began = time.Now()
+	if hasBody(r) { // net/http reads the rest of the body even if the handler does not
+		p.control.SetReadDeadline(p.began.Add(requestOf(r).rules.timeFor(smallBody)))
+	}
+}
+
+// body reads the body. Its memory grows as bytes come, whatever the client has announced.
+func (p *response) body(r *http.Request) ([]byte, error) {
+	length, most := r.ContentLength, requestOf(r).rules.maxBody // length is below 0 if it is not known
+	if length > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+	from, body := io.Reader(r.Body), []byte(nil)
 	if length < 0 {
-		from, body = http.MaxBytesReader(x.w, x.r.Body, x.rules.maxBody), make([]byte, 0, 512)
+		from, body = http.MaxBytesReader(p.ResponseWriter, r.Body, most), make([]byte, 0, 512)
 	} else {
 		body = make([]byte, 0, min(length, smallBody-1)+1) // one more, for the read that finds the end
 	}
@@ -85,9 +88,9 @@ func (x *exchange) body() ([]byte, error) {
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
-			x.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
-			if x.ending.Err() != nil {
-				x.hurry()
+			p.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
+			if p.work.ctx.Err() != nil {
+				p.hurry()
 			}
 			return body, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -96,7 +99,7 @@ func (x *exchange) body() ([]byte, error) {
 			return nil, err
 		}
 		if len(body) == cap(body) {
-			if body, err = x.grow(body, length); err != nil {
+			if body, err = p.grow(body, length, requestOf(r).rules); err != nil {
 				return nil, err
 			}
 		}
@@ -104,27 +107,31 @@ func (x *exchange) body() ([]byte, error) {
 }
 
 // grow doubles the memory of a body, of which so many bytes are announced.
-func (x *exchange) grow(body []byte, announced int64) ([]byte, error) {
+func (p *response) grow(body []byte, announced int64, rules *rules) ([]byte, error) {
 	size := 2 * int64(cap(body))
 	if announced >= 0 {
 		size = min(size, announced+1)
 	}
-	if counted := size - smallBody; counted > 0 {
-		if x.lease == nil {
-			x.lease = (&lease{memory: x.memory}).share()
-		}
-		if !x.memory.take(counted-x.lease.bytes, x.rules.maxBodyMemory) {
+	if more := size - smallBody - p.held; more > 0 {
+		if p.work.memory.Add(more) > rules.maxBodyMemory {
+			p.work.memory.Add(-more)
 			return nil, errNoMemory
 		}
-		x.lease.bytes = counted
+		p.held += more
 	}
-	x.control.SetReadDeadline(x.began.Add(x.rules.timeFor(size)))
-	if x.ending.Err() != nil {
-		x.hurry()
+	p.control.SetReadDeadline(p.began.Add(rules.timeFor(size)))
+	if p.work.ctx.Err() != nil {
+		p.hurry()
 	}
 	grown := make([]byte, len(body), size)
 	copy(grown, body)
 	return grown, nil
+}
+
+// releaseBody gives the memory of the body back.
+func (p *response) releaseBody() {
+	p.work.memory.Add(-p.held)
+	p.held = 0
 }
 
 // timeFor returns how long a client may take to send so many bytes.
@@ -133,29 +140,29 @@ func (r *rules) timeFor(bytes int64) time.Duration {
 }
 
 // refuseBody answers a request whose body could not be read.
-func (x *exchange) refuseBody(err error) {
-	x.w.Header().Set("Connection", "close") // so that the answer does not wait for the rest of the body
+func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header().Set("Connection", "close") // so that the answer does not wait for the rest of the body
 	status, message := http.StatusBadRequest, "the body ended early"
 	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
 		status, message = http.StatusRequestEntityTooLarge, fmt.Sprintf("message longer than %d bytes; send less, or raise http.maxBody in the configuration", tooLong.Limit)
 	}
 	switch err {
 	case errTooSlow:
-		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most the %v of http.readTimeout", firstBytes, slowest, x.rules.readTimeout)
+		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most the %v of http.readTimeout", firstBytes, slowest, requestOf(r).rules.readTimeout)
 	case errNoMemory:
-		x.w.Header().Set("Retry-After", strconv.Itoa(retryBusy))
-		x.refuse(http.StatusServiceUnavailable, nil, &session.Error{
+		w.Header().Set("Retry-After", strconv.Itoa(retryBusy))
+		refuse(w, r, http.StatusServiceUnavailable, nil, &session.Error{
 			Code:    session.CodeInternal,
-			Message: fmt.Sprintf("busy: all requests together may take %d bytes; try again in %d s, send less, or raise http.maxBodyMemory in the configuration", x.rules.maxBodyMemory, retryBusy),
+			Message: fmt.Sprintf("busy: all requests together may take %d bytes; try again in %d s, send less, or raise http.maxBodyMemory in the configuration", requestOf(r).rules.maxBodyMemory, retryBusy),
 			Data:    wire.Marshal(map[string]int{"retry_after": retryBusy}),
 		})
 		return
 	}
-	x.refuse(status, nil, conversation.InvalidRequest(message))
+	refuse(w, r, status, nil, conversation.InvalidRequest(message))
 }
 
 // parseBody is [conversation.Parse] for a message that may have many lines.
-func parseBody(body []byte) (wire.Message, error) {
+func parseBody(body []byte) (conversation.Message, error) {
 	m, err := conversation.Parse(body)
 	if err == nil {
 		oneLine(body)

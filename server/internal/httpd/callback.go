@@ -51,71 +51,82 @@ type loginAnswer struct {
 }
 
 // document answers with the client ID metadata document, which issuers read.
-func (h *Handler) document(x *exchange) {
+func (h *open) document(w http.ResponseWriter, r *http.Request) {
 	var document []byte
 	if h.logins != nil {
 		document = h.logins.Document()
 	}
 	if document == nil {
-		x.nothingThere()
+		nothingThere(w, r)
 		return
 	}
-	x.w.Header().Set("Cache-Control", "public, max-age=300")
-	x.json(http.StatusOK, document)
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	writeJSON(w, r, http.StatusOK, document)
 }
 
-// callback completes a login at a remote server. in says whether the browser has proved whose
-// session it has, or needs none.
-func (h *Handler) callback(x *exchange, in bool) {
-	query := x.r.URL.RawQuery
+// A callback completes logins at remote servers.
+type callback struct {
+	logins Logins // may be nil
+	work   *work
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	query, in := r.URL.RawQuery, q.client.isIn()
 	switch {
 	case h.logins == nil:
-		x.nothingThere()
+		nothingThere(w, r)
 		return
-	case x.r.Method != http.MethodGet:
-		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
+	case r.Method != http.MethodGet:
+		notAllowed(w, r, http.MethodGet, r.URL.Path+" takes GET")
 		return
 	case len(query) > maxCallback:
-		x.refuse(http.StatusRequestURITooLong, nil, conversation.InvalidRequest("the query is too long"))
+		refuse(w, r, http.StatusRequestURITooLong, nil, conversation.InvalidRequest("the query is too long"))
 		return
-	case in && !x.mayUse(routeCallback):
+	case in && !mayUse(w, r):
 		return
-	case !in && x.r.URL.Path != continuedPath:
-		x.answerLogin(http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: x.at(continuedPath) + "?" + query})
+	case !in && r.URL.Path != continuedPath:
+		answerLogin(w, r, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: q.rules.at(continuedPath) + "?" + query})
 		return
 	case !in:
-		x.answerLogin(http.StatusForbidden, loginAnswer{
+		answerLogin(w, r, http.StatusForbidden, loginAnswer{
 			Title: "Not logged in", Wrong: true,
 			Text: "This browser has no session with the router, so the login could not be completed. Open the router's page in this browser, type in the token of whoever began the login, and load this page again, or begin the login again.",
 		})
 		return
 	}
 	// The code works once: a browser that leaves now must not lose the login.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.context()), callbackTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callbackTime)
 	defer cancel()
 	defer context.AfterFunc(h.work.ctx, cancel)()
-	server, err := h.logins.Callback(ctx, x.principal.Hash, query)
+	server, err := h.logins.Callback(ctx, q.client.principal.Hash, query)
 	if err != nil {
-		x.answerLogin(http.StatusBadRequest, loginAnswer{Title: "Not logged in", Wrong: true, Text: cleaned.Text(err.Error())})
+		answerLogin(w, r, http.StatusBadRequest, loginAnswer{Title: "Not logged in", Wrong: true, Text: cleaned.Text(err.Error())})
 		return
 	}
-	x.answerLogin(http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
+	answerLogin(w, r, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
 }
 
-// answerLogin shows a page about a login, which no one else may keep or frame. Its URL has a
-// code: no other site learns it as a referrer.
-func (x *exchange) answerLogin(status int, a loginAnswer) {
-	a.Home = x.at("/")
+// answerLogin shows a page about a login. Its URL has a code: no other site learns it as a referrer.
+func answerLogin(w http.ResponseWriter, r *http.Request, status int, a loginAnswer) {
+	a.Home = requestOf(r).rules.at("/")
+	writePage(w, status, callbackPage(), a, "'none'", "no-referrer")
+}
+
+// writePage answers with a page about a login, which no one else may keep or frame. forms says where
+// its forms may go, referrer what other pages learn of its URL.
+func writePage(w http.ResponseWriter, status int, of *template.Template, says any, forms, referrer string) {
 	var page bytes.Buffer
-	if err := callbackPage().Execute(&page, a); err != nil {
+	if err := of.Execute(&page, says); err != nil {
 		panic(err) // the page is a part of the program
 	}
-	h := x.w.Header()
+	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action "+forms+"; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", referrer)
 	h.Set("Cache-Control", "no-store")
-	x.w.WriteHeader(status)
-	x.write(page.Bytes())
+	w.WriteHeader(status)
+	w.Write(page.Bytes())
 }

@@ -2,14 +2,10 @@ package httpd
 
 import (
 	"encoding/json"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -18,9 +14,10 @@ const maxDescription = 200
 
 // challenge says in WWW-Authenticate which token the client needs, and where its issuer is found
 // (RFC 6750, RFC 9728). wrong is the error code; "" if the request had no token.
-func (x *exchange) challenge(wrong, why string, scopes []string) {
-	if _, ok := x.rules.issuer(); !ok {
-		x.w.Header().Set("WWW-Authenticate", "Bearer")
+func challenge(w http.ResponseWriter, r *http.Request, wrong, why string, scopes []string) {
+	q := requestOf(r)
+	if _, ok := q.rules.issuer(); !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
 		return
 	}
 	var b strings.Builder
@@ -28,17 +25,17 @@ func (x *exchange) challenge(wrong, why string, scopes []string) {
 	if wrong != "" {
 		b.WriteString(`error="` + wrong + `", error_description="` + quotable(why) + `", `)
 	}
-	b.WriteString(`resource_metadata="` + x.rules.publicURL + metadataPath + x.mcpPath() + `"`)
+	b.WriteString(`resource_metadata="` + q.rules.publicURL + metadataPath + q.target.mcpPath() + `"`)
 	if scope := scopeOf(scopes); scope != "" {
 		b.WriteString(`, scope="` + scope + `"`)
 	}
-	x.w.Header().Set("WWW-Authenticate", b.String())
+	w.Header().Set("WWW-Authenticate", b.String())
 }
 
 // scopesToAsk returns the scopes that a client without a good token needs for the route.
-func (x *exchange) scopesToAsk() []string {
-	i, _ := x.rules.issuer()
-	if judged[x.to] == needsAdmin {
+func (q *request) scopesToAsk() []string {
+	i, _ := q.rules.issuer()
+	if judged[q.target.route] == needsAdmin {
 		return i.Admin
 	}
 	return slices.Concat(i.Read, i.Call)
@@ -46,9 +43,10 @@ func (x *exchange) scopesToAsk() []string {
 
 // refuseScope answers a request whose token lacks one of the scopes, with those that the client
 // has to ask its issuer for.
-func (x *exchange) refuseScope(id json.RawMessage, lacks []string, err error) {
-	x.challenge("insufficient_scope", conversation.AsError(err).Message, slices.Concat(x.proof.Scopes, lacks))
-	x.refuse(http.StatusForbidden, id, err)
+func refuseScope(w http.ResponseWriter, r *http.Request, id json.RawMessage, lacks []string, err error) {
+	q := requestOf(r)
+	challenge(w, r, "insufficient_scope", conversation.AsError(err).Message, slices.Concat(q.client.proof.Scopes, lacks))
+	refuse(w, r, http.StatusForbidden, id, err)
 }
 
 // scopeOf returns the scopes as one text. What is no scope by RFC 6749 is left out.
@@ -77,25 +75,16 @@ func quotable(text string) string {
 	return text[:min(len(text), maxDescription)]
 }
 
-// retryAfter says after which time, at least a second, the client may try again.
-func (x *exchange) retryAfter(wait time.Duration) {
-	x.w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
-}
-
-// busy is the error of a request that may be sent again later.
-func busy(why string) error {
-	return &session.Error{Code: session.CodeInternal, Message: "busy: " + why}
-}
-
 // refuseNoAdmin answers a request for a page by a principal of an issuer who is no admin.
-func (x *exchange) refuseNoAdmin() {
-	who := "the user " + conversation.Brief(x.principal.Name)
-	i := x.rules.issuers[x.proof.Issuer]
-	if i != nil && len(i.Admin) > 0 && !hasScope(x.proof.Scopes, i.Admin) {
-		x.refuseScope(nil, i.Admin, conversation.InvalidRequest("the access token of "+who+" does not have the scope for administration; ask the issuer for it"))
+func refuseNoAdmin(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	who := "the user " + conversation.Brief(q.client.principal.Name)
+	i := q.rules.issuers[q.client.proof.Issuer]
+	if i != nil && len(i.Admin) > 0 && !hasScope(q.client.proof.Scopes, i.Admin) {
+		refuseScope(w, r, nil, i.Admin, conversation.InvalidRequest("the access token of "+who+" does not have the scope for administration; ask the issuer for it"))
 		return
 	}
-	x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest(who+` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`))
+	refuse(w, r, http.StatusForbidden, nil, conversation.InvalidRequest(who+` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`))
 }
 
 // hasScope reports whether one of the scopes is wanted. Some issuers put the last segment of a

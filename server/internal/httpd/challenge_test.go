@@ -20,8 +20,8 @@ func FuzzChallenge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, why, one, two string) {
 		w := httptest.NewRecorder()
 		rules := newRules(&Options{PublicURL: "https://t.example/r/", Issuers: []Issuer{{}, {URL: "https://id.example"}}}, nil)
-		x := &exchange{w: w, r: httptest.NewRequest(http.MethodPost, "/mcp", nil), rules: rules, profile: "work"}
-		x.challenge("invalid_token", why, []string{one, two, one})
+		q := &request{rules: rules, target: target{profile: "work"}}
+		challenge(w, q.with(httptest.NewRequest(http.MethodPost, "/mcp", nil)), "invalid_token", why, []string{one, two, one})
 		if got := w.Header().Get("WWW-Authenticate"); !challengeForm.MatchString(got) {
 			t.Errorf("%q", got)
 		}
@@ -63,8 +63,7 @@ func TestPrefixOf(t *testing.T) {
 			t.Errorf("%s: %q, want %q", public, got, want)
 		}
 	}
-	x := &exchange{rules: &rules{prefix: "/a b"}}
-	if got := x.at("/login"); got != "/a%20b/login" {
+	if got := (&rules{prefix: "/a b"}).at("/login"); got != "/a%20b/login" {
 		t.Error(got)
 	}
 }

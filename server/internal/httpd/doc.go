@@ -1,14 +1,22 @@
-// Package httpd serves MCP over HTTP.
+// Package httpd serves MCP over HTTP, by a chain of HTTP handlers. Each has one task, and a file:
 //
-//	Handler.ServeHTTP: host, origin, rate, token
+//	lifetime     request.go    begins, ends and counts a request
+//	auditor      audited.go    records refusals
+//	addresses    access.go     host and origin
+//	open         metadata.go   what anyone may ask: /health, metadata, preflights
+//	identifier   identify.go   who sends it
+//	limits       rate.go       how many requests a client may make
+//	browsers     login.go      logins, here and at remote servers
+//	authorizer   authorize.go  what the client may use
+//	endpoints    endpoints.go  the route
 //	  ├─ /mcp            streamable: both eras, sessions, streams of events
 //	  ├─ /mcp            plain: JSON-RPC without sessions and streams
 //	  ├─ /mcp/<method>   plain: REST style
 //	  ├─ /mcp/p/NAME     the same three, for the clients of a profile
-//	  ├─ /health, /v1/mesh_scan   info
-//	  └─ anything else   pages, behind a login for browsers
+//	  ├─ /v1/mesh_scan   info
+//	  └─ anything else   page, behind a login for browsers
 //
-// An [exchange] is one HTTP request and its response: it reads, refuses and writes. A
+// A [request], in the context, is what they know of it; all write to a [response]. A
 // stream keeps the messages for one client until a connection follows it, and for a
 // while longer, so that a client that was cut off can resume it. A session is one of
 // the legacy era. work counts what runs, so that Close can wait for it.

@@ -11,9 +11,10 @@ import (
 // ends, the client leaves or another connection takes over. begin begins the
 // response. It reports false if a connection follows the stream already and must
 // not be replaced. The number is unwritten for the last event that was written.
-func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchange) error) bool {
+func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, replace bool, begin func(http.ResponseWriter) error) bool {
+	p, revoked := responseOf(w), requestOf(r).client.grant.ctx.Done()
 	over := make(chan struct{})
-	at := &attachment{over: over, left: make(chan struct{}), abort: func() { x.control.SetWriteDeadline(time.Now()) }}
+	at := &attachment{over: over, left: make(chan struct{}), abort: func() { p.control.SetWriteDeadline(time.Now()) }}
 	before, ok := s.attach(at, replace)
 	if !ok {
 		return false
@@ -22,19 +23,21 @@ func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchan
 	if before != nil { // what it has just written must not be written again
 		select {
 		case <-before.left:
-		case <-x.context().Done():
+		case <-revoked:
+			return true
+		case <-r.Context().Done():
 			return true
 		}
 	}
-	x.over = over
-	x.startEvents()
-	err := begin(x)
+	p.over = over
+	startEvents(w)
+	err := begin(w)
 	quiet := time.NewTicker(keepAlive)
 	defer quiet.Stop()
 	for err == nil {
 		events, more, changed := s.after(number)
 		if len(events) > 0 {
-			number, err = writeEvents(x, s, events)
+			number, err = writeEvents(w, s, events)
 			continue
 		}
 		if !more {
@@ -43,10 +46,12 @@ func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchan
 		select {
 		case <-changed:
 		case <-quiet.C:
-			err = x.comment("still here")
+			err = comment(w, "still here")
 		case <-over:
 			return true
-		case <-x.context().Done():
+		case <-revoked:
+			return true
+		case <-r.Context().Done():
 			return true
 		}
 	}
@@ -54,14 +59,14 @@ func follow(x *exchange, s *stream, number int, replace bool, begin func(*exchan
 }
 
 // writeEvents writes events of the stream, and returns the number of the last.
-func writeEvents(x *exchange, s *stream, events []event) (last int, err error) {
+func writeEvents(w http.ResponseWriter, s *stream, events []event) (last int, err error) {
 	for _, e := range events {
-		if err := x.event(s.eventID(e.number), e.message); err != nil {
+		if err := writeEvent(w, s.eventID(e.number), e.message); err != nil {
 			return last, err
 		}
 		last = e.number
 	}
-	if err := x.flush(); err != nil {
+	if err := flush(w); err != nil {
 		return last, err
 	}
 	s.wrote(last)
@@ -69,7 +74,7 @@ func writeEvents(x *exchange, s *stream, events []event) (last int, err error) {
 }
 
 // hello begins a stream on which nothing has happened yet.
-func hello(x *exchange) error { return x.comment("open") }
+func hello(w http.ResponseWriter) error { return comment(w, "open") }
 
 // prefersStream reports whether the client names event streams before JSON in
 // Accept, as few do.
@@ -80,24 +85,24 @@ func prefersStream(r *http.Request) bool {
 }
 
 // startEvents begins a stream of server-sent events.
-func (x *exchange) startEvents() {
-	header := x.w.Header()
+func startEvents(w http.ResponseWriter) {
+	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-cache, no-transform")
 	header.Set("X-Accel-Buffering", "no")
-	x.w.WriteHeader(http.StatusOK)
+	w.WriteHeader(http.StatusOK)
 }
 
 // comment writes what clients ignore and proxies pass on.
-func (x *exchange) comment(text string) error {
-	if err := x.write([]byte(": " + text + "\n\n")); err != nil {
+func comment(w http.ResponseWriter, text string) error {
+	if _, err := w.Write([]byte(": " + text + "\n\n")); err != nil {
 		return err
 	}
-	return x.flush()
+	return flush(w)
 }
 
-// event writes a message. An empty id is left out.
-func (x *exchange) event(id string, message []byte) error {
+// writeEvent writes a message. An empty id is left out.
+func writeEvent(w http.ResponseWriter, id string, message []byte) error {
 	message = bytes.TrimSuffix(message, []byte("\n"))
 	if bytes.IndexByte(message, '\n') >= 0 || bytes.IndexByte(message, '\r') >= 0 {
 		message = bytes.Clone(message)
@@ -108,13 +113,13 @@ func (x *exchange) event(id string, message []byte) error {
 		head = "id: " + id + "\n" + head
 	}
 	if len(message) < 4<<10 {
-		return x.write(append(append(make([]byte, 0, len(head)+len(message)+2), head...), string(message)+"\n\n"...))
-	}
-	if err := x.write([]byte(head)); err != nil {
+		_, err := w.Write(append(append(make([]byte, 0, len(head)+len(message)+2), head...), string(message)+"\n\n"...))
 		return err
 	}
-	if err := x.write(message); err != nil {
-		return err
+	for _, part := range [][]byte{[]byte(head), message, []byte("\n\n")} {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
 	}
-	return x.write([]byte("\n\n"))
+	return nil
 }

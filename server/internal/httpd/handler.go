@@ -1,13 +1,8 @@
 package httpd
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -85,7 +80,6 @@ type Backends struct {
 	ReadOnly string
 
 	Whole   Router // the router without a profile
-	Secret  []byte // signs the cookies of browsers
 	Node    string // this machine, as in node_id
 	Version string
 	Started time.Time
@@ -107,50 +101,48 @@ type Backend struct {
 // /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and what logins at remote
 // servers need below /oauth/. It must be closed.
 type Handler struct {
-	backends   *Backends
-	standard   *Backend // of clients that have chosen no profile
-	live       func() (*Options, <-chan struct{})
-	rules      atomic.Pointer[rules]
-	renewing   sync.Mutex // one goroutine at a time replaces rules
-	login      *login
-	memory     bodyMemory
-	work       *work
-	sessions   *sessions
-	streamable *streamable
-	plain      *plain
-	info       *info
-	pages      *http.ServeMux // may be nil
-	logins     Logins         // may be nil
-
-	authenticator Authenticator // may be nil
-	openLimit     *rate.Limiter // of each address, for what needs no token
-	refusals      *rate.Limiter // of each address, for tokens that the authenticator refuses
-	good          recentTokens  // that it has let in
-	audited       audited
+	http.Handler // the chain
+	backends     *Backends
+	settings     *settings
+	work         *work
+	sessions     *sessions
+	login        *login
 }
 
 // New returns a handler of the router.
 func New(b *Backends, o Options) *Handler {
-	standard, _ := b.Of()
-	h := &Handler{
-		backends: b, standard: standard, live: o.Live, work: newWork(), pages: o.Pages, logins: o.Logins,
-		authenticator: o.Authenticator, openLimit: newOpenLimiter(), refusals: rate.New(refusedPerMinute/60.0, refusedPerMinute),
-		good: newRecentTokens(),
-	}
-	if h.live == nil {
-		h.live = func() (*Options, <-chan struct{}) { return &o, nil }
-	}
-	h.audited.record, h.audited.work = o.Audit, h.work
-	log := b.Log.Named("http")
-	h.login = newLogin(o, b.Secret, h.work, log)
-	h.sessions = &sessions{work: h.work, log: log, byID: make(map[string]*httpSession), rules: h.current}
-	h.streamable = &streamable{sessions: h.sessions, work: h.work, log: log, lazily: waits{time: lazily}, longer: waits{time: longer}}
-	h.plain = &plain{work: h.work}
-	h.info = &info{b}
+	log, work := b.Log.Named("http"), newWork()
+	audited := newAudited(o.Audit, work)
+	h := &Handler{backends: b, work: work, login: newLogin(o, audited, log)}
+	h.settings = newSettings(o, h.revoke)
+	h.sessions = &sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}
+	h.Handler = h.chain(o, audited, log)
 	if o.Live != nil {
-		h.work.running.Go(h.watch)
+		work.running.Go(func() { h.settings.watch(work.ctx) })
 	}
 	return h
+}
+
+// chain returns the handlers in the order in which a request passes them.
+func (h *Handler) chain(o Options, audited *audited, log *zap.Logger) http.Handler {
+	standard, _ := h.backends.Of()
+	views := &views{h.backends, standard}
+	info := &info{h.backends}
+	var next http.Handler = &endpoints{
+		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, views: views},
+		plain:      &plain{h.work, views}, info: info, page: &page{o.Pages, h.login, h.work},
+	}
+	next = &authorizer{views, next}
+	next = &browsers{login: h.login, callback: &callback{o.Logins, h.work}, pages: o.Pages != nil, next: next}
+	next = &limits{next}
+	next = &identifier{
+		authenticator: o.Authenticator, login: h.login, pages: o.Pages != nil, audited: audited, work: h.work, next: next,
+		refusals: rate.New(refusedPerMinute/60.0, refusedPerMinute), good: newRecentTokens(),
+	}
+	next = &open{info: info, logins: o.Logins, limit: rate.New(openPerMinute/60.0, openPerMinute), next: next}
+	next = &addresses{next}
+	next = &auditor{audited, next}
+	return &lifetime{work: h.work, settings: h.settings, pages: o.Pages, next: next}
 }
 
 // Close takes no more requests, lets those in flight be answered until ctx ends,
@@ -165,197 +157,4 @@ func (h *Handler) Close(ctx context.Context) {
 	for _, b := range h.backends.All() {
 		b.Clients.AbandonVisitors()
 	}
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := h.newExchange(w, r)
-	if !h.work.enter(x) {
-		x.refuse(http.StatusServiceUnavailable, nil, conversation.ErrClosed)
-		return
-	}
-	defer h.work.leave(x)
-	x.control.SetWriteDeadline(time.Time{})
-	x.begin(x.began)
-	defer func() {
-		x.end(nil)
-		x.lease.release()
-		x.control.SetWriteDeadline(time.Now().Add(patience)) // for what net/http itself still has to write
-	}()
-	if h.serveAnyone(x) {
-		return
-	}
-	browser := h.pages != nil && (x.to == routePage || x.to == routeLogin || x.to == routeCallback)
-	in := h.identify(x, browser)
-	if x.payer == "" && x.limiter != nil { // a client that guesses tokens is known by its address alone
-		x.payer = network(r.RemoteAddr)
-	}
-	if x.pay(1) && !h.serveBrowser(x, browser, in) && h.mayEnter(x, in) {
-		h.route(x)
-	}
-}
-
-// newExchange returns the exchange of a request.
-func (h *Handler) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	rules := h.current()
-	r = h.unprefixed(r, rules)
-	profile, path := splitProfile(r.URL.Path)
-	x := &exchange{
-		w: w, r: r, control: http.NewResponseController(w), profile: profile, path: path, rest: restMethod(path),
-		to: routeOf(r.URL.Path, h.isPage(r)), rules: rules, current: h.current, ending: h.work.ctx, memory: &h.memory, audited: &h.audited, began: time.Now(),
-	}
-	if _, issued := rules.issuer(); x.to == routeMetadata && !issued {
-		x.to = routeElse
-	}
-	return x
-}
-
-// serveAnyone answers what any client may ask, and refuses hosts and web pages that may ask
-// nothing. It reports false if the request is to be served otherwise.
-func (h *Handler) serveAnyone(x *exchange) bool {
-	open := x.to == routeMetadata || x.to == routeDocument
-	if err := x.rules.access.admit(x.r, open); err != nil {
-		x.refuse(http.StatusForbidden, nil, err)
-		return true
-	}
-	switch {
-	case open:
-		h.open(x)
-	case x.to == routeHealth && x.isRead():
-		x.json(http.StatusOK, h.info.health(x.rules.public()))
-	case x.to == routeMCP && x.allowsPage() && isPreflight(x.r):
-		x.preflight("GET, POST, DELETE")
-	default:
-		return false
-	}
-	return true
-}
-
-// serveBrowser answers what only browsers ask: logins, here and at remote servers. in says
-// whether the client has proved who it is. It reports false if the request is to be served
-// otherwise.
-func (h *Handler) serveBrowser(x *exchange, browser, in bool) bool {
-	switch {
-	case !in && x.wrong != nil && !isRefused(x.wrong): // a login would not help
-		x.refuseUnknown()
-	case x.to == routeCallback:
-		h.callback(x, in)
-	default:
-		return browser && h.login.serve(x, in)
-	}
-	return true
-}
-
-// mayEnter reports whether the client may use the route, and finds the router as the client
-// sees it. If not, it has answered.
-func (h *Handler) mayEnter(x *exchange, in bool) bool {
-	switch {
-	case !in && isDiscovery(x.r.URL.Path):
-		x.nothingThere()
-		return false
-	case !in:
-		x.refuseUnknown()
-		return false
-	case !x.mayUse(x.to):
-		return false
-	}
-	var found bool
-	if x.backend, found = h.backendFor(x.profile, x.principal.Profile, x.principal.Reads); !found {
-		x.rest = ""
-		x.nothingThere()
-		return false
-	}
-	if x.principal.Reads {
-		x.whole, _ = h.backendFor(x.profile, x.principal.Profile, false)
-	}
-	return true
-}
-
-var errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
-
-var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
-
-// route serves the request by its path and method.
-func (h *Handler) route(x *exchange) {
-	switch {
-	case x.rest != "":
-		h.plain.rest(x)
-	case x.r.URL.Path == "/v1/mesh_scan" && x.isRead():
-		h.info.meshScan(x)
-	case x.r.URL.Path == "/v1/mesh_scan", x.r.URL.Path == "/health":
-		x.notAllowed(http.MethodGet, x.r.URL.Path+" takes GET")
-	case x.to == routePage:
-		h.page(x)
-	case strings.TrimRight(x.path, "/") != "/mcp":
-		x.nothingThere()
-	case x.r.Method == http.MethodPost && isPlain(x.r):
-		h.plain.serve(x)
-	case x.r.Method == http.MethodPost:
-		h.streamable.post(x)
-	case x.r.Method != http.MethodGet && x.r.Method != http.MethodDelete, x.r.Header.Get(headerSession) == "":
-		x.notAllowed(http.MethodPost, "send the request with POST; GET and DELETE need the header Mcp-Session-Id")
-	case x.hasBody():
-		x.refuse(http.StatusBadRequest, nil, conversation.InvalidRequest(x.r.Method+" has no body"))
-	case x.r.Method == http.MethodGet:
-		h.streamable.get(x)
-	default:
-		h.streamable.delete(x)
-	}
-}
-
-// isDiscovery reports whether a client without a token looks for an OAuth server at the path:
-// there is none, which it learns from 404 but not from 401.
-func isDiscovery(path string) bool {
-	return strings.HasPrefix(path, "/.well-known/")
-}
-
-// nothingThere refuses a request for a path that is not served.
-func (x *exchange) nothingThere() {
-	x.refuse(http.StatusNotFound, nil, conversation.InvalidRequest("there is nothing at "+conversation.Brief(x.r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
-}
-
-// isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
-// events and has none of MCP's headers, but perhaps a sessionId of plain JSON-RPC.
-func isPlain(r *http.Request) bool {
-	_, streams := accepts(r, "text/event-stream")
-	session := r.Header.Get(headerSession)
-	return !streams && r.Header.Get(headerVersion) == "" && (session == "" || strings.HasPrefix(session, plainSession))
-}
-
-// isPage reports whether a page is asked for.
-func (h *Handler) isPage(r *http.Request) bool {
-	if h.pages == nil || strings.HasPrefix(r.URL.Path, "/mcp") {
-		return false
-	}
-	_, pattern := h.pages.Handler(r)
-	return pattern != ""
-}
-
-// page serves a page, at most until the handler is closed. The body is read before,
-// since the time for that is bounded and the time for an answer is not.
-func (h *Handler) page(x *exchange) {
-	if x.isBare() {
-		http.Redirect(x.w, x.r, x.at("/"), http.StatusSeeOther)
-		return
-	}
-	if x.hasBody() {
-		body, ok := x.message()
-		if !ok {
-			return
-		}
-		x.r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	ctx, cancel := context.WithCancel(context.WithValue(x.context(), visitor{}, x.principal))
-	defer cancel()
-	defer context.AfterFunc(h.work.ctx, cancel)()
-	if x.isRead() {
-		defer x.lasting()()
-	}
-	if x.stay != nil {
-		h.login.renew(x)
-		during, leave := h.login.during(context.WithValue(ctx, loggedIn{}, true), *x.stay)
-		defer leave()
-		ctx = during
-	}
-	h.pages.ServeHTTP(x.w, x.r.WithContext(ctx))
 }

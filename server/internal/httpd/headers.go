@@ -16,6 +16,36 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
+// The headers of MCP.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	headerParam   = "Mcp-Param-"
+	headerLastID  = "Last-Event-Id"
+)
+
+// accepts reports whether the client accepts answers of the type, and whether it
+// names the type.
+func accepts(r *http.Request, kind string) (ok, named bool) {
+	values := r.Header.Values("Accept")
+	family, _, _ := strings.Cut(kind, "/")
+	ok = len(values) == 0
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(part)) {
+			case kind:
+				return true, true
+			case family + "/*", "*/*":
+				ok = true
+			}
+		}
+	}
+	return ok, false
+}
+
 // Modern clients repeat in headers what proxies may want to know of a message
 // (SEP-2243): "Servers that process the request body MUST reject requests where
 // the values specified in the headers do not match the values in the request
@@ -27,10 +57,10 @@ func mismatch(format string, args ...any) error {
 
 // checkHeaders compares the headers of a modern message with its body. A request
 // that does not name its version is left to Begin of [conversation.Conversation].
-func checkHeaders(c *catalog.Catalog, r *http.Request, m wire.Message) error {
+func checkHeaders(c *catalog.Catalog, r *http.Request, m conversation.Message) error {
 	header := r.Header
 	version := header.Get(headerVersion)
-	said := wire.Member(wire.Member(m.Params, "_meta"), conversation.MetaVersion)
+	said := m.Protocol
 	switch {
 	case m.IsRequest() && said == nil:
 		return conversation.InvalidParams("the request has no " + conversation.MetaVersion + " in _meta; a client that has no session yet begins with initialize")
@@ -60,7 +90,7 @@ var names = map[string]struct {
 	"tasks/cancel":   {"taskId", false},
 }
 
-func checkName(c *catalog.Catalog, header http.Header, m wire.Message) error {
+func checkName(c *catalog.Catalog, header http.Header, m conversation.Message) error {
 	how, ok := names[m.Method]
 	if !ok {
 		return nil
@@ -73,17 +103,28 @@ func checkName(c *catalog.Catalog, header http.Header, m wire.Message) error {
 	if !ok {
 		return mismatch("%s is not valid base64", headerName)
 	}
-	if said := wire.Member(m.Params, how.param); value == "" || !same(name, said) {
+	if said := member(m, how.param); value == "" || !same(name, said) {
 		return mismatch("%s is %q, and the body says %s", headerName, name, said)
 	}
 	if m.Method == "tools/call" {
-		return checkParams(c, header, name, wire.Member(m.Params, "arguments"))
+		return checkParams(c, header, name, m.Args)
 	}
 	return nil
 }
 
+// member returns a member of the parameters.
+func member(m conversation.Message, key string) json.RawMessage {
+	if key == "name" {
+		return m.Name
+	}
+	return wire.Member(m.Params, key)
+}
+
 // same reports whether the JSON value is the string.
 func same(s string, value json.RawMessage) bool {
+	if n := len(value); n == len(s)+2 && value[0] == '"' && string(value[1:n-1]) == s && !strings.Contains(s, `\`) {
+		return true // as most are written
+	}
 	v, ok := wire.String(value)
 	return ok && v == s
 }
@@ -181,7 +222,7 @@ func says(text string, value json.RawMessage) bool {
 
 // traced returns the request with the trace of the HTTP headers in its _meta, unless
 // that has a trace: a proxy between client and router may know only headers.
-func traced(header http.Header, m wire.Message) wire.Message {
+func traced(header http.Header, m conversation.Message) conversation.Message {
 	if header["Traceparent"] == nil && header["Baggage"] == nil {
 		return m
 	}
@@ -189,10 +230,10 @@ func traced(header http.Header, m wire.Message) wire.Message {
 		return strings.Join(header.Values(key), ",")
 	})
 	params := m.Params
-	if params == nil || string(params) == "null" {
+	if params == nil {
 		params = json.RawMessage("{}")
 	}
-	meta := wire.Member(params, "_meta")
+	meta := m.Meta
 	has := session.TraceIn(meta)
 	if has.Parent != "" {
 		trace.Parent, trace.State = "", ""
@@ -204,5 +245,5 @@ func traced(header http.Header, m wire.Message) wire.Message {
 		return m
 	}
 	m.Params = wire.SetMember(params, "_meta", trace.Into(meta))
-	return m
+	return conversation.Read(m.Message)
 }

@@ -49,7 +49,7 @@ func TestLoginCookiesDiffer(t *testing.T) {
 		{Bound: "127.0.0.1:1"}, {Bound: "127.0.0.1:2"}, {Bound: "[::1]:3"},
 		{Bound: "127.0.0.1:1", PublicURL: "https://x.example/a"}, {Bound: "127.0.0.1:1", PublicURL: "https://x.example/b"},
 	} {
-		names[newLogin(o, nil, newWork(), zap.NewNop()).cookie(newRules(&o, nil))] = true
+		names[newLogin(o, newAudited(nil, newWork()), zap.NewNop()).cookie(newRules(&o, nil))] = true
 	}
 	if len(names) != 5 {
 		t.Errorf("the cookies are called %v", names)
@@ -82,7 +82,7 @@ func TestTraceInHeaders(t *testing.T) {
 		if tt.params != "" {
 			m.Params = []byte(tt.params)
 		}
-		got := string(traced(tt.header, m).Params)
+		got := string(traced(tt.header, conversation.Read(m)).Params)
 		if session.TraceIn(wire.Member([]byte(got), "_meta")) != session.TraceIn(wire.Member([]byte(tt.want), "_meta")) || len(got) != len(tt.want) {
 			t.Errorf("%s with %v: got %s, want %s", tt.params, tt.header, got, tt.want)
 		}

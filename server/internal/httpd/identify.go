@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -25,64 +26,82 @@ var (
 	// errRevisions is why a token can't be judged: its issuer was edited meanwhile.
 	errRevisions = errors.New("the configuration of the issuer changes")
 
+	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
+
 	errNoPublicURL = &Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
 )
 
-// identify finds out who sends the request: by a token of the options, by a browser's cookie,
-// by the certificate of the client, or by what an issuer has issued. It reports false if the
-// request proves none of that; x.wrong says why, if there was a token.
-func (h *Handler) identify(x *exchange, browser bool) (in bool) {
-	x.limiter = x.rules.limiter
-	who, ok := x.rules.access.identify(x.r)
-	g := x.rules.grants[who]
-	if !ok {
-		g = nil
-	}
-	if g == nil && browser {
-		if x.stay, x.wrong = h.login.identify(x.rules, x.r); x.wrong != nil { // the browser's issuer can't be asked
-			return false
+// An identifier finds out who sends each request.
+type identifier struct {
+	authenticator Authenticator // may be nil
+	login         *login
+	pages         bool          // there are pages
+	refusals      *rate.Limiter // of each address, for tokens that the authenticator refuses
+	good          recentTokens  // that it has let in
+	audited       *audited
+	work          *work
+	next          http.Handler
+}
+
+// ServeHTTP implements [http.Handler]. Who has proved nothing is passed on, too.
+func (h *identifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	q.quota.limiter = q.rules.limiter
+	if g := h.identify(w, r); g != nil {
+		q.letIn(g)
+		if q.client.proof != nil {
+			h.audited.came(r)
 		}
-		if x.stay != nil {
-			g = x.stay.grant
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// identify returns the grant of the client: by a token of the options, by a browser's cookie,
+// by the certificate of the client, or by what an issuer has issued. It is nil if the request
+// proves none of that; wrong of the client says why, if there was a token.
+func (h *identifier) identify(w http.ResponseWriter, r *http.Request) (g *grant) {
+	q := requestOf(r)
+	c := &q.client
+	if who, ok := q.rules.access.identify(r); ok {
+		if g = q.rules.grants[who]; g != nil {
+			return g
 		}
 	}
-	if g == nil {
-		g = h.byCertificate(x)
+	if h.pages && q.target.isForBrowsers() {
+		if c.session, g, c.wrong = h.login.identify(q.rules, r); g != nil || c.wrong != nil { // the browser's issuer can't be asked
+			return g
+		}
 	}
-	if g == nil {
-		g = h.byToken(x)
+	if g = h.byCertificate(r); g == nil {
+		g = h.byToken(w, r)
 	}
-	if g == nil {
-		return false
-	}
-	x.letIn(g)
-	return true
+	return g
 }
 
 // letIn notes by which grant the client is let in.
-func (x *exchange) letIn(g *grant) {
-	x.grant, x.principal = g, g.Principal
-	x.limiter = x.rules.limiterOf(g.Principal)
-	x.payer = g.Hash
-	if x.proof != nil {
-		x.audited.came(x)
-	}
+func (q *request) letIn(g *grant) {
+	q.client.grant, q.client.principal = g, g.Principal
+	q.quota.limiter, q.quota.payer = q.rules.limiterOf(g.Principal), g.Hash
 }
+
+// isIn reports whether the client was let in.
+func (c client) isIn() bool { return c.grant != nil }
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
 // if it stands for none. A client that sends Authorization wants to be known by that.
-func (h *Handler) byCertificate(x *exchange) *grant {
-	if h.authenticator == nil || x.r.TLS == nil || len(x.r.TLS.VerifiedChains) == 0 || x.r.Header.Get("Authorization") != "" {
+func (h *identifier) byCertificate(r *http.Request) *grant {
+	q := requestOf(r)
+	if h.authenticator == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
 		return nil
 	}
-	leaf := x.r.TLS.VerifiedChains[0][0]
+	leaf := r.TLS.VerifiedChains[0][0]
 	hash, ok := h.certified(leaf)
 	if !ok {
 		return nil
 	}
-	for who, g := range x.rules.grants {
+	for who, g := range q.rules.grants {
 		if who.Hash == hash {
-			x.proves = h.certificateProves(leaf, hash)
+			q.client.proves = h.certificateProves(leaf, hash)
 			return g
 		}
 	}
@@ -91,7 +110,7 @@ func (h *Handler) byCertificate(x *exchange) *grant {
 
 // certified returns the hash of the principal that a certificate stands for now. It was verified
 // when the connection began, which may be long ago.
-func (h *Handler) certified(leaf *x509.Certificate) (hash string, ok bool) {
+func (h *identifier) certified(leaf *x509.Certificate) (hash string, ok bool) {
 	if time.Now().After(leaf.NotAfter) {
 		return "", false
 	}
@@ -100,35 +119,36 @@ func (h *Handler) certified(leaf *x509.Certificate) (hash string, ok bool) {
 }
 
 // byToken returns the grant of the principal that an access token of an issuer proves; nil if it
-// proves none. x.wrong says why not.
-func (h *Handler) byToken(x *exchange) *grant {
-	token := bearerOf(x.r)
-	if token == "" || h.authenticator == nil || len(x.rules.options.Issuers) == 0 {
+// proves none. q.client.wrong says why not.
+func (h *identifier) byToken(w http.ResponseWriter, r *http.Request) *grant {
+	q := requestOf(r)
+	token := bearerOf(r)
+	if token == "" || h.authenticator == nil || len(q.rules.options.Issuers) == 0 {
 		return nil
 	}
-	if x.rules.publicURL == "" {
-		x.wrong = errNoPublicURL
+	if q.rules.publicURL == "" {
+		q.client.wrong = errNoPublicURL
 		return nil
 	}
-	resource := x.rules.publicURL + x.mcpPath()
-	proof, g, err := h.judge(x.context(), token, resource)
-	x.begin(time.Now()) // the body has as much time as without
+	resource := q.rules.publicURL + q.target.mcpPath()
+	proof, g, err := h.judge(r.Context(), q.rules.settings, token, resource)
+	responseOf(w).expectBody(r) // the body has as much time as without
 	if err != nil {
-		if x.wrong = err; isRefused(err) && !h.good.has(token) { // the client of a good one that has expired must learn that
-			if wait := h.refusals.Take(network(x.r.RemoteAddr), 1, 1); wait > 0 {
-				x.wrong = &tooManyRefusals{err, wait}
+		if q.client.wrong = err; isRefused(err) && !h.good.has(token) { // the client of a good one that has expired must learn that
+			if wait := h.refusals.Take(network(r.RemoteAddr), 1, 1); wait > 0 {
+				q.client.wrong = &tooManyRefusals{err, wait}
 			}
 		}
 		return nil
 	}
 	h.good.add(token)
-	x.proof, x.proves = &proof, h.tokenProves(token, resource, proof)
+	q.client.proof, q.client.proves = &proof, h.tokenProves(q.rules.settings, token, resource, proof)
 	return g
 }
 
 // judge asks the Authenticator what a token proves for a resource, and returns the grant by the
 // rules that are in force.
-func (h *Handler) judge(ctx context.Context, token, resource string) (Proof, *grant, error) {
+func (h *identifier) judge(ctx context.Context, in *settings, token, resource string) (Proof, *grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, judging)
 	defer cancel()
 	defer context.AfterFunc(h.work.ctx, cancel)()
@@ -137,7 +157,7 @@ func (h *Handler) judge(ctx context.Context, token, resource string) (Proof, *gr
 		if err != nil {
 			return Proof{}, nil, err
 		}
-		if g, ok := h.current().grantOf(proof); ok {
+		if g, ok := in.current().grantOf(proof); ok {
 			return proof, g, nil
 		}
 	}
@@ -160,35 +180,33 @@ func isRefused(err error) bool {
 }
 
 // refuseUnknown answers a request that proves no one.
-func (x *exchange) refuseUnknown() {
-	tooMany, throttled := errors.AsType[*tooManyRefusals](x.wrong)
-	refusal, refused := errors.AsType[*Refusal](x.wrong)
+func refuseUnknown(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	tooMany, throttled := errors.AsType[*tooManyRefusals](q.client.wrong)
+	refusal, refused := errors.AsType[*Refusal](q.client.wrong)
 	switch {
-	case x.wrong == nil:
-		if x.why = "no token"; x.r.Header.Get("Authorization") != "" {
-			x.why = "unknown token"
+	case q.client.wrong == nil:
+		why := "no token"
+		if r.Header.Get("Authorization") != "" {
+			why = "unknown token"
 		}
-		x.refuse(http.StatusUnauthorized, nil, errNoToken)
+		refuseFor(why, w, r, http.StatusUnauthorized, errNoToken)
 	case throttled:
-		x.retryAfter(tooMany.wait)
-		x.refuse(http.StatusTooManyRequests, nil, busy("too many access tokens from this address were refused"))
+		refuseBusy(w, r, http.StatusTooManyRequests, tooMany.wait, "too many access tokens from this address were refused")
 	case !refused:
 		wait := retryBusy * time.Second
-		if x.wrong == errRevisions {
+		if q.client.wrong == errRevisions {
 			wait = time.Second
 		}
-		x.retryAfter(wait)
-		x.refuse(http.StatusServiceUnavailable, nil, busy(fmt.Sprintf("the access token can't be verified now: its issuer does not answer, or was just edited; try again in %v", wait)))
+		refuseBusy(w, r, http.StatusServiceUnavailable, wait, fmt.Sprintf("the access token can't be verified now: its issuer does not answer, or was just edited; try again in %v", wait))
 	case refusal.Status != http.StatusForbidden:
-		x.why = refusal.Reason
-		x.challenge("invalid_token", refusal.Reason, x.scopesToAsk())
-		x.refuse(http.StatusUnauthorized, nil, conversation.InvalidRequest("the access token is refused: "+conversation.Brief(refusal.Reason)))
+		challenge(w, r, "invalid_token", refusal.Reason, q.scopesToAsk())
+		refuseFor(refusal.Reason, w, r, http.StatusUnauthorized, conversation.InvalidRequest("the access token is refused: "+conversation.Brief(refusal.Reason)))
 	default:
-		x.why = refusal.Reason
 		if len(refusal.Scopes) > 0 {
-			x.challenge("insufficient_scope", refusal.Reason, refusal.Scopes)
+			challenge(w, r, "insufficient_scope", refusal.Reason, refusal.Scopes)
 		}
-		x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest("the access token is valid, but does not let its user in: "+conversation.Brief(refusal.Reason)))
+		refuseFor(refusal.Reason, w, r, http.StatusForbidden, conversation.InvalidRequest("the access token is valid, but does not let its user in: "+conversation.Brief(refusal.Reason)))
 	}
 }
 

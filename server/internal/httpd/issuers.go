@@ -3,14 +3,12 @@ package httpd
 import (
 	"context"
 	"slices"
-	"time"
 )
 
 // An issuerGrant is the right of all principals that an issuer lets in. It ends for good when an
 // edit removes the issuer or changes what the configuration says of it.
 type issuerGrant struct {
 	Issuer
-	since  time.Time
 	ctx    context.Context // ends with the grant, with the cause errRevoked
 	revoke context.CancelCauseFunc
 }
@@ -27,7 +25,7 @@ func newIssuerGrants(issuers []Issuer, before map[string]*issuerGrant) map[strin
 			grants[i.URL] = g
 			continue
 		}
-		g := &issuerGrant{Issuer: i, since: time.Now().Truncate(time.Second)}
+		g := &issuerGrant{Issuer: i}
 		g.ctx, g.revoke = context.WithCancelCause(context.Background())
 		grants[i.URL] = g
 	}
@@ -45,7 +43,7 @@ func (r *rules) grantOf(p Proof) (*grant, bool) {
 	if i == nil || i.Revision != p.Revision || p.Principal.Hash == "" {
 		return nil, false
 	}
-	return &grant{Principal: p.Principal, issuer: i.URL, since: i.since, ctx: i.ctx}, true
+	return &grant{Principal: p.Principal, issuer: i.URL, ctx: i.ctx}, true
 }
 
 // issuer returns the first issuer, whose tokens clients are asked for. It reports false if there

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"net/http"
 	"time"
 )
 
@@ -11,14 +12,15 @@ import (
 // request has.
 const proofLasts = time.Minute
 
-// lasting ends the request when its client may not be served any more, as a token does that
-// expires or whose user was removed. Only streams that last need it: what a call does is not cut.
-// The returned function must be called.
-func (x *exchange) lasting() (stop func()) {
-	if x.proves == nil {
-		return func() {}
+// lasting returns the request with a context that ends when its client may not be served any more,
+// as a token does that expires or whose user was removed. Only streams that last need it: what a
+// call does is not cut. The returned function must be called.
+func lasting(r *http.Request) (same *http.Request, stop func()) {
+	proves := requestOf(r).client.proves
+	if proves == nil {
+		return r, func() {}
 	}
-	ctx, cancel := context.WithCancel(x.context())
+	ctx, cancel := context.WithCancelCause(r.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -30,23 +32,23 @@ func (x *exchange) lasting() (stop func()) {
 			case <-ctx.Done():
 				return
 			}
-			if !x.proves(ctx) {
-				x.end(errRevoked)
+			if !proves(ctx) {
+				cancel(errRevoked)
 				return
 			}
 		}
 	}()
-	return func() {
-		cancel()
+	return r.WithContext(ctx), func() {
+		cancel(nil)
 		<-ended
 	}
 }
 
 // tokenProves returns a function that reports whether an access token still proves the
 // principal. While the issuer can't be asked, it does until it expires.
-func (h *Handler) tokenProves(token, resource string, proof Proof) func(context.Context) bool {
+func (h *identifier) tokenProves(in *settings, token, resource string, proof Proof) func(context.Context) bool {
 	return func(ctx context.Context) bool {
-		now, _, err := h.judge(ctx, token, resource)
+		now, _, err := h.judge(ctx, in, token, resource)
 		if err == nil {
 			proof.Expires = now.Expires
 			return now.Principal == proof.Principal && now.Issuer == proof.Issuer
@@ -58,7 +60,7 @@ func (h *Handler) tokenProves(token, resource string, proof Proof) func(context.
 
 // certificateProves returns a function that reports whether a certificate still stands for the
 // principal with the hash.
-func (h *Handler) certificateProves(leaf *x509.Certificate, hash string) func(context.Context) bool {
+func (h *identifier) certificateProves(leaf *x509.Certificate, hash string) func(context.Context) bool {
 	return func(context.Context) bool {
 		now, ok := h.certified(leaf)
 		return ok && now == hash

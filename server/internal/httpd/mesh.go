@@ -69,17 +69,18 @@ const (
 
 // meshScan answers with the nodes and the state of their servers: to an admin without a profile
 // of all, to others of those that the profile has.
-func (i *info) meshScan(x *exchange) {
-	router := x.backend.Router
-	if x.principal.Admin && x.principal.Profile == "" {
+func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	router := q.backend.Router
+	if q.client.principal.Admin && q.client.principal.Profile == "" {
 		router = i.Whole
 	}
 	own, remote := divided(ServerRows(router.Servers()))
 	self := MeshNode{
 		NodeID: i.Node, Self: true, Version: i.Version, Status: statusOf(router.Classifier().Health()),
 		Servers: own, Tools: len(router.Snapshot().Tools()), MeshSelf: &MeshSelf{
-			Mode: x.backend.Mode(), Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
-			URL: i.urlOf(x), Transports: []string{"streamable-http", "json-rpc", "rest"},
+			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
+			URL: i.urlOf(w, r), Transports: []string{"streamable-http", "json-rpc", "rest"},
 		},
 	}
 	for _, r := range remote {
@@ -89,28 +90,29 @@ func (i *info) meshScan(x *exchange) {
 	for _, n := range router.Nodes() {
 		if n.Self {
 			nodes[0].NodeID = n.Node
-		} else if n.Trusted || x.principal.Admin {
+		} else if n.Trusted || q.client.principal.Admin {
 			nodes = append(nodes, peerOf(n, remote))
 		}
 	}
-	if !x.principal.Admin {
+	if !q.client.principal.Admin {
 		for i := range nodes {
 			conceal(&nodes[i])
 		}
 	}
-	x.json(http.StatusOK, append(wire.Marshal(map[string][]MeshNode{"nodes": nodes}), '\n'))
+	writeJSON(w, r, http.StatusOK, append(wire.Marshal(map[string][]MeshNode{"nodes": nodes}), '\n'))
 }
 
 // urlOf returns the address of this router for its clients.
-func (i *info) urlOf(x *exchange) string {
-	if x.rules.publicURL != "" {
-		return x.rules.publicURL + "/mcp"
+func (i *info) urlOf(w http.ResponseWriter, r *http.Request) string {
+	q := requestOf(r)
+	if q.rules.publicURL != "" {
+		return q.rules.publicURL + "/mcp"
 	}
 	scheme := "http"
-	if x.r.TLS != nil {
+	if r.TLS != nil {
 		scheme = "https"
 	}
-	return scheme + "://" + x.r.Host + "/mcp"
+	return scheme + "://" + r.Host + "/mcp"
 }
 
 // divided divides the servers of this router from those of other nodes.

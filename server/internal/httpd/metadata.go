@@ -17,15 +17,58 @@ const (
 	openPerMinute = 60
 )
 
-func newOpenLimiter() *rate.Limiter { return rate.New(openPerMinute/60.0, openPerMinute) }
+// open answers what any client may ask.
+type open struct {
+	info   *info
+	logins Logins        // may be nil
+	limit  *rate.Limiter // of each address, for what any web page may read
+	next   http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	switch to := q.target.route; {
+	case q.target.isOpen():
+		h.anyPage(w, r)
+	case to == routeHealth && isRead(r):
+		writeJSON(w, r, http.StatusOK, h.info.health(q.rules.access.public))
+	case to == routeMCP && allowsPage(w, r) && isPreflight(r):
+		preflight(w, "GET, POST, DELETE")
+	default:
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// isOpen reports whether any web page may read what is there, without credentials.
+func (t target) isOpen() bool { return t.route == routeMetadata || t.route == routeDocument }
+
+// anyPage answers what any web page may read.
+func (h *open) anyPage(w http.ResponseWriter, r *http.Request) {
+	crossOrigin(w, "*")
+	if wait := h.limit.Take(network(r.RemoteAddr), 1, 1); wait > 0 {
+		refuseBusy(w, r, http.StatusTooManyRequests, wait, "too many requests from this address")
+		return
+	}
+	switch {
+	case isPreflight(r):
+		preflight(w, "GET, HEAD")
+	case !isRead(r):
+		notAllowed(w, r, "GET, HEAD", r.URL.Path+" takes GET")
+	case requestOf(r).target.route == routeMetadata:
+		h.metadata(w, r)
+	default:
+		h.document(w, r)
+	}
+}
 
 // mcpPath returns the path of the resource that the request is for. All that is no MCP takes the
 // tokens for /mcp.
-func (x *exchange) mcpPath() string {
-	if !isProfileName(x.profile) {
+func (t target) mcpPath() string {
+	if !isProfileName(t.profile) {
 		return "/mcp"
 	}
-	return profilePrefix + x.profile
+	return profilePrefix + t.profile
 }
 
 // isMetadata reports whether the path is that of metadata, which need not exist.
@@ -49,45 +92,26 @@ func (r *rules) describedBy(path string) (resource string, ok bool) {
 
 // metadata answers with the metadata of the MCP path, for any well-formed name of a profile:
 // strangers do not learn which profiles there are.
-func (h *Handler) metadata(x *exchange) {
-	of, ok := x.rules.describedBy(x.r.URL.Path)
+func (h *open) metadata(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	of, ok := q.rules.describedBy(r.URL.Path)
 	if !ok {
-		x.nothingThere()
+		nothingThere(w, r)
 		return
 	}
 	var servers, scopes []string
-	for _, i := range x.rules.options.Issuers {
+	for _, i := range q.rules.options.Issuers {
 		if i.URL != "" {
 			servers = append(servers, i.URL)
 			scopes = append(append(scopes, i.Read...), i.Call...)
 		}
 	}
-	x.w.Header().Set("Cache-Control", "public, max-age=300")
-	x.json(http.StatusOK, wire.Marshal(struct {
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	writeJSON(w, r, http.StatusOK, wire.Marshal(struct {
 		Resource string   `json:"resource"`
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported,omitempty"`
 		Methods  []string `json:"bearer_methods_supported"`
 		Name     string   `json:"resource_name"`
-	}{x.rules.publicURL + of, servers, strings.Fields(scopeOf(scopes)), []string{"header"}, "metarouter"}))
-}
-
-// open answers a request for what any web page may read without credentials.
-func (h *Handler) open(x *exchange) {
-	crossOrigin(x, "*")
-	if wait := h.openLimit.Take(network(x.r.RemoteAddr), 1, 1); wait > 0 {
-		x.retryAfter(wait)
-		x.refuse(http.StatusTooManyRequests, nil, busy("too many requests from this address"))
-		return
-	}
-	switch {
-	case isPreflight(x.r):
-		x.preflight("GET, HEAD")
-	case !x.isRead():
-		x.notAllowed("GET, HEAD", x.r.URL.Path+" takes GET")
-	case x.to == routeMetadata:
-		h.metadata(x)
-	default:
-		h.document(x)
-	}
+	}{q.rules.publicURL + of, servers, strings.Fields(scopeOf(scopes)), []string{"header"}, "metarouter"}))
 }

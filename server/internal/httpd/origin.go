@@ -15,20 +15,21 @@ const (
 )
 
 // allowsPage lets a web page read the answer, if its origin is one of the options'.
-func (x *exchange) allowsPage() bool {
-	origin := x.r.Header.Get("Origin")
-	if origin == "" || !slices.Contains(x.rules.access.origins, strings.ToLower(origin)) {
+func allowsPage(w http.ResponseWriter, r *http.Request) bool {
+	q := requestOf(r)
+	origin := r.Header.Get("Origin")
+	if origin == "" || !slices.Contains(q.rules.access.origins, strings.ToLower(origin)) {
 		return false
 	}
-	x.w.Header().Add("Vary", "Origin")
-	crossOrigin(x, origin)
+	w.Header().Add("Vary", "Origin")
+	crossOrigin(w, origin)
 	return true
 }
 
 // crossOrigin lets web pages of the origin read the answer.
-func crossOrigin(x *exchange, origin string) {
-	x.w.Header().Set("Access-Control-Allow-Origin", origin)
-	x.w.Header().Set("Access-Control-Expose-Headers", corsAnswer)
+func crossOrigin(w http.ResponseWriter, origin string) {
+	w.Header().Set("Access-Control-Allow-Origin", origin)
+	w.Header().Set("Access-Control-Expose-Headers", corsAnswer)
 }
 
 // isPreflight reports whether a browser asks what a page may send.
@@ -37,10 +38,10 @@ func isPreflight(r *http.Request) bool {
 }
 
 // preflight answers a browser that asks what a page may send.
-func (x *exchange) preflight(methods string) {
-	header := x.w.Header()
+func preflight(w http.ResponseWriter, methods string) {
+	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", methods)
 	header.Set("Access-Control-Allow-Headers", corsRequest)
 	header.Set("Access-Control-Max-Age", "600")
-	x.w.WriteHeader(http.StatusNoContent)
+	w.WriteHeader(http.StatusNoContent)
 }

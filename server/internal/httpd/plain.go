@@ -24,29 +24,32 @@ type discard struct{}
 func (discard) Send([]byte) error { return errStreamEnded }
 
 // plain is JSON-RPC without sessions and streams.
-type plain struct{ work *work }
+type plain struct {
+	work  *work
+	views *views
+}
 
 // serve answers a message of JSON-RPC, or a batch of them.
-func (p *plain) serve(x *exchange) {
-	body, ok := x.message()
+func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
+	body, ok := message(w, r)
 	if !ok {
 		return
 	}
 	if wire.IsArray(body) {
-		p.serveBatch(x, body)
+		p.serveBatch(w, r, body)
 		return
 	}
 	m, err := parsePlain(body)
 	oneLine(body)
-	if err == nil && x.refuseCall(m) {
+	if err == nil && p.views.refuseCall(w, r, m) {
 		return
 	}
-	answer, err := p.answer(x, m, err, p.ask)
+	answer, err := p.answer(w, r, m, err, p.ask)
 	if answer == nil {
-		x.accepted()
+		accepted(w)
 		return
 	}
-	x.json(plainStatus(err), answer)
+	writeJSON(w, r, plainStatus(err), answer)
 }
 
 // plainStatus is the status of an answer of JSON-RPC, whose error says more than a
@@ -66,39 +69,40 @@ func plainStatus(err error) int {
 }
 
 // serveBatch answers a batch, with the answers in the order of the requests.
-func (p *plain) serveBatch(x *exchange, body []byte) {
-	entries, err := split(body, x.maxBatch())
+func (p *plain) serveBatch(w http.ResponseWriter, r *http.Request, body []byte) {
+	q := requestOf(r)
+	entries, err := split(body, q.maxBatch())
 	if err != nil {
-		x.refuse(plainStatus(err), nil, err)
+		refuse(w, r, plainStatus(err), nil, err)
 		return
 	}
-	if !x.pay(len(entries)) || x.refuseCalls(entries) {
+	if !pay(w, r, len(entries)) || p.views.refuseCalls(w, r, entries) {
 		return
 	}
 	done, err := p.work.admit("") // the whole batch, so that a closing handler lets it finish
 	if err != nil {
-		x.refuse(plainStatus(err), nil, err)
+		refuse(w, r, plainStatus(err), nil, err)
 		return
 	}
 	defer done()
 	answers := make([][]byte, len(entries))
 	var tally conversation.Tally
 	conversation.Each(len(entries), func(i int) {
-		if x.ended() {
+		if requestOf(r).ended(r) {
 			return
 		}
 		m, err := parsePlain(entries[i])
 		if err == nil && m.IsRequest() {
 			err = tally.Full()
 		}
-		answer, _ := p.answer(x, m, err, p.fulfil)
+		answer, _ := p.answer(w, r, m, err, p.fulfil)
 		answers[i] = tally.Keep(m.ID, answer)
 	})
 	if array := conversation.Join(answers); array != nil {
-		x.json(http.StatusOK, array)
+		writeJSON(w, r, http.StatusOK, array)
 		return
 	}
-	x.accepted()
+	accepted(w)
 }
 
 // split is [conversation.Split] for a body that may have many lines.
@@ -112,7 +116,7 @@ func split(body []byte, most int) (entries [][]byte, err error) {
 
 // parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
 // Notification is a Request object without an "id" member."
-func parsePlain(message []byte) (wire.Message, error) {
+func parsePlain(message []byte) (conversation.Message, error) {
 	m, err := conversation.Parse(message)
 	if err == nil && m.IsNotification() && !strings.HasPrefix(m.Method, "notifications/") {
 		m.ID = wire.Member(message, "id")
@@ -122,41 +126,42 @@ func parsePlain(message []byte) (wire.Message, error) {
 
 // answer returns the answer to a message, nil for a message without an answer, and the
 // error in it. wrong is the error in the message itself; ask handles requests.
-func (p *plain) answer(x *exchange, m wire.Message, wrong error, ask func(*exchange, wire.Message) (json.RawMessage, error)) (answer []byte, err error) {
+func (p *plain) answer(w http.ResponseWriter, r *http.Request, m conversation.Message, wrong error, ask func(http.ResponseWriter, *http.Request, conversation.Message) (json.RawMessage, error)) (answer []byte, err error) {
 	if wrong == nil && !m.IsRequest() {
 		return nil, nil
 	}
 	var result json.RawMessage
 	if err = wrong; err == nil {
-		result, err = ask(x, m)
+		result, err = ask(w, r, m)
 	}
 	return conversation.Answer(m.ID, result, err), err
 }
 
 // ask lets a request in, and handles it.
-func (p *plain) ask(x *exchange, m wire.Message) (result json.RawMessage, err error) {
+func (p *plain) ask(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
 	done, err := p.work.admit(m.Method)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return p.fulfil(x, m)
+	return p.fulfil(w, r, m)
 }
 
 // fulfil handles a request that has no session, and whose client gets only its
 // answer.
-func (p *plain) fulfil(x *exchange, m wire.Message) (result json.RawMessage, err error) {
+func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
+	q := requestOf(r)
 	switch m.Method {
 	case "ping":
 		return json.RawMessage(`{"status":"ok"}`), nil
 	case "subscriptions/listen":
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	c := x.backend.Clients.Visit(true, x.grant.identity(), x.r.UserAgent())
+	c := q.backend.Clients.Visit(true, q.client.grant.identity(), r.UserAgent())
 	defer c.Close()
-	refused := once(x, c, m, discard{}, func(r *conversation.Request) { result, err = r.Handle() })
+	refused := p.work.once(r, c, m, discard{}, func(call *conversation.Request) { result, err = call.Handle() })
 	switch err = cmp.Or(refused, err); {
-	case err != nil && x.revoked():
+	case err != nil && q.revoked():
 		err = errRevoked
 	case err != nil:
 	case m.Method == "tools/call":
@@ -194,38 +199,39 @@ func restMethod(path string) string {
 // rest answers a request in the style of REST: the method is in the path, the body is
 // the parameters, and the answer is the bare result. Headers of MCP's transports have
 // no effect.
-func (p *plain) rest(x *exchange) {
-	notification := strings.HasPrefix(x.rest, "notifications/")
-	if _, known := x.backend.Clients.Method(x.rest); !known && !notification {
-		x.refuse(http.StatusNotFound, nil, conversation.MethodNotFound(x.rest))
+func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	notification := strings.HasPrefix(q.target.method, "notifications/")
+	if _, known := q.backend.Clients.Method(q.target.method); !known && !notification {
+		refuse(w, r, http.StatusNotFound, nil, conversation.MethodNotFound(q.target.method))
 		return
 	}
-	if x.r.Method != http.MethodPost {
-		x.notAllowed(http.MethodPost, x.r.URL.Path+" takes POST")
+	if r.Method != http.MethodPost {
+		notAllowed(w, r, http.MethodPost, r.URL.Path+" takes POST")
 		return
 	}
-	body, ok := x.message()
+	body, ok := message(w, r)
 	if !ok {
 		return
 	}
-	params, err := restParams(x.rest, body)
+	params, err := restParams(q.target.method, body)
 	if err == nil && notification {
-		x.accepted()
+		accepted(w)
 		return
 	}
-	m := wire.Message{ID: json.RawMessage("0"), Method: x.rest, Params: params}
-	if err == nil && x.refuseCall(m) {
+	m := conversation.Read(wire.Message{ID: json.RawMessage("0"), Method: q.target.method, Params: params})
+	if err == nil && p.views.refuseCall(w, r, m) {
 		return
 	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = p.ask(x, m)
+		result, err = p.ask(w, r, m)
 	}
 	if err != nil {
-		x.refuse(restStatus(err), nil, err)
+		refuse(w, r, restStatus(err), nil, err)
 		return
 	}
-	x.json(http.StatusOK, result)
+	writeJSON(w, r, http.StatusOK, result)
 }
 
 func restStatus(err error) int {

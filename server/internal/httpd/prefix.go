@@ -33,7 +33,7 @@ func cutPath(path, prefix string) (rest string, ok bool) {
 // unprefixed returns the request as without the prefix of the public URL, if it is one of ours then.
 // A path that is one of ours with the prefix as well is left as it is, unless the prefix itself
 // looks like MCP.
-func (h *Handler) unprefixed(r *http.Request, rules *rules) *http.Request {
+func unprefixed(r *http.Request, rules *rules, pages *http.ServeMux) *http.Request {
 	rest, ok := cutPath(r.URL.Path, rules.prefix)
 	likeMCP := strings.HasPrefix(rules.prefix, "/mcp/")
 	if !ok || rest == "" && likeMCP {
@@ -46,7 +46,7 @@ func (h *Handler) unprefixed(r *http.Request, rules *rules) *http.Request {
 		at.Path = "/"
 	}
 	next.URL = &at
-	whole, below := routeOf(r.URL.Path, h.isPage(r)), routeOf(at.Path, h.isPage(&next))
+	whole, below := routeOf(r.URL.Path, isPage(pages, r)), routeOf(at.Path, isPage(pages, &next))
 	if below == routeElse && !isDiscovery(at.Path) || whole != routeElse && !(whole == routeMCP && likeMCP) {
 		return r
 	}
@@ -54,14 +54,15 @@ func (h *Handler) unprefixed(r *http.Request, rules *rules) *http.Request {
 }
 
 // at returns a path of ours as browsers know it.
-func (x *exchange) at(path string) string {
-	prefix := url.URL{Path: x.rules.prefix}
+func (r *rules) at(path string) string {
+	prefix := url.URL{Path: r.prefix}
 	return prefix.EscapedPath() + path
 }
 
 // isBare reports whether the browser asks for the page at the prefix without a slash behind it.
 // Links of the page are relative, and would lead elsewhere.
-func (x *exchange) isBare() bool {
-	asked, err := url.ParseRequestURI(x.r.RequestURI) // as it was before unprefixed
-	return err == nil && x.rules.prefix != "" && x.r.URL.Path == "/" && asked.Path == x.rules.prefix
+func isBare(r *http.Request) bool {
+	q := requestOf(r)
+	asked, err := url.ParseRequestURI(r.RequestURI) // as it was before unprefixed
+	return err == nil && q.rules.prefix != "" && r.URL.Path == "/" && asked.Path == q.rules.prefix
 }

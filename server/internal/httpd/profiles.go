@@ -39,43 +39,49 @@ func isProfileName(name string) bool {
 	return true
 }
 
-// backendFor returns the router for a client that has chosen the profile of the URL and that of
+// views are the router as clients see it.
+type views struct {
+	*Backends
+	standard *Backend // of clients that have chosen no profile
+}
+
+// of returns the router for a client that has chosen the profile of the URL and that of
 // its token; "" is none. reads says that it may use only what just reads. It reports false if one
 // of them does not exist, or if both together, or with those that all clients have, allow no
 // server: a client can't find out which profiles there are.
-func (h *Handler) backendFor(url, token string, reads bool) (*Backend, bool) {
+func (v *views) of(url, token string, reads bool) (*Backend, bool) {
 	if url != "" && !isProfileName(url) {
 		return nil, false // no path can name a union of profiles, nor what only reads
 	}
 	if reads {
-		return h.readingBackend(url, token)
+		return v.reading(url, token)
 	}
 	switch {
 	case url == "" && token == "":
-		return h.standard, true
+		return v.standard, true
 	case url == "" || url == token:
-		return h.backends.Of(token)
-	case token == "" && !h.backends.Limited:
-		return h.backends.Of(url)
+		return v.Of(token)
+	case token == "" && !v.Limited:
+		return v.Of(url)
 	case token == "":
-		b, ok := h.backends.Of(url)
+		b, ok := v.Of(url)
 		return b, ok && len(b.Router.Servers()) > 0
 	}
-	b, ok := h.backends.Of(url, token)
+	b, ok := v.Of(url, token)
 	return b, ok && len(b.Router.Servers()) > 0
 }
 
-// readingBackend is backendFor for a client that may use only what just reads.
-func (h *Handler) readingBackend(url, token string) (*Backend, bool) {
-	if h.backends.ReadOnly == "" {
+// reading is of for a client that may use only what just reads.
+func (v *views) reading(url, token string) (*Backend, bool) {
+	if v.ReadOnly == "" {
 		return nil, false
 	}
-	chosen := []string{h.backends.ReadOnly}
+	chosen := []string{v.ReadOnly}
 	for _, profile := range []string{url, token} {
 		if profile != "" && !slices.Contains(chosen, profile) {
 			chosen = append(chosen, profile)
 		}
 	}
-	b, ok := h.backends.Of(chosen...)
+	b, ok := v.Of(chosen...)
 	return b, ok && (url == "" || url == token || len(b.Router.Servers()) > 0)
 }

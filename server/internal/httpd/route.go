@@ -1,11 +1,9 @@
 package httpd
 
 import (
-	"net/http"
 	"strings"
 
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // A route is what a request asks for, as far as its right to it goes.
@@ -71,23 +69,4 @@ func routeOf(path string, page bool) route {
 		return routeLogin
 	}
 	return routeElse
-}
-
-// mayUse reports whether the principal, who is let in, may use the route. If not, it has
-// answered.
-func (x *exchange) mayUse(to route) bool {
-	switch judged[to] {
-	case needsNothing, needsToken:
-		return true
-	case needsAdmin:
-		if x.principal.Admin {
-			return true
-		}
-	}
-	if x.proof != nil {
-		x.refuseNoAdmin()
-		return false
-	}
-	x.refuse(http.StatusForbidden, nil, conversation.InvalidRequest(`the token `+conversation.Brief(x.principal.Name)+` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`))
-	return false
 }

@@ -1,10 +1,8 @@
 package httpd
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,55 +16,6 @@ func TestRoutesAreJudged(t *testing.T) {
 			t.Errorf("route %d: say in judged what it needs", to)
 		}
 	}
-}
-
-// The logins that were ended early are bounded. Where one is forgotten, all of its age have
-// ended.
-func TestLogoutsAreBounded(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	var l logouts
-	of := func(n int) stay { return stay{id: strconv.Itoa(n), begun: now.Add(time.Duration(n) * time.Second)} }
-	for n := range 3 * maxLoggedOut {
-		l.add(of(n), now)
-	}
-	if len(l.ended) > maxLoggedOut {
-		t.Errorf("%d are kept", len(l.ended))
-	}
-	for n := range 3 * maxLoggedOut {
-		if !l.has(of(n)) {
-			t.Fatalf("login %d is back", n)
-		}
-	}
-	if l.has(of(3 * maxLoggedOut)) {
-		t.Error("a later login has ended too")
-	}
-	l.add(stay{id: "new", begun: now.Add(2 * loginLife)}, now.Add(2*loginLife))
-	if len(l.ended) != 1 {
-		t.Errorf("%d are kept although they are too old to be used", len(l.ended))
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	stop := l.follow(of(9999), cancel)
-	l.add(of(9999), now)
-	if ctx.Err() == nil {
-		t.Error("a request outlives its login")
-	}
-	stop()
-	if len(l.open) > 0 {
-		t.Errorf("%d requests are kept after their end", len(l.open))
-	}
-}
-
-// What a cookie says can't be changed, and garbage is no cookie.
-func FuzzParseStay(f *testing.F) {
-	f.Add("a.1.2.3")
-	f.Add(newStay(time.Now()).signed([]byte("s"), "t"))
-	f.Fuzz(func(t *testing.T, value string) {
-		if s, ok := parseStay(value); ok {
-			s.lasts(time.Now())
-			s.signed(nil, "")
-		}
-	})
 }
 
 // Over TLS, perhaps of a proxy, browsers never send the cookie without TLS.
@@ -91,17 +40,17 @@ func TestCookieIsSecure(t *testing.T) {
 		{"http://localhost/", "https://tools.example/a", "", "", true, true}, // the issuer has redirected to the public URL
 		{"http://localhost/", "http://localhost", "", "", true, false},
 	} {
-		w, s := httptest.NewRecorder(), newStay(time.Now())
+		w, s := httptest.NewRecorder(), &browserSession{begun: time.Now()}
 		if tt.sso {
-			s.sso = &ssoSession{}
+			s.issuer = "https://id.example"
 		}
 		o := Options{Bound: "127.0.0.1:1", PublicURL: tt.public}
-		l := newLogin(o, nil, newWork(), zap.NewNop())
+		l := newLogin(o, newAudited(nil, newWork()), zap.NewNop())
 		r := httptest.NewRequest(http.MethodGet, tt.target, nil)
 		if tt.header != "" {
 			r.Header.Set(tt.header, tt.value)
 		}
-		l.letIn(&exchange{w: w, r: r, rules: newRules(&o, nil)}, "hash", s)
+		l.letIn(w, (&request{rules: newRules(&o, nil)}).with(r), s)
 		c := w.Result().Cookies()[0]
 		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
 			t.Errorf("%+v: %+v", tt, c)
@@ -115,7 +64,6 @@ func TestRoutesOfPaths(t *testing.T) {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
 	pages.HandleFunc("GET /dashboard/events", func(http.ResponseWriter, *http.Request) {})
-	h := &Handler{pages: pages}
 	paths := map[route][]string{
 		routeMCP: {"/mcp", "/mcp/", "/mcp/tools/list", "/mcp/p/work", "/mcp/p/work/tools/list"}, routeHealth: {"/health"}, routeMesh: {"/v1/mesh_scan"},
 		routePage: {"/dashboard/events"}, routeLogin: {"/login", "/logout"}, routeCallback: {"/oauth/callback", "/oauth/callback/continue"},
@@ -135,13 +83,13 @@ func TestRoutesOfPaths(t *testing.T) {
 					}
 					r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 					r.URL.Path = asked
-					if got := h.unprefixed(r, rules).URL.Path; got != path && !(to == routeElse && got == asked) {
+					if got := unprefixed(r, rules, pages).URL.Path; got != path && !(to == routeElse && got == asked) {
 						t.Errorf("with the prefix %q, %s is served as %s, want %s", prefix, asked, got, path)
 					}
 				}
 				r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 				r.URL.Path = path
-				if got := routeOf(path, h.isPage(r)); got != to {
+				if got := routeOf(path, isPage(pages, r)); got != to {
 					t.Errorf("%s: route %d, want %d", path, got, to)
 				}
 			}

@@ -2,7 +2,10 @@ package httpd
 
 import (
 	"cmp"
+	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/rate"
@@ -13,6 +16,7 @@ import (
 // replaced, not modified. Each request is served by the rules of the moment when it came.
 type rules struct {
 	options        *Options
+	settings       *settings // that have replaced them, if others are in force
 	access         access
 	grants         map[Principal]*grant
 	issuers        map[string]*issuerGrant  // by URL
@@ -46,7 +50,7 @@ func newRules(o *Options, before *rules) *rules {
 	if last == nil {
 		last = new(rules)
 	}
-	r.grants = newGrants(o.Tokens, r.public(), last.grants)
+	r.grants = newGrants(o.Tokens, r.access.public, last.grants)
 	r.issuers = newIssuerGrants(o.Issuers, last.issuers)
 	r.maxBody = min(r.maxBody, r.maxBodyMemory) // a larger one could never be let in
 	if before != nil && before.options.Rate == o.Rate && before.options.Burst == o.Burst {
@@ -72,28 +76,56 @@ func (r *rules) limiterOf(who Principal) *rate.Limiter {
 	return r.limiter
 }
 
-// public reports whether requests need no token.
-func (r *rules) public() bool { return r.access.public }
+// settings are the options that are in force, as rules.
+type settings struct {
+	live   func() (*Options, <-chan struct{})
+	revoke func(before, next *rules) // ends what the next rules do not permit
+
+	rules    atomic.Pointer[rules]
+	renewing sync.Mutex // one goroutine at a time replaces rules
+}
+
+func newSettings(o Options, revoke func(before, next *rules)) *settings {
+	live := o.Live
+	if live == nil {
+		live = func() (*Options, <-chan struct{}) { return &o, nil }
+	}
+	return &settings{live: live, revoke: revoke}
+}
 
 // current returns the rules of the options that are in force. If the options have changed,
 // it ends the requests and sessions of clients whose token is not valid any more, or says
 // something else of them.
-func (h *Handler) current() *rules {
-	o, _ := h.live()
-	if now := h.rules.Load(); now != nil && now.options == o {
+func (s *settings) current() *rules {
+	o, _ := s.live()
+	if now := s.rules.Load(); now != nil && now.options == o {
 		return now
 	}
-	h.renewing.Lock()
-	defer h.renewing.Unlock()
-	before := h.rules.Load()
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	before := s.rules.Load()
 	if before != nil && before.options == o {
 		return before
 	}
 	next := newRules(o, before)
-	h.rules.Store(next)
+	next.settings = s
+	s.rules.Store(next)
 	if before != nil {
-		h.revokeMissing(before, next)
-		h.login.sso.edited(next)
+		s.revoke(before, next)
 	}
 	return next
+}
+
+// watch applies each edit of the options at once, so that a revoked client that sends nothing
+// is cut off too.
+func (s *settings) watch(ctx context.Context) {
+	for {
+		_, edited := s.live()
+		s.current()
+		select {
+		case <-edited:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

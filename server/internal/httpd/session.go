@@ -39,7 +39,7 @@ type httpSession struct {
 	// Guarded by the mutex of sessions.
 	busy      int // HTTP requests in flight
 	idleSince time.Time
-	expiry    *time.Timer   // runs while it is idle, and perhaps while it is busy; nil if it does not run
+	expiry    *time.Timer   // runs while it is idle; nil before
 	timeout   time.Duration // of expiry
 
 	mu         sync.Mutex // guards what follows
@@ -114,8 +114,7 @@ func (h *sessions) use(id string, b *Backend, principal Principal) (s *httpSessi
 	return s, true
 }
 
-// release undoes use. The timer of the session goes on while the session is busy, so that a
-// request does not cost a timer.
+// release undoes use. The timer of the session goes on while the session is busy, and does nothing then.
 func (h *sessions) release(s *httpSession) {
 	timeout := h.rules().sessionTimeout // after which an idle session ends
 	h.mu.Lock()
@@ -124,34 +123,22 @@ func (h *sessions) release(s *httpSession) {
 	if s.busy > 0 || h.byID[s.id] != s {
 		return
 	}
-	s.idleSince = time.Now()
-	if s.expiry != nil && s.timeout == timeout {
+	s.idleSince, s.timeout = time.Now(), timeout
+	if s.expiry == nil {
+		s.expiry = time.AfterFunc(timeout, func() { h.expire(s) })
 		return
 	}
-	if s.expiry != nil {
-		s.expiry.Stop()
-	}
-	s.timeout = timeout
-	s.expiry = time.AfterFunc(timeout, func() { h.expire(s) })
+	s.expiry.Reset(timeout)
 }
 
-// expire ends a session that was idle for its time, or waits for the rest of the time.
+// expire ends a session that was idle for its time.
 func (h *sessions) expire(s *httpSession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.byID[s.id] != s {
-		return
+	if s.busy == 0 && time.Since(s.idleSince) >= s.timeout {
+		h.log.Debug("a session has ended for being idle")
+		h.drop(s)
 	}
-	if s.busy > 0 {
-		s.expiry = nil // release starts another
-		return
-	}
-	if left := s.timeout - time.Since(s.idleSince); left > 0 {
-		s.expiry.Reset(left)
-		return
-	}
-	h.log.Debug("a session has ended for being idle")
-	h.drop(s)
 }
 
 // refuse opens no more sessions.

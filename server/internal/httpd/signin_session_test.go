@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
@@ -79,14 +78,14 @@ func TestSignInRenews(t *testing.T) {
 			}
 			events := loginsIn(s.taken())
 			if tt.ends == "" {
-				if len(events) != 0 || len(s.h.login.sso.byID) != 1 {
+				if len(events) != 0 || len(s.h.login.sessions.byID) != 1 {
 					t.Errorf("the login has ended: %+v", events)
 				}
 				return // the handler's end ends the stream
 			}
 			<-stream
-			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.h.login.sso.byID) != 0 {
-				t.Errorf("audited %+v, %d sessions", events, len(s.h.login.sso.byID))
+			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.h.login.sessions.byID) != 0 {
+				t.Errorf("audited %+v, %d sessions", events, len(s.h.login.sessions.byID))
 			}
 			s.change(func(p *Proof) error { p.Principal.Admin = true; return nil })
 			if status := s.page(cookie); status != 401 {
@@ -120,7 +119,7 @@ func TestSignInWhileIssuerIsDown(t *testing.T) {
 	}
 	s.age(true)
 	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
-	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 || len(s.h.login.sso.byID) != 0 {
+	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 || len(s.h.login.sessions.byID) != 0 {
 		t.Errorf("logout: %d", r.StatusCode)
 	}
 }
@@ -147,12 +146,12 @@ func TestSignInEndsStreams(t *testing.T) {
 func TestSignInsAreBounded(t *testing.T) {
 	s := newSignInTest(t, fakeissuer.Options{})
 	first, second := s.logIn(), s.logIn()
-	l := &s.h.login.sso
-	for range maxSSO - 2 {
-		one := l.get(strings.Split(strings.Split(first[1], "=")[1], ".")[0])
-		l.add(&ssoSession{id: newStay(time.Now()).id, hash: one.hash, issuer: one.issuer, revision: one.revision, resource: one.resource, tokens: one.tokens}, s.proof)
+	l := &s.h.login.sessions
+	for range maxLogins - 2 {
+		one := l.get(strings.Split(first[1], "=")[1])
+		l.begin(one.grant, one.issued)
 	}
-	if status := s.page(first); status != 200 || len(l.byID) != maxSSO {
+	if status := s.page(first); status != 200 || len(l.byID) != maxLogins {
 		t.Fatalf("%d, %d sessions", status, len(l.byID))
 	}
 	third := s.logIn()
@@ -195,7 +194,7 @@ func TestSignInEndsWithEdit(t *testing.T) {
 	s.logIn()
 	one := s.only()
 	s.edit(func(o *Options) { o.Issuers[0].Revision = "2" })
-	if one.grant.ctx.Err() == nil || len(s.h.login.sso.byID) != 0 {
+	if one.grant.ctx.Err() == nil || len(s.h.login.sessions.byID) != 0 {
 		t.Error("the login goes on")
 	}
 }

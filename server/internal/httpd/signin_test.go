@@ -64,7 +64,7 @@ func (s *signInTest) edit(f func(*Options)) {
 	next.Issuers = append([]Issuer{}, next.Issuers...)
 	f(&next)
 	s.options.Store(&next)
-	s.h.current()
+	s.h.settings.current()
 }
 
 func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
@@ -100,7 +100,7 @@ func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 	s.h = New(&Backends{
 		Of:  func(...string) (*Backend, bool) { return b, true },
 		All: func() []*Backend { return []*Backend{b} },
-		Log: zap.NewNop(), Secret: []byte("secret"),
+		Log: zap.NewNop(),
 	}, options)
 	t.Cleanup(func() { s.h.Close(context.Background()) })
 	return s
@@ -196,9 +196,9 @@ func (s *signInTest) page(cookie []string) int {
 }
 
 // only returns the session of the only browser.
-func (s *signInTest) only() *ssoSession {
+func (s *signInTest) only() *browserSession {
 	s.t.Helper()
-	all := s.h.login.sso.byID
+	all := s.h.login.sessions.byID
 	if len(all) != 1 {
 		s.t.Fatalf("%d sessions", len(all))
 	}
@@ -279,8 +279,8 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("logout: %d", r.StatusCode)
 	}
 	<-stream
-	if status, n := s.page(cookie), s.issuer.Counts().Revocations; status != 401 || n != 2 || len(s.h.login.sso.byID) != 0 {
-		t.Errorf("after the logout: %d, %d tokens revoked, %d sessions", status, n, len(s.h.login.sso.byID))
+	if status, n := s.page(cookie), s.issuer.Counts().Revocations; status != 401 || n != 2 || len(s.h.login.sessions.byID) != 0 {
+		t.Errorf("after the logout: %d, %d tokens revoked, %d sessions", status, n, len(s.h.login.sessions.byID))
 	}
 	want := []audit.Event{
 		{Action: audit.LogIn, Outcome: audit.OK, Principal: s.proof.Principal.Name, From: "192.0.2.7", Target: s.issuer.URL},
@@ -342,7 +342,7 @@ func TestSignInRefused(t *testing.T) {
 		if e := loginsIn(s.taken()); len(e) != 1 || e[0].Outcome == audit.OK || strings.Contains(e[0].Reason, "code-") {
 			t.Errorf("%s: audited %+v", name, e)
 		}
-		if n := len(s.h.login.sso.byID); n != 0 {
+		if n := len(s.h.login.sessions.byID); n != 0 {
 			t.Errorf("%s: %d sessions", name, n)
 		}
 	}

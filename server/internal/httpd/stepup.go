@@ -1,7 +1,7 @@
 package httpd
 
 import (
-	"encoding/json"
+	"net/http"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -13,32 +13,38 @@ var errNeedsCall = conversation.InvalidRequest("the access token may use only to
 // refuseCall refuses the call of a tool that the principal may call as soon as its token has the
 // scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
 // reports false for all other messages.
-func (x *exchange) refuseCall(m wire.Message) bool {
-	if !x.principal.Reads || x.proof == nil || x.whole == nil || m.Method != "tools/call" || !m.IsRequest() {
+func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
+	q := requestOf(r)
+	if !q.client.principal.Reads || q.client.proof == nil || m.Method != "tools/call" || !m.IsRequest() {
 		return false
 	}
-	i := x.rules.issuers[x.proof.Issuer]
-	name, ok := x.called(m.Params)
+	i := q.rules.issuers[q.client.proof.Issuer]
+	name, ok := q.called(m)
 	if i == nil || len(i.Call) == 0 || !ok || catalog.IsOwn(name) {
 		return false
 	}
-	if _, ok := x.backend.Catalog.Listed(name); ok {
+	if _, ok := q.backend.Catalog.Listed(name); ok {
 		return false
 	}
-	if _, ok := x.whole.Catalog.Listed(name); !ok {
+	whole, ok := v.of(q.target.profile, q.client.principal.Profile, false)
+	if !ok {
+		return false
+	}
+	if _, ok := whole.Catalog.Listed(name); !ok {
 		return false // there is none, or the profile does not allow it
 	}
-	x.refuseScope(m.ID, i.Call, errNeedsCall)
+	refuseScope(w, r, m.ID, i.Call, errNeedsCall)
 	return true
 }
 
 // refuseCalls is refuseCall for the messages of a batch: one of them is enough.
-func (x *exchange) refuseCalls(entries [][]byte) bool {
-	if !x.principal.Reads {
+func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]byte) bool {
+	q := requestOf(r)
+	if !q.client.principal.Reads {
 		return false
 	}
 	for _, entry := range entries {
-		if m, err := parsePlain(entry); err == nil && x.refuseCall(wire.Message{Method: m.Method, ID: m.ID, Params: m.Params}) {
+		if m, err := parsePlain(entry); err == nil && v.refuseCall(w, r, m) {
 			return true
 		}
 	}
@@ -46,14 +52,13 @@ func (x *exchange) refuseCalls(entries [][]byte) bool {
 }
 
 // called returns the name of the tool that tools/call calls, also by our own call_tool.
-func (x *exchange) called(params json.RawMessage) (name string, ok bool) {
-	name, ok = wire.String(wire.Member(params, "name"))
-	if !ok || x.backend.Catalog.Unprefixed(name) != "call_tool" {
+func (q *request) called(m conversation.Message) (name string, ok bool) {
+	name, ok = wire.String(m.Name)
+	if !ok || q.backend.Catalog.Unprefixed(name) != "call_tool" {
 		return name, ok
 	}
-	args := wire.Member(params, "arguments")
 	for _, argument := range []string{"tool", "name"} {
-		if inner, ok := wire.String(wire.Member(args, argument)); ok {
+		if inner, ok := wire.String(wire.Member(m.Args, argument)); ok {
 			return inner, true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,129 +32,132 @@ var errNotAcceptable = conversation.InvalidRequest("the client must accept appli
 // legacy era.
 type streamable struct {
 	sessions *sessions
+	views    *views
 	work     *work
 	log      *zap.Logger
-
-	lazily, longer waits
 }
 
 // post takes a message of either era.
-func (t *streamable) post(x *exchange) {
-	version, id := x.r.Header.Get(headerVersion), x.r.Header.Get(headerSession)
-	objects, _ := accepts(x.r, "application/json")
-	if streams, _ := accepts(x.r, "text/event-stream"); !objects || !streams {
-		x.refuse(http.StatusNotAcceptable, nil, errNotAcceptable)
+func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
+	version, id := r.Header.Get(headerVersion), r.Header.Get(headerSession)
+	objects, _ := accepts(r, "application/json")
+	if streams, _ := accepts(r, "text/event-stream"); !objects || !streams {
+		refuse(w, r, http.StatusNotAcceptable, nil, errNotAcceptable)
 		return
 	}
-	body, ok := x.message()
+	body, ok := message(w, r)
 	if !ok {
 		return
 	}
 	if wire.IsArray(body) {
-		t.batch(x, body)
+		t.batch(w, r, body)
 		return
 	}
 	m, err := parseBody(body)
 	if err != nil {
-		x.refuse(http.StatusBadRequest, m.ID, err)
+		refuse(w, r, http.StatusBadRequest, m.ID, err)
 		return
 	}
-	if x.refuseCall(m) {
+	if t.views.refuseCall(w, r, m) {
 		return
 	}
-	modern := wire.Member(wire.Member(m.Params, "_meta"), conversation.MetaVersion) != nil
 	switch {
-	case version >= session.Modern, m.IsRequest() && modern,
+	case version >= session.Modern, m.IsRequest() && m.Protocol != nil,
 		m.IsRequest() && version == "" && id == "" && m.Method != "initialize" && m.Method != "ping":
-		t.modern(x, m)
+		t.modern(w, r, m)
 	case version != "" && !conversation.IsLegacy(version):
-		x.refuse(http.StatusBadRequest, m.ID, conversation.Unsupported(version))
+		refuse(w, r, http.StatusBadRequest, m.ID, conversation.Unsupported(version))
 	case id == "" && m.IsRequest() && m.Method == "initialize":
-		t.initialize(x, m)
+		t.initialize(w, r, m)
 	case id == "":
-		x.refuse(http.StatusBadRequest, m.ID, conversation.InvalidRequest("the message needs the "+headerSession+" of the answer to initialize"))
+		refuse(w, r, http.StatusBadRequest, m.ID, conversation.InvalidRequest("the message needs the "+headerSession+" of the answer to initialize"))
 	default:
-		t.legacy(x, m)
+		t.legacy(w, r, m)
 	}
 }
 
 // modern answers a request that has no session.
-func (t *streamable) modern(x *exchange, m wire.Message) {
+func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversation.Message) {
+	q := requestOf(r)
 	if m.IsResponse() {
-		x.refuse(http.StatusBadRequest, nil, conversation.InvalidRequest("the client was asked nothing"))
+		refuse(w, r, http.StatusBadRequest, nil, conversation.InvalidRequest("the client was asked nothing"))
 		return
 	}
-	if err := checkHeaders(x.backend.Catalog, x.r, m); err != nil {
-		x.refuse(http.StatusBadRequest, m.ID, err)
+	if err := checkHeaders(q.backend.Catalog, r, m); err != nil {
+		refuse(w, r, http.StatusBadRequest, m.ID, err)
 		return
 	}
 	if m.IsNotification() {
-		x.accepted()
+		accepted(w)
 		return
 	}
 	done, err := t.work.admit(m.Method)
 	if err != nil {
-		x.refuse(refusalStatus(err), m.ID, err)
+		refuse(w, r, refusalStatus(err), m.ID, err)
 		return
 	}
 	if m.Method == "subscriptions/listen" {
-		defer x.lasting()()
+		var stop func()
+		r, stop = lasting(r)
+		defer stop()
 	}
-	c := x.backend.Clients.Visit(false, x.grant.identity(), x.r.UserAgent())
+	c := q.backend.Clients.Visit(false, q.client.grant.identity(), r.UserAgent())
 	defer c.Close()
 	s := newStream("")
-	if err := once(x, c, m, s, func(r *conversation.Request) {
-		t.cutsOff(s, r)
-		p := reply{s, &t.longer, func(answer []byte) int { return answerStatus(answer, m.ID) }, hello, func() []byte { return t.run(r) }, done}
-		p.send(x)
+	if err := t.work.once(r, c, m, s, func(call *conversation.Request) {
+		t.cutsOff(s, call)
+		p := reply{s, longer, func(answer []byte) int { return answerStatus(answer, m.ID) }, hello, func() []byte { return t.run(call) }, done}
+		p.send(w, r)
 	}); err != nil {
 		done()
-		x.refuse(refusalStatus(err), m.ID, err)
+		refuse(w, r, refusalStatus(err), m.ID, err)
 	}
 }
 
-// once begins a request that ends with its connection, and calls handle with it
+// once begins a request that ends with its connection and its grant, and calls handle with it
 // unless the request is not let in.
-func once(x *exchange, c *conversation.Conversation, m wire.Message, w conversation.Writer, handle func(*conversation.Request)) error {
-	ctx, cancel := context.WithCancelCause(x.context())
-	defer cancel(nil)
-	defer context.AfterFunc(x.ending, func() { cancel(conversation.ErrClosed) })()
-	if x.revoked() {
+func (under *work) once(r *http.Request, c *conversation.Conversation, m conversation.Message, w conversation.Writer, handle func(*conversation.Request)) error {
+	q := requestOf(r)
+	if q.revoked() {
 		return errRevoked
 	}
-	r, err := c.Begin(ctx, traced(x.r.Header, m), w)
-	if err == nil {
-		defer r.Trail.End()
-		handle(r)
+	call, err := c.Begin(r.Context(), traced(r.Header, m), w)
+	if err != nil {
+		return err
 	}
-	return err
+	defer context.AfterFunc(under.ctx, func() { call.Cancel(conversation.ErrClosed) })()
+	defer context.AfterFunc(q.client.grant.ctx, func() { call.Cancel(errRevoked) })()
+	defer call.Trail.End()
+	handle(call)
+	return nil
 }
 
 // initialize opens a session.
-func (t *streamable) initialize(x *exchange, m wire.Message) {
-	s, err := t.sessions.open(x.backend, x.grant)
+func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conversation.Message) {
+	q := requestOf(r)
+	s, err := t.sessions.open(q.backend, q.client.grant)
 	if err != nil {
-		x.refuse(http.StatusServiceUnavailable, m.ID, err)
+		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
 		return
 	}
 	defer t.sessions.release(s)
-	r, err := s.conversation.Begin(t.work.ctx, m, discard{})
+	call, err := s.conversation.Begin(t.work.ctx, m, discard{})
 	if err != nil {
 		t.sessions.remove(s)
 		status := http.StatusOK
 		if err == conversation.ErrClosed {
 			status = http.StatusServiceUnavailable
 		}
-		x.refuse(status, m.ID, err)
+		refuse(w, r, status, m.ID, err)
 		return
 	}
-	x.w.Header().Set(headerSession, s.id)
-	x.json(http.StatusOK, r.Run())
+	w.Header().Set(headerSession, s.id)
+	writeJSON(w, r, http.StatusOK, call.Run())
 }
 
 // legacy takes a message of a session.
-func (t *streamable) legacy(x *exchange, m wire.Message) {
-	s, ok := t.session(x)
+func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversation.Message) {
+	s, ok := t.session(w, r)
 	if !ok {
 		return
 	}
@@ -163,35 +165,35 @@ func (t *streamable) legacy(x *exchange, m wire.Message) {
 	switch {
 	case m.IsResponse(), m.IsNotification():
 		s.conversation.Receive(m)
-		x.accepted()
+		accepted(w)
 	default:
-		t.legacyRequest(x, s, m)
+		t.legacyRequest(w, r, s, m)
 	}
 }
 
 // legacyRequest answers a request of a session. The request goes on if the client is cut
 // off: the client can resume the stream. The connection is kept until then.
-func (t *streamable) legacyRequest(x *exchange, s *httpSession, m wire.Message) {
+func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *httpSession, m conversation.Message) {
 	done, err := t.work.admit(m.Method)
 	if err != nil {
-		x.refuse(http.StatusServiceUnavailable, m.ID, err)
+		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
 		return
 	}
 	st := s.newStream()
-	r, err := s.conversation.Begin(t.work.ctx, traced(x.r.Header, m), st)
+	call, err := s.conversation.Begin(t.work.ctx, traced(r.Header, m), st)
 	if err != nil {
 		done()
 		status := http.StatusOK
 		if err == conversation.ErrClosed {
 			status = http.StatusNotFound // the session has just ended
 		}
-		x.refuse(status, m.ID, err)
+		refuse(w, r, status, m.ID, err)
 		return
 	}
-	defer r.Trail.End()
-	t.cutsOff(st, r)
-	p := t.lasting(s, st, func() []byte { return t.run(r) }, done)
-	p.send(x)
+	defer call.Trail.End()
+	t.cutsOff(st, call)
+	p := t.lasting(s, st, func() []byte { return t.run(call) }, done)
+	p.send(w, r)
 }
 
 // cutsOff has a request end whose client does not read.
@@ -213,19 +215,19 @@ func (t *streamable) run(r *conversation.Request) (answer []byte) {
 
 // lasting returns the reply to a request of a session, whose client can resume the stream.
 func (t *streamable) lasting(s *httpSession, st *stream, run func() []byte, done func()) reply {
-	return reply{st, &t.lazily, func([]byte) int { return http.StatusOK }, func(x *exchange) error { return prime(x, s, st) }, run, done}
+	return reply{st, lazily, func([]byte) int { return http.StatusOK }, func(w http.ResponseWriter) error { return prime(w, s, st) }, run, done}
 }
 
 // prime begins a stream with the event that the client needs to resume it.
-func prime(x *exchange, s *httpSession, st *stream) error {
+func prime(w http.ResponseWriter, s *httpSession, st *stream) error {
 	s.keep(st)
 	if s.conversation.Revision() < "2025-11-25" { // clients of older revisions take every event for a message
-		return hello(x)
+		return hello(w)
 	}
-	if err := x.write([]byte("id: " + st.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
+	if _, err := w.Write([]byte("id: " + st.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
 		return err
 	}
-	return x.flush()
+	return flush(w)
 }
 
 // refusalStatus is the status of a modern request that was not let in.
@@ -244,7 +246,8 @@ func refusalStatus(err error) int {
 // answerStatus is the status of the answer to a modern request with the id, so that
 // proxies need not read the answer.
 func answerStatus(answer []byte, id json.RawMessage) int {
-	if !bytes.HasPrefix(answer, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":`, id)) {
+	rest, ok := bytes.CutPrefix(answer, []byte(`{"jsonrpc":"2.0","id":`))
+	if rest, ok = bytes.CutPrefix(rest, id); !ok || !bytes.HasPrefix(rest, []byte(`,"error":`)) {
 		return http.StatusOK
 	}
 	switch code, _ := strconv.Atoi(string(wire.Member(wire.Member(answer, "error"), "code"))); code {

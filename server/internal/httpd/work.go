@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -11,38 +12,39 @@ import (
 type work struct {
 	ctx     context.Context // ends when everything must end
 	end     context.CancelCauseFunc
+	memory  atomic.Int64   // bytes that the bodies of all requests and long answers take
 	running sync.WaitGroup // HTTP requests, and goroutines that outlive theirs
 
 	mu        sync.Mutex         // guards what follows
 	closing   bool               // no more MCP requests
 	closed    bool               // no more HTTP requests
-	exchanges map[*exchange]bool // HTTP requests that are being served
+	responses map[*response]bool // HTTP requests that are being served
 	calls     int                // MCP requests that are being answered, without subscriptions
 	drained   chan struct{}      // closed when calls becomes 0; nil if no one waits
 }
 
 func newWork() *work {
-	w := &work{exchanges: make(map[*exchange]bool)}
+	w := &work{responses: make(map[*response]bool)}
 	w.ctx, w.end = context.WithCancelCause(context.Background())
 	return w
 }
 
 // enter lets an HTTP request in, which must call leave.
-func (w *work) enter(x *exchange) bool {
+func (w *work) enter(p *response) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
 	w.running.Add(1)
-	w.exchanges[x] = true
+	w.responses[p] = true
 	return true
 }
 
 // leave ends an HTTP request.
-func (w *work) leave(x *exchange) {
+func (w *work) leave(p *response) {
 	w.mu.Lock()
-	delete(w.exchanges, x)
+	delete(w.responses, p)
 	w.mu.Unlock()
 	w.running.Done()
 }
@@ -93,7 +95,7 @@ func (w *work) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock() // a request that has left must not be touched
 	w.closed = true
-	for x := range w.exchanges {
-		x.hurry()
+	for p := range w.responses {
+		p.hurry()
 	}
 }

@@ -159,7 +159,7 @@ func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
 	return true
 }
 
-func (c *connection) receiveRequest(ctx context.Context, m wire.Message) (taken bool) {
+func (c *connection) receiveRequest(ctx context.Context, m conversation.Message) (taken bool) {
 	r, err := c.conversation.Begin(ctx, m, c)
 	if err == conversation.ErrClosed {
 		return false

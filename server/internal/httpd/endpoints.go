@@ -1,0 +1,107 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// endpoints are the end of the chain: each request goes to the handler of its path and method.
+type endpoints struct {
+	streamable *streamable
+	plain      *plain
+	info       *info
+	page       *page
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	target := requestOf(r).target
+	switch {
+	case target.method != "":
+		h.plain.rest(w, r)
+	case target.route == routeMesh && isRead(r):
+		h.info.meshScan(w, r)
+	case target.route == routeMesh, target.route == routeHealth:
+		notAllowed(w, r, http.MethodGet, r.URL.Path+" takes GET")
+	case target.route == routePage:
+		h.page.ServeHTTP(w, r)
+	case strings.TrimRight(target.path, "/") != "/mcp":
+		nothingThere(w, r)
+	case r.Method == http.MethodPost && isPlain(r):
+		h.plain.serve(w, r)
+	case r.Method == http.MethodPost:
+		h.streamable.post(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodDelete, r.Header.Get(headerSession) == "":
+		notAllowed(w, r, http.MethodPost, "send the request with POST; GET and DELETE need the header Mcp-Session-Id")
+	case hasBody(r):
+		refuse(w, r, http.StatusBadRequest, nil, conversation.InvalidRequest(r.Method+" has no body"))
+	case r.Method == http.MethodGet:
+		h.streamable.get(w, r)
+	default:
+		h.streamable.delete(w, r)
+	}
+}
+
+// isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
+// events and has none of MCP's headers, but perhaps a sessionId of plain JSON-RPC.
+func isPlain(r *http.Request) bool {
+	_, streams := accepts(r, "text/event-stream")
+	session := r.Header.Get(headerSession)
+	return !streams && r.Header.Get(headerVersion) == "" && (session == "" || strings.HasPrefix(session, plainSession))
+}
+
+// isPage reports whether one of the pages is asked for, which may be nil.
+func isPage(pages *http.ServeMux, r *http.Request) bool {
+	if pages == nil || strings.HasPrefix(r.URL.Path, "/mcp") {
+		return false
+	}
+	_, pattern := pages.Handler(r)
+	return pattern != ""
+}
+
+// A page serves pages, at most until the handler is closed.
+type page struct {
+	pages *http.ServeMux // may be nil
+	login *login
+	work  *work
+}
+
+// ServeHTTP implements [http.Handler]. The body is read before, since the time for that is bounded
+// and the time for an answer is not.
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	if isBare(r) {
+		http.Redirect(w, r, q.rules.at("/"), http.StatusSeeOther)
+		return
+	}
+	if hasBody(r) {
+		body, ok := message(w, r)
+		if !ok {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if isRead(r) {
+		var stop func()
+		r, stop = lasting(r)
+		defer stop()
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(p.work.ctx, cancel)()
+	defer context.AfterFunc(q.client.grant.ctx, cancel)()
+	if s := q.client.session; s != nil {
+		if s.mustRenew() {
+			p.login.letIn(w, r, s)
+		}
+		during, leave := s.during(ctx)
+		defer leave()
+		ctx = during
+	}
+	p.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))
+}
