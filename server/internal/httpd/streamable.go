@@ -246,8 +246,8 @@ func refusalStatus(err error) int {
 // answerStatus is the status of the answer to a modern request with the id, so that
 // proxies need not read the answer.
 func answerStatus(answer []byte, id json.RawMessage) int {
-	rest, ok := bytes.CutPrefix(answer, []byte(`{"jsonrpc":"2.0","id":`))
-	if rest, ok = bytes.CutPrefix(rest, id); !ok || !bytes.HasPrefix(rest, []byte(`,"error":`)) {
+	rest := bytes.TrimPrefix(answer, []byte(`{"jsonrpc":"2.0","id":`))
+	if rest, ok := bytes.CutPrefix(rest, id); !ok || !bytes.HasPrefix(rest, []byte(`,"error":`)) {
 		return http.StatusOK
 	}
 	switch code, _ := strconv.Atoi(string(wire.Member(wire.Member(answer, "error"), "code"))); code {
