@@ -75,5 +75,5 @@ func parametersOf(t *registry.NormalizedTool) schema.Parameters {
 
 // nameKey returns a name as all ways to write it have it: filePath, file_path and file-path.
 func nameKey(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
 }

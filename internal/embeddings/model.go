@@ -13,7 +13,7 @@ type Model interface {
 	// Name tells the model's vectors from those of others.
 	Name() string
 
-	// Embed returns the vectors of what tools do, in the order of the texts: at most 64.
+	// Embed returns the vectors of what tools do, in the order of the texts: at most 32.
 	Embed(ctx context.Context, texts []string) ([]vectors.Vector, error)
 
 	// Task returns the vectors of what somebody wants, within [TaskTime] or not at all.

@@ -90,7 +90,7 @@ func (s *Store) Fill(ctx context.Context, texts []string) error {
 
 // pause returns how long to wait between two batches.
 func (s *Store) pause() time.Duration {
-	if s.model == Builtin() {
+	if _, ours := s.model.(builtin); ours {
 		return 0
 	}
 	return batchWait

@@ -3,10 +3,9 @@ package rank
 import (
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A matching is what a tool has of each word of the task.
@@ -47,15 +46,9 @@ func (s *scorer) match(d *index.Document, m *matching) {
 	}
 }
 
-// ordinary are names of servers that are words of everyday English: alone they say nothing of
-// what the tools of the server do.
-var ordinary = sync.OnceValue(func() map[string]bool {
-	set := make(map[string]bool)
-	for _, w := range analysis.Words("everything memory file system time think thinking sequential fetch search note shell demo test example tool helper util doc data") {
-		set[w] = true
-	}
-	return set
-})
+// ordinary are names of servers, as stems, that are words of everyday English: alone they say
+// nothing of the tools of the server.
+var ordinary = lazy.Words("everyth memori file system time think sequenti fetch search note shell demo test exampl tool helper util doc data")
 
 // meet adds a form that is the tool's term k.
 func (s *scorer) meet(f *form, d *index.Document, k int, m *matching) {

@@ -101,8 +101,8 @@ type Prior struct {
 	Crowd       int                // how many items there are to choose from; 0 means all of the collection
 	Complete    Complete           // by the arguments that were given
 
-	// Nearness has how near tools are to the task by vectors of sentences; that by the words
-	// stands in for the others. May be nil.
+	// Nearness has how near tools are to the task by vectors of sentences. A tool without an
+	// entry is as near as its words say. May be nil.
 	Nearness map[*index.Document]Nearness
 }
 

@@ -42,7 +42,7 @@ type Word struct {
 type Step struct {
 	Words []int    // indexes of the task's words, each once
 	Text  []string // all of its words, in order
-	Plain string   // as that of the task
+	Plain string   // likewise, of the step alone
 }
 
 // Bounds of a task.
