@@ -97,7 +97,7 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 		if tools := embedded(m.registry.Snapshot()); made == nil || !reflect.DeepEqual(tools, made) {
 			set, err := store.Build(ctx, tools)
 			if err != nil && ctx.Err() == nil {
-				m.log.Warn("not all vectors of \"embeddings\" are made and saved; until they are made, the built-in ones are used alone", zap.Error(err))
+				m.log.Warn("not all vectors of tools are made and saved; until they are made, those of words are used alone", zap.Error(err))
 			}
 			if set == nil {
 				sleep(ctx, retryTime)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -173,17 +174,11 @@ const maxMissing = 100
 // Missing returns the arguments that the tool's schema requires at its top level and that
 // args, a JSON object or nil, does not have. It stops after 100.
 func Missing(t *registry.NormalizedTool, args json.RawMessage) []string {
-	var schema struct {
-		Required []string `json:"required"`
-	}
-	if json.Unmarshal(t.InputSchema, &schema) != nil {
-		return nil
-	}
 	given := make(map[string]bool)
 	_ = wire.Members(args, func(name string, _ []byte) bool {
 		given[name] = true
 		return true
 	})
-	missing := slices.DeleteFunc(schema.Required, func(name string) bool { return given[name] })
+	missing := slices.DeleteFunc(schema.ParametersOf(t.InputSchema).Required, func(name string) bool { return given[name] })
 	return missing[:min(len(missing), maxMissing)]
 }

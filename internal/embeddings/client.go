@@ -1,7 +1,7 @@
-// Package embeddings gets vectors of texts from an OpenAI-compatible API, and keeps those of
-// tools on disk.
+// Package embeddings makes vectors of texts, by the model in the program or by an
+// OpenAI-compatible API, and keeps those of tools on disk.
 //
-// A [Client] sends texts. A [Store] has a vector for each text that was sent, by the hash of
+// A [Client] sends texts to an API, and [Builtin] needs none. A [Store] has a vector for each text that was sent, by the hash of
 // model and text. A [Set] is the vectors of all tools at one time. The answers are an outsider's:
 // they are bounded and checked, and every vector has unit length.
 package embeddings

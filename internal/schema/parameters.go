@@ -14,8 +14,6 @@ type Parameters struct {
 	Open     bool // others are named elsewhere in the schema, or welcome
 }
 
-const maxParameters = 1000
-
 // ParametersOf reads the parameters of a schema. A schema that says nothing of further members
 // is not Open, though they are valid: a tool does nothing with them.
 func ParametersOf(schema json.RawMessage) (p Parameters) {
@@ -26,9 +24,11 @@ func ParametersOf(schema json.RawMessage) (p Parameters) {
 	if properties := wire.Member(schema, "properties"); wire.IsObject(properties) {
 		_ = wire.Members(properties, func(name string, _ []byte) bool {
 			p.Names = append(p.Names, name)
-			return len(p.Names) < maxParameters
+			return len(p.Names) < 1000
 		})
 	}
-	_ = json.Unmarshal(wire.Member(schema, "required"), &p.Required) // what is no list requires nothing
+	if json.Unmarshal(wire.Member(schema, "required"), &p.Required) != nil {
+		p.Required = nil // only a list of names requires some
+	}
 	return p
 }
