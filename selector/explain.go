@@ -33,8 +33,9 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 // ones that they stand for.
 func Words(task string) []string { return text.Words(task) }
 
-// Weights returns the weights of the features of a [Candidate], for training.
-func Weights() [rank.NumFeatures]float64 { return rank.Weights() }
+// Weights returns the weights of the features of a [Candidate], for training: those with vectors of
+// sentences, or without.
+func Weights(sentences bool) [rank.NumFeatures]float64 { return rank.Weights(sentences) }
 
 // Reorder returns candidates of one task in the order that other weights of the features
 // give, with the confidence that follows, for training. Differences of scores times

@@ -79,7 +79,7 @@ func TestPieces(t *testing.T) {
 func TestProducts(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, width := range []int{16, 48, 384, mostWidth} {
-		x, rows := make([]int16, width), make([]byte, 5*width)
+		x, rows := make([]int16, together*width), make([]byte, 5*width)
 		for i := range x {
 			x[i] = int16(random.IntN(2*span+1) - span)
 		}
@@ -89,14 +89,14 @@ func TestProducts(t *testing.T) {
 		for i := range min(width, width/mostWidth*width) { // the greatest sums
 			x[i], rows[i] = span, 127
 		}
-		want := make([]int32, 5)
+		want := make([]int32, 5*together)
 		for i := range want {
-			for k := range x {
-				want[i] += int32(x[k]) * int32(int8(rows[i*width+k]))
+			for k := range width {
+				want[i] += int32(x[i%together*width+k]) * int32(int8(rows[i/together*width+k]))
 			}
 		}
 		for name, f := range map[string]func([]int32, string, []int16){"plain": productsPlain, "fast": products} {
-			got := make([]int32, 5)
+			got := make([]int32, len(want))
 			if f(got, string(rows), x); !slices.Equal(got, want) {
 				t.Errorf("%s, %d: %v, want %v", name, width, got, want)
 			}
@@ -106,8 +106,10 @@ func TestProducts(t *testing.T) {
 
 func TestFunctions(t *testing.T) {
 	for x := -12.0; x <= 12; x += 0.01 {
-		if got, want := float64(gelu(float32(x))), x/2*(1+math.Erf(x/math.Sqrt2)); math.Abs(got-want) > 1e-5 {
-			t.Errorf("gelu(%v) = %v, want %v", x, got, want)
+		some := []float32{float32(x)}
+		gelu(some)
+		if want := x / 2 * (1 + math.Erf(x/math.Sqrt2)); math.Abs(float64(some[0])-want) > 1e-5 {
+			t.Errorf("gelu(%v) = %v, want %v", x, some[0], want)
 		}
 		if got, want := float64(exp(float32(-8*math.Abs(x)))), math.Exp(-8*math.Abs(x)); math.Abs(got-want) > 1e-6 {
 			t.Errorf("exp(%v) = %v, want %v", -8*math.Abs(x), got, want)
@@ -156,10 +158,10 @@ func FuzzEncode(f *testing.F) {
 
 // BenchmarkEncode takes a model of the size that a search can afford.
 func BenchmarkEncode(b *testing.B) {
-	r := reader{left: strings.Repeat("\x00\x00\x00\x3a\x01\x01\x01\x01", 1<<20)}
+	r := reader{left: strings.Repeat("\x00\x00\x00\x3a\x01\x01\x01\x01", 2<<20)}
 	m := &Model{sizes: sizes{narrow: 192, width: 384, heads: 12, inner: 768, places: mostTokens, dim: 384}, vocabulary: map[string]int32{unknown: 2, end: 1}}
 	m.word, m.widen.matrix, m.place, m.role, m.first = r.matrix(3, 192), r.matrix(384, 192), r.matrix(64, 384), r.matrix(2, 384), r.normal(384)
-	for range 3 {
+	for range 6 {
 		m.stack = append(m.stack, r.layer(384, 768))
 	}
 	m.free.New = func() any { return newScratch(m.sizes) }

@@ -12,18 +12,20 @@ func (m *Model) Encode(text string, role Role) vectors.Vector {
 	s := m.free.Get().(*scratch)
 	defer m.free.Put(s)
 	s.tokens = m.tokens(text, s.tokens[:0], min(m.places, mostTokens))
+	n := len(s.tokens)
 	m.start(s, role)
 	for i := range m.stack {
-		m.stack[i].forward(s, len(s.tokens), m.heads)
+		m.stack[i].forward(s, n, m.heads)
 	}
-	clear(s.sum)
-	for at := range len(s.tokens) * m.width {
-		s.sum[at%m.width] += s.x[at]
+	mean := s.joined[:m.width]
+	clear(mean)
+	for at, x := range s.x[:n*m.width] {
+		mean[at%m.width] += x
 	}
 	v := make(vectors.Vector, m.dim)
-	if copy(v, s.sum); m.out.cols > 0 {
-		s.quantize(s.sum)
-		m.out.apply(v, s)
+	if copy(v, mean); m.out.cols > 0 {
+		s.quantize(mean, 1)
+		m.out.apply(v, s, 1)
 	}
 	length := float32(math.Sqrt(float64(v.Dot(v)))) + 1e-9
 	for i := range v {
@@ -34,19 +36,25 @@ func (m *Model) Encode(text string, role Role) vectors.Vector {
 
 // start writes to s.x the sums of piece, position and role.
 func (m *Model) start(s *scratch, role Role) {
-	m.role.row(int(role), s.sum)
-	for t, piece := range s.tokens {
-		x := s.x[t*m.width : (t+1)*m.width]
-		if m.widen.cols > 0 {
-			m.word.row(int(piece), s.narrow)
-			s.quantize(s.narrow)
-			m.widen.apply(x, s)
-		} else {
-			m.word.row(int(piece), x)
+	n := len(s.tokens)
+	if m.widen.cols > 0 {
+		for t, piece := range s.tokens {
+			m.word.row(int(piece), s.up[t*m.narrow:])
 		}
-		m.place.row(t, s.joined)
+		s.quantize(s.up[:n*m.narrow], n)
+		m.widen.apply(s.x, s, n)
+	} else {
+		for t, piece := range s.tokens {
+			m.word.row(int(piece), s.x[t*m.width:])
+		}
+	}
+	roles, place := s.q[:m.width], s.k[:m.width]
+	m.role.row(int(role), roles)
+	for t := range n {
+		x := s.x[t*m.width : (t+1)*m.width]
+		m.place.row(t, place)
 		for i := range x {
-			x[i] += s.joined[i] + s.sum[i]
+			x[i] += place[i] + roles[i]
 		}
 		m.first.apply(x)
 	}
@@ -54,37 +62,32 @@ func (m *Model) start(s *scratch, role Role) {
 
 // forward replaces the n rows of s.x.
 func (l *layer) forward(s *scratch, n, heads int) {
-	width := l.query.cols
+	width, inner := l.query.cols, l.down.cols
+	x, up := s.x[:n*width], s.up[:n*inner]
+	s.quantize(x, n)
+	l.query.apply(s.q, s, n)
+	l.key.apply(s.k, s, n)
+	l.value.apply(s.v, s, n)
 	for t := range n {
-		at := t * width
-		s.quantize(s.x[at : at+width])
-		l.query.apply(s.q[at:at+width], s)
-		l.key.apply(s.k[at:at+width], s)
-		l.value.apply(s.v[at:at+width], s)
-	}
-	for t := range n {
-		at := t * width
-		x := s.x[at : at+width]
 		s.attend(t, n, width, heads)
-		s.quantize(s.sum)
-		l.join.apply(s.joined, s)
-		l.attended.add(x, s.joined)
-		s.quantize(x)
-		l.up.apply(s.up, s)
-		for i, u := range s.up {
-			s.up[i] = gelu(u)
-		}
-		s.quantize(s.up)
-		l.down.apply(s.joined, s)
-		l.fed.add(x, s.joined)
 	}
+	s.quantize(s.up[:n*width], n)
+	l.join.apply(s.joined, s, n)
+	l.attended.add(x, s.joined)
+	s.quantize(x, n)
+	l.up.apply(up, s, n)
+	gelu(up)
+	s.quantize(up, n)
+	l.down.apply(s.joined, s, n)
+	l.fed.add(x, s.joined)
 }
 
-// attend writes to s.sum what the token t takes from all tokens.
+// attend writes to the row t of s.up what that token takes from all tokens.
 func (s *scratch) attend(t, n, width, heads int) {
 	size := width / heads
 	by := float32(1 / math.Sqrt(float64(size)))
-	clear(s.sum)
+	taken := s.up[t*width : (t+1)*width]
+	clear(taken)
 	for h := range heads {
 		at := h * size
 		q := vectors.Vector(s.q[t*width+at : t*width+at+size])
@@ -98,7 +101,7 @@ func (s *scratch) attend(t, n, width, heads int) {
 			s.share[u] = exp(s.share[u] - most)
 			all += s.share[u]
 		}
-		to := s.sum[at : at+size]
+		to := taken[at : at+size]
 		for u := range n {
 			share := s.share[u] / all
 			for i, x := range s.v[u*width+at : u*width+at+size][:len(to)] {
@@ -108,12 +111,14 @@ func (s *scratch) attend(t, n, width, heads int) {
 	}
 }
 
-// add adds y to x and normalizes x.
+// add adds y to x and normalizes the rows of x.
 func (n *normal) add(x, y []float32) {
 	for i := range x {
 		x[i] += y[i]
 	}
-	n.apply(x)
+	for width := len(n.gain); len(x) > 0; x = x[width:] {
+		n.apply(x[:width])
+	}
 }
 
 func (n *normal) apply(x []float32) {
@@ -132,23 +137,24 @@ func (n *normal) apply(x []float32) {
 	}
 }
 
-// A scratch is what a text needs while it is encoded.
+// A scratch is what a text needs while it is encoded: rows for its tokens.
 type scratch struct {
-	tokens          []int32
-	x, q, k, v      []float32 // by token
-	sum, joined, up []float32 // of one token
-	narrow, share   []float32
-	quantized       []int16
-	unit            float32 // the value of 1 in quantized
-	whole           []int32 // products of quantized
+	tokens             []int32
+	x, q, k, v, joined []float32
+	up                 []float32 // also of what a token takes from others, and of narrow pieces
+	share              []float32 // of one token
+	quantized          []int16
+	unit               []float32 // the values of 1 in the rows of quantized
+	whole              []int32   // products of quantized
 }
 
 func newScratch(s sizes) *scratch {
 	floats := func(n int) []float32 { return make([]float32, n) }
-	wide, all := max(s.width, s.inner, s.narrow, s.dim), mostTokens*s.width
+	widest := max(s.width, s.inner, s.narrow, s.dim)
+	all := mostTokens * s.width
 	return &scratch{
-		x: floats(all), q: floats(all), k: floats(all), v: floats(all),
-		sum: floats(s.width), joined: floats(s.width), up: floats(s.inner), narrow: floats(s.narrow), share: floats(mostTokens),
-		quantized: make([]int16, wide), whole: make([]int32, wide),
+		x: floats(all), q: floats(all), k: floats(all), v: floats(all), joined: floats(all),
+		up: floats(mostTokens * widest), share: floats(mostTokens),
+		quantized: make([]int16, mostTokens*widest), unit: floats(mostTokens), whole: make([]int32, together*widest),
 	}
 }

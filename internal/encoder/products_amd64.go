@@ -7,15 +7,17 @@ import (
 )
 
 // products is productsPlain, in a fraction of the time where the processor can.
-func products(to []int32, rows string, x []int16) {
+func products(to []int32, weights string, x []int16) {
 	if !cpu.X86.HasAVX2 || len(to) == 0 {
-		productsPlain(to, rows, x)
+		productsPlain(to, weights, x)
 		return
 	}
-	productsAVX2(&to[0], unsafe.StringData(rows[:len(to)*len(x)]), &x[0], len(to), len(x))
+	n, width := len(to)/together, len(x)/together
+	productsAVX2(&to[0], unsafe.StringData(weights[:n*width]), &x[0], n, width)
 }
 
-// productsAVX2 takes rows of width numbers. width is a multiple of 16.
+// productsAVX2 takes n rows of weights and four rows of x, of width numbers each. width is a
+// multiple of 16.
 //
 //go:noescape
-func productsAVX2(to *int32, rows *byte, x *int16, n, width int)
+func productsAVX2(to *int32, weights *byte, x *int16, n, width int)

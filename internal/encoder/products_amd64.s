@@ -1,33 +1,44 @@
 #include "textflag.h"
 
-// func productsAVX2(to *int32, rows *byte, x *int16, n, width int)
+// func productsAVX2(to *int32, weights *byte, x *int16, n, width int)
 TEXT ·productsAVX2(SB), NOSPLIT, $0-40
 	MOVQ to+0(FP), DI
-	MOVQ rows+8(FP), SI
+	MOVQ weights+8(FP), SI
 	MOVQ x+16(FP), DX
 	MOVQ n+24(FP), CX
 	MOVQ width+32(FP), R8
+	LEAQ (DX)(R8*2), R9
+	LEAQ (R9)(R8*2), R10
+	LEAQ (R10)(R8*2), R11
 
 row:
 	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
 	XORQ  BX, BX
 
 part:
-	VPMOVSXBW (SI)(BX*1), Y1     // 16 weights as int16
-	VPMADDWD  (DX)(BX*2), Y1, Y1 // 8 sums of two products
-	VPADDD    Y1, Y0, Y0
+	VPMOVSXBW (SI)(BX*1), Y4      // 16 weights as int16
+	VPMADDWD  (DX)(BX*2), Y4, Y5  // 8 sums of two products
+	VPADDD    Y5, Y0, Y0
+	VPMADDWD  (R9)(BX*2), Y4, Y6
+	VPADDD    Y6, Y1, Y1
+	VPMADDWD  (R10)(BX*2), Y4, Y7
+	VPADDD    Y7, Y2, Y2
+	VPMADDWD  (R11)(BX*2), Y4, Y8
+	VPADDD    Y8, Y3, Y3
 	ADDQ      $16, BX
 	CMPQ      BX, R8
 	JLT       part
 
+	VPHADDD      Y1, Y0, Y0
+	VPHADDD      Y3, Y2, Y2
+	VPHADDD      Y2, Y0, Y0 // the four sums of each half
 	VEXTRACTI128 $1, Y0, X1
 	VPADDD       X1, X0, X0
-	VPSHUFD      $0x4E, X0, X1
-	VPADDD       X1, X0, X0
-	VPSHUFD      $0xB1, X0, X1
-	VPADDD       X1, X0, X0
-	VMOVD        X0, (DI)
-	ADDQ         $4, DI
+	VMOVDQU      X0, (DI)
+	ADDQ         $16, DI
 	ADDQ         R8, SI
 	DECQ         CX
 	JNZ          row

@@ -21,7 +21,7 @@ const (
 // them into package rank. todo may also say "judge", to keep the weights; "drops" and "inputs",
 // to say what each feature and each input of the confidence is worth.
 func (t *trainer) fitAll(ctx context.Context, todo []string) error {
-	f, err := newFitter(t.rank)
+	f, err := newFitter(t.rank, !t.wordsOnly)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (t *trainer) reportHeldOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := sampledAll(ctx, scenes)
+	all, err := sampledAll(ctx, scenes, t.wordsOnly)
 	if err != nil {
 		return err
 	}
@@ -93,5 +93,5 @@ func (t *trainer) sampled(ctx context.Context) ([]sample, error) {
 		}
 		scenes = slices.Concat(scenes, strayScenes(natural, servers), more)
 	}
-	return sampledAll(ctx, scenes)
+	return sampledAll(ctx, scenes, t.wordsOnly)
 }

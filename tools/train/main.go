@@ -51,6 +51,7 @@ func main() {
 	flag.StringVar(&o.samples, "samples", "", "file that keeps what was found, so that fitting again is fast; remove it after a change of the search")
 	flag.StringVar(&o.learned, "learned", "", "file for the weights that fit finds; empty writes none")
 	flag.StringVar(&o.rank, "rank", "../selector/internal/rank", "folder of the package rank")
+	flag.BoolVar(&o.wordsOnly, "words-only", false, "with fit: without the vectors of sentences")
 	flag.BoolVar(&o.holdout, "holdout", false, "with fit: report the natural catalogs that nothing is fitted to, and fit nothing")
 	flag.Parse()
 	o.large = strings.Split(*large, ",")
@@ -71,7 +72,7 @@ type options struct {
 	tuning             tuning
 
 	natural, lists, samples, learned, rank string
-	holdout                                bool
+	wordsOnly, holdout                     bool
 }
 
 func run(ctx context.Context, todo []string, o options) error {

@@ -54,14 +54,16 @@ const (
 )
 
 // sampled searches for the tools of each ask.
-func (s *scene) sampled(ctx context.Context) ([]sample, error) {
+func (s *scene) sampled(ctx context.Context, wordsOnly bool) ([]sample, error) {
 	r, err := register(s.tools)
 	if err != nil {
 		return nil, err
 	}
-	meanings, err := encodedOnce(ctx, s.tools)
-	if err != nil {
-		return nil, err
+	var meanings selector.Meanings
+	if !wordsOnly {
+		if meanings, err = encodedOnce(ctx, s.tools); err != nil {
+			return nil, err
+		}
 	}
 	picker := selector.New(r, selector.Options{Vectors: s.model, Meanings: meanings})
 	defer picker.Close()
@@ -142,9 +144,9 @@ func (c *corpus) some(queries, vain int, use func(i int) bool) (asks []ask) {
 }
 
 // sampledAll searches in all scenes, and balances the samples.
-func sampledAll(ctx context.Context, scenes []*scene) (all []sample, err error) {
+func sampledAll(ctx context.Context, scenes []*scene, wordsOnly bool) (all []sample, err error) {
 	for _, s := range scenes {
-		some, err := s.sampled(ctx)
+		some, err := s.sampled(ctx, wordsOnly)
 		if err != nil {
 			return nil, err
 		}

@@ -103,12 +103,14 @@ const (
 // A fitter knows the features and evidence of package rank.
 type fitter struct {
 	features, evidence []string // their names
+	now                features // the weights of the program
+	sentences          bool     // there are vectors of them
 	still              []int    // features that no data of ours have: their weights stay
 	penalties          []int    // features whose weights are not positive; all others are not negative
 }
 
-func newFitter(folder string) (f *fitter, err error) {
-	f = &fitter{}
+func newFitter(folder string, sentences bool) (f *fitter, err error) {
+	f = &fitter{now: selector.Weights(sentences), sentences: sentences}
 	if f.features, f.evidence, err = rankNames(folder); err != nil {
 		return nil, err
 	}
@@ -184,7 +186,7 @@ func (f *fitter) crossWeights(all []sample, off ...int) (whole features, of func
 // was left out, they do better than both.
 func (f *fitter) halfway(found features) features {
 	w, sharpness := f.scaled(found)
-	for i, x := range selector.Weights() {
+	for i, x := range f.now {
 		w[i] = (w[i] + x) / 2 * sharpness
 	}
 	return w
@@ -195,13 +197,13 @@ func (f *fitter) crossWeightsUnless(keep bool, all []sample) (whole features, of
 	if !keep {
 		return f.crossWeights(all)
 	}
-	whole = selector.Weights()
+	whole = f.now
 	return whole, func(string) features { return whole }
 }
 
 // startWeights are those of the program, but none is 0.
 func (f *fitter) startWeights() features {
-	w := selector.Weights()
+	w := f.now
 	for i := range w {
 		switch {
 		case slices.Contains(f.penalties, i):
@@ -262,9 +264,9 @@ func (f *fitter) printDrops(all []sample) {
 	ranked := func(w features) map[string]quality {
 		return qualities(f.reordered(all, func(string) features { return w }))
 	}
-	before := ranked(selector.Weights())
+	before := ranked(f.now)
 	for i, name := range f.features {
-		w := selector.Weights()
+		w := f.now
 		if w[i] = 0; slices.Contains(f.still, i) {
 			continue
 		}

@@ -36,11 +36,12 @@ const (
 // task, times that of the candidate being right if so, and what this product has meant for
 // tasks with known tools.
 func calibrated(c *Candidate) float64 {
-	odds := math.Log(product(fitness.weigh(c), rightness.weigh(c)))
-	at := min(max(0, (odds-leastOdds)/oddsStep), float64(len(confidences)-1))
-	i := min(int(at), len(confidences)-2)
+	by := cmp.Or(c.by, &bySentences) // candidates that were stored do not say it
+	odds := math.Log(product(by.fitness.weigh(c), by.rightness.weigh(c)))
+	at := min(max(0, (odds-leastOdds)/oddsStep), numConfidences-1)
+	i := min(int(at), numConfidences-2)
 	part := at - float64(i)
-	return float64(confidences[i]*(1-part)) + float64(confidences[i+1]*part)
+	return float64(by.confidences[i]*(1-part)) + float64(by.confidences[i+1]*part)
 }
 
 // product returns the odds of both of two things that are independent, from the logarithms
@@ -48,6 +49,15 @@ func calibrated(c *Candidate) float64 {
 func product(a, b float64) float64 {
 	x, y := math.Exp(-a), math.Exp(-b)
 	return 1 / (x + y + float64(x*y))
+}
+
+// A learned is what was fitted to tasks with known tools.
+type learned struct {
+	weights     [NumFeatures]float64    // of the features, in the score
+	sharpness   float64                 // makes logarithms of odds of differences of scores
+	fitness     weights                 // the odds for the catalog to have what the task needs
+	rightness   weights                 // the odds for a candidate to be right if it has
+	confidences [numConfidences]float64 // the calibrated confidences, see leastOdds
 }
 
 // weights make the logarithm of odds of evidence and features.
@@ -71,8 +81,9 @@ func (w *weights) weigh(c *Candidate) float64 {
 // The logarithms of odds that have a calibrated confidence: leastOdds, leastOdds+oddsStep and
 // so on. Between them it is interpolated.
 const (
-	leastOdds = -6.0
-	oddsStep  = 0.5
+	leastOdds      = -6.0
+	oddsStep       = 0.5
+	numConfidences = 21
 )
 
 // sameMeaning is how near a candidate's meaning must be to count if the candidate has

@@ -12,13 +12,13 @@ import (
 func TestReorder(t *testing.T) {
 	var ranked []Candidate
 	for i := range 5 {
-		c := Candidate{Tool: &registry.NormalizedTool{ID: fmt.Sprintf("a:%d", i)}}
+		c := Candidate{by: &byWords, Tool: &registry.NormalizedTool{ID: fmt.Sprintf("a:%d", i)}}
 		c.Features[StepFeature], c.Features[CoverageFeature], c.Features[MeaningFeature] = float64(i)/5, float64(i)/10, 0.3
 		c.Evidence[CoveredEvidence], c.Evidence[LengthEvidence] = float64(i)/5, 1
 		ranked = append(ranked, c)
 	}
-	once := Reorder(ranked, featureWeights, scoreSharpness)
-	again := Reorder(once, featureWeights, scoreSharpness)
+	once := Reorder(ranked, byWords.weights, byWords.sharpness)
+	again := Reorder(once, byWords.weights, byWords.sharpness)
 	for i, c := range once {
 		if c.Score != again[i].Score || c.Confidence != again[i].Confidence || c.Features[StepFeature] != float64(4-i)/5 {
 			t.Errorf("candidate %d: %+v, then %+v", i, c, again[i])
@@ -30,7 +30,9 @@ func TestReorder(t *testing.T) {
 	if once[0].Confidence <= once[4].Confidence {
 		t.Errorf("confidences %v and %v", once[0].Confidence, once[4].Confidence)
 	}
-	if !slices.IsSorted(confidences[:]) {
-		t.Errorf("confidences %v fall", confidences)
+	for _, by := range []learned{byWords, bySentences} {
+		if !slices.IsSorted(by.confidences[:]) {
+			t.Errorf("confidences %v fall", by.confidences)
+		}
 	}
 }

@@ -88,8 +88,9 @@ func (e *Explanation) say(spell func(stem string) string, t *registry.Normalized
 }
 
 func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
+	by := cmp.Or(c.by, &bySentences)
 	for f, value := range c.Features {
-		share := FeatureShare{Name: names[f], Label: labels[f], Value: value, Weight: featureWeights[f]}
+		share := FeatureShare{Name: names[f], Label: labels[f], Value: value, Weight: by.weights[f]}
 		if c.Score > 0 {
 			share.Share = value * share.Weight / c.Score
 		}

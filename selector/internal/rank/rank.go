@@ -41,7 +41,8 @@ type Candidate struct {
 	// Ambiguous says that nothing tells which of the Places is meant.
 	Ambiguous bool
 
-	same uint64 // see [index.Document.Same]
+	same uint64   // see [index.Document.Same]
+	by   *learned // by which it was ranked
 }
 
 // Item returns what the candidate is.
@@ -90,8 +91,13 @@ const (
 	NumFeatures
 )
 
-// Weights returns the weights of the features.
-func Weights() [NumFeatures]float64 { return featureWeights }
+// Weights returns the weights of the features: for tasks with vectors of sentences, or without.
+func Weights(sentences bool) [NumFeatures]float64 {
+	if sentences {
+		return bySentences.weights
+	}
+	return byWords.weights
+}
 
 // A Prior is what is known of a task besides its words. The zero value is nothing.
 type Prior struct {
@@ -119,13 +125,17 @@ type Nearness struct{ Whole, Step float64 }
 func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []Candidate {
 	s := newScorer(t, c)
 	s.crowd = cmp.Or(p.Crowd, s.crowd)
+	by := &byWords
+	if len(p.Nearness) > 0 {
+		by = &bySentences
+	}
 	ranked := make([]Candidate, len(tools))
 	m := newMatching(len(s.words))
 	for i, d := range tools {
 		s.match(d, m)
 		features := s.features(d, m)
 		near, ok := p.Nearness[d]
-		if !ok && len(p.Nearness) > 0 { // it is not encoded yet, as the others are
+		if !ok && by == &bySentences { // it is not encoded yet, as the others are
 			near = Nearness{features[MeaningFeature], features[StepMeaningFeature]}
 		}
 		features[EncodedFeature], features[EncodedStepFeature] = near.Whole, near.Step
@@ -138,20 +148,20 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
-			Features: features, Evidence: s.evidence(d, features, m), same: d.Same,
+			Features: features, Evidence: s.evidence(d, features, m), same: d.Same, by: by,
 		}
 	}
 	normalize(ranked, StepFeature)
 	normalize(ranked, TaskFeature)
 	for i := range ranked {
 		for f, x := range ranked[i].Features {
-			ranked[i].Score += float64(featureWeights[f] * x) // the conversion keeps compilers from fusing
+			ranked[i].Score += float64(by.weights[f] * x) // the conversion keeps compilers from fusing
 		}
 		ranked[i].Score = max(0, ranked[i].Score)
 	}
 	putUsedFirst(ranked)
 	ranked = JoinPlaces(sorted(ranked))
-	setConfidence(ranked, scoreSharpness)
+	setConfidence(ranked, by.sharpness)
 	trustArguments(ranked)
 	trustUse(ranked, p.Use)
 	return ranked

@@ -28,7 +28,7 @@ func putUsedFirst(scored []Candidate) {
 	}
 	u := &scored[used]
 	if missing := top*lead - u.Score; missing > 0 {
-		u.Features[UseFeature] += missing / featureWeights[UseFeature]
+		u.Features[UseFeature] += missing / u.by.weights[UseFeature]
 		u.Score = top * lead
 	}
 }
