@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // sample reads the model that tools/train/encoder made at random.
@@ -172,5 +174,28 @@ func BenchmarkEncode(b *testing.B) {
 				m.Encode(text, Task)
 			}
 		})
+	}
+}
+
+func TestMatrix(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	vector := func() vectors.Vector {
+		v := make(vectors.Vector, 50)
+		for i := range v {
+			v[i] = random.Float32() - 0.5
+		}
+		return v
+	}
+	rows := []vectors.Vector{vector(), nil, vector(), vector(), vector(), make(vectors.Vector, 50)}
+	vs := []vectors.Vector{vector(), vector(), vector(), vector(), rows[2]}
+	for i, products := range NewMatrix(rows).Dot(vs) {
+		for k, got := range products {
+			if want := vs[i].Dot(rows[k]); math.Abs(float64(got-want)) > 0.02 {
+				t.Errorf("vector %d, row %d: %v, want %v", i, k, got, want)
+			}
+		}
+	}
+	if all := NewMatrix(nil).Dot(vs); len(all) != len(vs) || len(all[0]) > 0 {
+		t.Errorf("without rows: %v", all)
 	}
 }
