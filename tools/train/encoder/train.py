@@ -5,9 +5,10 @@
     python train.py sample -teacher DIR -out ../../../internal/encoder/testdata
 
 It starts from layers of all-MiniLM-L6-v2 (Apache-2.0, sentence-transformers): the folder -teacher has its
-model.safetensors and tokenizer.json. It learns to be near the teacher's vectors, and to tell the tool of a task from others, from the rows of -train (see ../rows.go for their form, and the README
-of that folder for sources and licences) and from everyday.txt, which was written for this project. Nothing of the data that
-../check.go measures with is learned, unless -mcp adds the rows of MCP registries, which list some of the same servers.
+model.safetensors and tokenizer.json. It learns to be near the teacher's vectors, and to tell the tool of a task from others, from
+the rows of -train (see pairs.py for their form, and the README of that folder for sources and licences) and from everyday.txt, which
+was written for this project. Nothing of the data that ../measure.go measures with is learned, unless -mcp adds the rows of MCP
+registries, which list some of the same servers.
 
 It needs Python 3.11 with numpy, jax, tokenizers and safetensors. Seeds are fixed. One thread takes about two seconds for
 100 pairs. sample writes a small random model and its vectors, which the tests of the Go package compare with.
