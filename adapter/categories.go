@@ -97,28 +97,28 @@ const (
 // that are right for it. Only an outside classifier knows better than the words of the
 // task, so there is no category without one.
 func (s *sorting) Category(ctx context.Context, task string) (tag string, likely float64) {
-	k := s.now.Load()
-	if !k.HasOutside() {
-		return "", 0
+	if k := s.now.Load(); k.HasOutside() {
+		o, err := s.classify(ctx, k, clip(task, k.Limit()))
+		if tag = k.Tag(o, err); tag != "" {
+			likely = o.Confidence
+		}
 	}
-	o, err := s.classify(ctx, k, clip(task, k.Limit()))
-	if tag = k.Tag(o, err); tag == "" {
-		return "", 0
-	}
-	return tag, o.Confidence
+	return tag, likely
 }
 
 func (s *sorting) classify(ctx context.Context, k *classify.Classifier, task string) (classify.Outcome, error) {
-	if time.Now().UnixNano() < s.hurried.Load() {
-		return k.ClassifyBuiltin(task)
+	if time.Now().UnixNano() >= s.hurried.Load() {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		o, err := k.Classify(limited, task)
+		if generation, _ := k.OutsideGeneration(); generation > 0 && limited.Err() != nil && ctx.Err() == nil { // it is slow, not starting
+			s.hurried.Store(time.Now().Add(hurry).UnixNano())
+		}
+		if err == nil {
+			return o, nil
+		}
 	}
-	limited, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	o, err := k.Classify(limited, task)
-	if generation, _ := k.OutsideGeneration(); generation > 0 && limited.Err() != nil && ctx.Err() == nil { // it is slow, not starting
-		s.hurried.Store(time.Now().Add(hurry).UnixNano())
-	}
-	return o, err
+	return k.ClassifyBuiltin(ctx, task)
 }
 
 // maxDescribed is how much of a task or of a tool's description is classified at

@@ -417,6 +417,28 @@ func TestLabelsAreForgotten(t *testing.T) {
 	}
 }
 
+// A router that ends while the built-in classifier is trained does not take the tags away.
+func TestLabelsAtTheEnd(t *testing.T) {
+	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
+	l := newLabels(classify.New(o.classification(), []config.Category{{Name: "music"}}, nil, zap.NewNop()))
+	if l.guess(&endsSoon{Context: t.Context()}, []string{"text"}) {
+		t.Error("there are new tags")
+	}
+}
+
+// endsSoon ends after it was asked once.
+type endsSoon struct {
+	context.Context
+	asked atomic.Int64
+}
+
+func (c *endsSoon) Err() error {
+	if c.asked.Add(1) > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
 // To publish many tools takes no classification of each: that comes after.
 func TestLabelsComeLater(t *testing.T) {
 	o := newOracle(t, `{"categories": ["bird", "other"]}`, func(context.Context, string) string { return class(0) })

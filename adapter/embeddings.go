@@ -17,8 +17,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// meanings has the vectors of the tools by the model of "embeddings". It implements
-// [selector.Meanings].
+// meanings has the vectors of the tools by the model in the program or that of "embeddings". It
+// implements [selector.Meanings].
 type meanings struct {
 	registry *registry.Registry
 	folder   string // where vectors are kept; "" keeps none
@@ -97,7 +97,7 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 		if tools := embedded(m.registry.Snapshot()); made == nil || !reflect.DeepEqual(tools, made) {
 			set, err := store.Build(ctx, tools)
 			if err != nil && ctx.Err() == nil {
-				m.log.Warn("not all vectors of tools are made and saved; until they are made, those of words are used alone", zap.Error(err))
+				m.log.Warn("not all vectors of tools are made and saved; until they are made, tools are found by words alone", zap.Error(err))
 			}
 			if set == nil {
 				sleep(ctx, retryTime)

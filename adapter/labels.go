@@ -96,7 +96,7 @@ func (l *labels) run(ctx context.Context, texts func() []string, news func()) er
 }
 
 // guess has the built-in classifier classify the unknown texts, and forgets all labels of
-// other texts. It reports whether any text was unknown.
+// other texts. It reports whether any text was unknown, unless ctx has ended.
 func (l *labels) guess(ctx context.Context, texts []string) (news bool) {
 	known := make(map[string]label, len(texts))
 	for _, text := range texts {
@@ -104,14 +104,14 @@ func (l *labels) guess(ctx context.Context, texts []string) (news bool) {
 		said, ok := l.known[text]
 		l.mu.Unlock()
 		if !ok && ctx.Err() == nil {
-			said.tag, news = l.classifier.Tag(l.classifier.ClassifyBuiltin(text)), true
+			said.tag, news = l.classifier.Tag(l.classifier.ClassifyBuiltin(ctx, text)), true
 		}
 		known[text] = said
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known = known
-	return news
+	return news && ctx.Err() == nil
 }
 
 // ask has the outside server classify the texts that its generation has not classified,

@@ -17,15 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/external"
 )
 
-// classifier sorts texts as the configuration says, at its threshold.
-func classifier(c *config.Classification) func(text string) (category string, confidence float64) {
-	l, p := newLexical(c.Categories), newPolicy(*c, c.Categories)
-	return func(text string) (string, float64) {
-		a := p.decide(text, l.probabilities(text))
-		return a.Category, a.Confidence
-	}
-}
-
 // The share of texts that must be given their category: 0.85 is what is wanted.
 // Entries of a dictionary are harder than what people ask, and get 0.83; see
 // docs/classification.md.
@@ -78,7 +69,7 @@ func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 		names = append(names, category.Name)
 	}
 
-	sort := classifier(c.Router.Classification)
+	policy := newPolicy(*c.Router.Classification, c.Router.Classification.Categories)
 	type answer struct{ of, as string }
 	answers := map[answer]int{} // how many texts of a category were taken as which
 	var right, unsure int
@@ -86,12 +77,12 @@ func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 		if !slices.Contains(names, text.Category) {
 			t.Fatalf("a text is labelled %q, which is not a category of the example", text.Category)
 		}
-		category, confidence := sort(text.Text)
-		answers[answer{text.Category, category}]++
-		if category == text.Category {
+		got := policy.decide(text.Text, exampleLexical().probabilities(text.Text))
+		answers[answer{text.Category, got.Category}]++
+		if got.Category == text.Category {
 			right++
 		}
-		if confidence < c.Router.Classification.Threshold {
+		if got.Confidence < c.Router.Classification.Threshold {
 			unsure++
 		}
 	}

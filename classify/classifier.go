@@ -30,7 +30,22 @@ type categorySet struct {
 	tags       bool // they are tags, which no configuration and no outside server names as categories
 	names      []string
 	policy     *policy
-	builtin    func() *lexical // trains it at the first call
+	builtin    func(ctx context.Context) (*lexical, error)
+}
+
+// training returns a function for the built-in classifier, which it trains at the first call. It
+// fails only when ctx ends during the training, which the next call then begins again.
+func training(categories []config.Category) func(ctx context.Context) (*lexical, error) {
+	var mu sync.Mutex // held during the training
+	var trained *lexical
+	return func(ctx context.Context) (l *lexical, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if trained == nil {
+			trained, err = newLexical(ctx, categories)
+		}
+		return trained, err
+	}
 }
 
 // New returns the classifier of a configuration; a nil c means the defaults. The
@@ -82,7 +97,7 @@ func (k *Classifier) setCategories(categories []config.Category, tags bool) {
 		tags:       tags,
 		names:      names,
 		policy:     newPolicy(*k.config, categories),
-		builtin:    sync.OnceValue(func() *lexical { return newLexical(categories) }),
+		builtin:    training(categories),
 	})
 }
 
@@ -92,7 +107,7 @@ func (k *Classifier) setCategories(categories []config.Category, tags bool) {
 func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	if k.outside == nil {
 		if !onDemand && len(k.config.Categories) > 0 {
-			k.set.Load().builtin()
+			_, _ = k.set.Load().builtin(ctx) // it fails only when ctx ends
 		}
 		return nil
 	}
@@ -199,8 +214,9 @@ type Outcome struct {
 // categories and there are no tags.
 var ErrNoCategories = errors.New(`there are no categories: write some into "metarouter": {"classification": {"categories": […]}}`)
 
-// Classify sorts a text. It fails only if the text is empty, too long or not UTF-8, or if
-// there are no categories; if the outside server fails, the built-in classifier answers.
+// Classify sorts a text. It fails only if the text is empty, too long or not UTF-8, if there
+// are no categories, or if ctx ends while the built-in classifier is trained; if the outside
+// server fails, the built-in classifier answers.
 func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error) {
 	if err := check(text, k.config.MaxText); err != nil {
 		return Outcome{}, err
@@ -211,11 +227,11 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 			return o, nil
 		}
 	}
-	return k.ClassifyBuiltin(text)
+	return k.ClassifyBuiltin(ctx, text)
 }
 
 // ClassifyBuiltin is Classify without the outside server.
-func (k *Classifier) ClassifyBuiltin(text string) (Outcome, error) {
+func (k *Classifier) ClassifyBuiltin(ctx context.Context, text string) (Outcome, error) {
 	if err := check(text, k.config.MaxText); err != nil {
 		return Outcome{}, err
 	}
@@ -223,7 +239,11 @@ func (k *Classifier) ClassifyBuiltin(text string) (Outcome, error) {
 	if len(set.categories) == 0 {
 		return Outcome{}, ErrNoCategories
 	}
-	o := set.policy.decide(text, set.builtin().probabilities(text))
+	builtin, err := set.builtin(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	o := set.policy.decide(text, builtin.probabilities(text))
 	o.Categories, o.Source, o.Degraded = set.names, sourceBuiltin, k.outside != nil
 	return o, nil
 }

@@ -238,6 +238,9 @@ func TestClientLeaves(t *testing.T) {
 	o := at(server.URL)
 	k := started(t, config.Classification{Outside: &o}, nil)
 	outcome(t, k, "b")
+	if _, err := k.ClassifyBuiltin(t.Context(), "b"); err != nil { // which trains it
+		t.Fatal(err)
+	}
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if got, err := k.Classify(ctx, "slowly"); err != nil || got.Source != sourceBuiltin {
@@ -592,18 +595,23 @@ func TestClosedWeb(t *testing.T) {
 	}
 }
 
-// The first text does not wait for the training.
+// The first text does not wait for the training. The end of the router does not, either; a text
+// that still comes gets its answer.
 func TestTrainedAhead(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, zap.NewNop())
-	asked := *k.set.Load()
-	train, trained := asked.builtin, 0
-	asked.builtin = func() *lexical { trained++; return train() }
-	k.set.Store(&asked)
+	if err := k.Run(ended, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.ClassifyBuiltin(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("it was trained after the end, with the error %v", err)
+	}
 	if err := k.Run(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if trained != 1 {
-		t.Errorf("Run has trained it %d times", trained)
+	if _, err := k.ClassifyBuiltin(ended, "a"); err != nil {
+		t.Errorf("Run has not trained it: %v", err)
 	}
 }
 

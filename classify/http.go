@@ -144,16 +144,12 @@ func (c *httpCaller) call(ctx context.Context, tool string, arguments any) (json
 }
 
 func (c *httpCaller) callPlain(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
-	params, err := callParams(tool, arguments)
-	if err != nil {
-		return nil, err
-	}
 	body, err := json.Marshal(struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      int             `json:"id"`
-		Method  string          `json:"method"`
-		Params  json.RawMessage `json:"params"`
-	}{"2.0", 1, "tools/call", params})
+		JSONRPC string   `json:"jsonrpc"`
+		ID      int      `json:"id"`
+		Method  string   `json:"method"`
+		Params  toolCall `json:"params"`
+	}{"2.0", 1, "tools/call", toolCall{tool, arguments}})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +174,7 @@ func (c *httpCaller) callPlain(ctx context.Context, tool string, arguments any) 
 }
 
 func (c *httpCaller) callREST(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
-	params, err := callParams(tool, arguments)
+	params, err := json.Marshal(toolCall{tool, arguments})
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,17 @@
 package classify
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 )
 
 // Weights relative to a word of an example, which counts 1. These and the figures of the
@@ -16,14 +20,12 @@ import (
 const (
 	stopWeight    = 0.5 // a stop word
 	pairWeight    = 0.3 // two neighbouring words
-	unknownWeight = 0.5 // the fact that a word has no known meaning
+	meaningWeight = 1.5 // the meaning of the text; less is better for few examples, more for many
 	hintWeight    = 0.3 // in training: a name, a description or a keyword
 
 	epochs  = 8
 	rate    = 0.7  // of learning
 	penalty = 1e-4 // of big weights (L2)
-
-	seed = 1 // of the order of training
 
 	enough               = 10 // examples to calibrate with
 	leastSharp, maxSharp = 0.25, 4.0
@@ -33,142 +35,140 @@ const (
 // descriptions, keywords and examples; only the names are required. It is immutable.
 //
 // It is a multinomial logistic regression over the words of a text, the pairs of
-// neighbouring words, and the meaning of the text as a vector (package vectors), which
-// covers words that no example has. It is trained with AdaGrad (Duchi, Hazan and Singer
-// 2011), and calibrated by one temperature (Guo et al. 2017), which is fitted to examples
-// that the training did not see.
+// neighbouring words, and the meaning of the text as a vector (package encoder), which
+// covers words that no example has. Of a long text the vector is the meaning of the
+// beginning. The regression is trained with AdaGrad (Duchi, Hazan and Singer 2011), and
+// calibrated by one temperature (Guo et al. 2017), which is fitted to examples that the
+// training did not see.
 //
 // All results are the same to the last bit on every machine.
 type lexical struct {
-	n       int // categories
-	model   *vectors.Model
-	stems   map[string]string // of the training's words; a cache, since stemming is slow
-	rows    map[string]int    // of weights, by word or pair
-	weights []float64         // rows of n: the bias, one for each dimension of meaning, words and pairs
-	sharp   float64           // the inverse of the temperature
+	n       int            // categories
+	dim     int            // of meanings
+	rows    map[string]int // of weights, by word or pair
+	weights []float64      // rows of n: the bias, one for each dimension of meaning, words and pairs
+	sharp   float64        // the inverse of the temperature
 }
 
-// newLexical learns the categories. With five of them, each example and keyword takes
-// about 0.05 ms.
-func newLexical(categories []config.Category) *lexical {
-	l := &lexical{
-		n:     len(categories),
-		model: vectors.Embedded(),
-		stems: make(map[string]string),
-		rows:  make(map[string]int),
-		sharp: 1,
+// newLexical learns the categories, at least one. With five of them, each example takes about
+// 1 ms of CPU time and each keyword 0.3 ms, nearly all for its meaning. It fails only when ctx ends.
+func newLexical(ctx context.Context, categories []config.Category) (*lexical, error) {
+	documents := documentsOf(categories)
+	if err := encode(ctx, documents); err != nil {
+		return nil, fmt.Errorf("train the built-in classifier: %w", err)
 	}
-	var hints, examples []document
-	for class, c := range categories {
-		for _, text := range slices.Concat([]string{c.Name, c.Description}, c.Keywords) {
-			hints = append(hints, l.learn(text, class, hintWeight))
-		}
-		for _, text := range c.Examples {
-			examples = append(examples, l.learn(text, class, 1))
-		}
+	return fit(len(categories), documents), nil
+}
+
+// fit learns n categories from documents that have meanings.
+func fit(n int, documents []document) *lexical {
+	l := &lexical{n: n, rows: make(map[string]int)}
+	for i := range documents {
+		l.dim = len(documents[i].meaning)
+		l.read(&documents[i], true)
 	}
-	var calibration sync.WaitGroup
-	if len(examples) >= enough {
-		calibration.Go(func() { l.sharp = sharpness(l.heldOut(hints, examples)) })
-	}
-	l.weights = l.train(slices.Concat(hints, examples))
-	calibration.Wait()
+	l.sharp, l.weights = l.calibrate(documents), l.train(documents)
 	return l
 }
 
-// probabilities returns the probability of each category, in their order. They are not
-// negative and their sum is 1. Without categories the result is empty.
-func (l *lexical) probabilities(text string) []float64 {
-	p := make([]float64, l.n)
-	if l.n > 0 {
-		l.sums(p, l.weights, l.document(text, func([]byte) (int, bool) { return 0, false }))
-		softmax(p, l.sharp)
+// documentsOf returns the texts that describe the categories, and their examples.
+func documentsOf(categories []config.Category) (all []document) {
+	for class, c := range categories {
+		for _, text := range slices.Concat([]string{c.Name, c.Description}, c.Keywords) {
+			all = append(all, document{text: text, class: class, weight: hintWeight})
+		}
+		for _, text := range c.Examples {
+			all = append(all, document{text: text, class: class, weight: 1})
+		}
 	}
+	return all
+}
+
+// encode adds the meaning to each document, on all processors.
+func encode(ctx context.Context, documents []document) error {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range documents {
+		g.Go(func() error {
+			if ctx.Err() == nil {
+				documents[i].meaning = encoder.Embedded().Encode(documents[i].text, encoder.Task)
+			}
+			return ctx.Err()
+		})
+	}
+	return g.Wait()
+}
+
+// probabilities returns the probability of each category, in their order. They are not
+// negative and their sum is 1.
+func (l *lexical) probabilities(text string) []float64 {
+	return l.classify(document{text: text, meaning: encoder.Embedded().Encode(text, encoder.Task)})
+}
+
+// classify returns the probabilities of a document that has a meaning.
+func (l *lexical) classify(d document) []float64 {
+	p := make([]float64, l.n)
+	l.read(&d, false)
+	l.sums(p, l.weights, &d)
+	softmax(p, l.sharp)
 	return p
 }
 
-// A document is a text as a sparse vector: values by row of the weights.
+// A document is a text as a vector: a sparse one of its words, and a dense one of its meaning.
 type document struct {
-	rows   []int
-	values []float64
-	class  int     // in training
-	weight float64 // in training
+	text    string
+	rows    []int     // of the weights, for the bias, the words and the pairs
+	values  []float64 // by index in rows
+	meaning []float32
+	class   int     // in training
+	weight  float64 // in training: 1 for an example, or hintWeight
 }
 
-// learn returns the document of a text, and adds rows and stems for its words.
-func (l *lexical) learn(text string, class int, weight float64) document {
-	for _, w := range split(text) {
-		if _, ok := l.stems[w]; !ok {
-			l.stems[w] = stem(w)
-		}
+// each calls f with the rows of the weights and the values of a document.
+func (d *document) each(f func(row int, value float64)) {
+	for j, row := range d.rows {
+		f(row, d.values[j])
 	}
-	d := l.document(text, func(key []byte) (int, bool) {
-		row := 1 + l.model.Dim() + len(l.rows)
-		l.rows[string(key)] = row
-		return row, true
-	})
-	d.class, d.weight = class, weight
-	return d
+	for i, x := range d.meaning {
+		f(1+i, float64(meaningWeight*float64(x)))
+	}
 }
 
-// document returns the document of a text. It calls missing for a word or pair that has
-// no row. The values of words and pairs together have the length 1, so that long texts
+// read sets the rows and values of a document. A word or pair without a row gets one if learn
+// is true. The values of words and pairs together have the length 1, so that long texts
 // count as much as short ones; words without a row are included in that length.
-func (l *lexical) document(text string, missing func(key []byte) (int, bool)) document {
-	words := split(text)
-	most := l.model.Dim() + 2*len(words) + 2 // the bias, "?"
-	d := document{rows: append(make([]int, 0, most), 0), values: append(make([]float64, 0, most), 1)}
+func (l *lexical) read(d *document, learn bool) {
+	d.rows, d.values = []int{0}, []float64{1} // the bias
 	sum := 0.0
-	seen := make(map[int]bool, 2*len(words))
-	var key []byte // reused
-	see := func(value float64, parts ...string) {
-		key = key[:0]
-		for _, part := range parts {
-			key = append(key, part...)
+	seen := make(map[string]bool)
+	see := func(value float64, key string) {
+		if seen[key] {
+			return
 		}
-		row, ok := l.rows[string(key)]
-		if !ok {
-			row, ok = missing(key)
+		seen[key] = true
+		sum += float64(value * value)
+		row, ok := l.rows[key]
+		if !ok && learn {
+			row, ok = 1+l.dim+len(l.rows), true
+			l.rows[key] = row
 		}
-		if !ok || !seen[row] {
-			sum += float64(value * value)
-		}
-		if ok && !seen[row] {
-			seen[row] = true
+		if ok {
 			d.rows, d.values = append(d.rows, row), append(d.values, value)
 		}
 	}
-	all, content := make([]string, 0, len(words)), make([]string, 0, len(words))
 	before := ""
-	for _, w := range words {
-		s, ok := l.stems[w]
-		if !ok {
-			s = stem(w)
-		}
-		all = append(all, s)
+	for _, w := range split(d.text) {
+		s, value := stem(w), 1.0
 		if stopWords()[w] {
-			see(stopWeight, s)
-		} else {
-			see(1, s)
-			content = append(content, s)
+			value = stopWeight
 		}
-		if !isSymbol(s) && !l.model.Knows(s) {
-			see(unknownWeight, "?")
-		}
-		see(pairWeight, before, " ", s)
+		see(value, s)
+		see(pairWeight, before+" "+s)
 		before = s
 	}
 	for i := range d.values[1:] {
 		d.values[1+i] /= math.Sqrt(sum)
 	}
-	meaning := l.model.Task(content)
-	if meaning == nil {
-		meaning = l.model.Task(all)
-	}
-	for i, x := range meaning {
-		d.rows, d.values = append(d.rows, 1+i), append(d.values, float64(x))
-	}
-	return d
 }
 
 // train returns the weights that separate the classes of the documents. Documents of a
@@ -181,14 +181,14 @@ func (l *lexical) train(documents []document) []float64 {
 		share[d.class] += d.weight
 		total += d.weight
 	}
-	weights := make([]float64, (1+l.model.Dim()+len(l.rows))*l.n)
-	squares := make([]float64, len(weights)/max(l.n, 1)) // of the gradient, by row
-	slope := make([]float64, l.n)                        // of the loss, by class
-	random := rand.New(rand.NewPCG(seed, seed))
+	weights := make([]float64, (1+l.dim+len(l.rows))*l.n)
+	squares := make([]float64, len(weights)/l.n) // of the gradient, by row
+	slope := make([]float64, l.n)                // of the loss, by class
+	random := rand.New(rand.NewPCG(1, 1))        // so that the order is always the same
 	for range epochs {
 		for _, i := range random.Perm(len(documents)) {
 			d := &documents[i]
-			l.sums(slope, weights, *d)
+			l.sums(slope, weights, d)
 			softmax(slope, 1)
 			slope[d.class]--
 			weight := d.weight * math.Sqrt(total/(float64(l.n)*share[d.class]))
@@ -197,68 +197,64 @@ func (l *lexical) train(documents []document) []float64 {
 				slope[c] *= weight
 				square += float64(slope[c] * slope[c])
 			}
-			for j, row := range d.rows {
-				v := d.values[j]
+			d.each(func(row int, v float64) {
 				squares[row] += float64(square * float64(v*v))
 				step := rate / math.Sqrt(squares[row]+1e-8)
 				w := weights[row*l.n:][:len(slope)]
 				for c, s := range slope {
 					w[c] -= float64(step * (float64(s*v) + float64(penalty*w[c])))
 				}
-			}
+			})
 		}
 	}
 	return weights
 }
 
 // sums sets z to the document's values times the weights, for each class.
-func (l *lexical) sums(z, weights []float64, d document) {
+func (l *lexical) sums(z, weights []float64, d *document) {
 	clear(z)
-	for j, row := range d.rows {
-		v := d.values[j]
+	d.each(func(row int, v float64) {
 		for c, w := range weights[row*l.n:][:len(z)] {
 			z[c] += float64(v * w)
 		}
-	}
+	})
 }
 
-// A sample is the sums of a document whose class is known.
-type sample struct {
-	sums  []float64
-	class int
-}
-
-// heldOut returns samples of every second example, for weights that were trained without
-// them.
-func (l *lexical) heldOut(hints, examples []document) []sample {
-	training := slices.Clone(hints)
-	for i := 0; i < len(examples); i += 2 {
-		training = append(training, examples[i])
+// calibrate returns the factor for the sums that maximizes the likelihood of every second
+// example, for weights that were trained without these. The likelihood's logarithm is concave,
+// so bisection finds the place where its slope is 0.
+func (l *lexical) calibrate(documents []document) (sharp float64) {
+	var training, heldOut []document
+	examples := 0
+	for _, d := range documents {
+		if d.weight == 1 {
+			examples++
+		}
+		if d.weight == 1 && examples%2 == 0 {
+			heldOut = append(heldOut, d)
+		} else {
+			training = append(training, d)
+		}
 	}
-	weights := l.train(training)
-	var samples []sample
-	for i := 1; i < len(examples); i += 2 {
-		v := sample{make([]float64, l.n), examples[i].class}
-		l.sums(v.sums, weights, examples[i])
-		samples = append(samples, v)
+	if examples < enough {
+		return 1
 	}
-	return samples
-}
-
-// sharpness returns the factor for the sums that maximizes the likelihood of the classes.
-// Its logarithm is concave, so bisection finds the place where its slope is 0.
-func sharpness(samples []sample) float64 {
+	weights, sums := l.train(training), make([][]float64, len(heldOut))
+	for i := range heldOut {
+		sums[i] = make([]float64, l.n)
+		l.sums(sums[i], weights, &heldOut[i])
+	}
 	low, high := leastSharp, maxSharp
 	for range 30 {
 		middle := (low + high) / 2
 		slope := 0.0
-		for _, v := range samples {
-			p := slices.Clone(v.sums)
+		for i, d := range heldOut {
+			p := slices.Clone(sums[i])
 			softmax(p, middle)
-			for c, x := range v.sums {
+			for c, x := range sums[i] {
 				slope -= float64(p[c] * x)
 			}
-			slope += v.sums[v.class]
+			slope += sums[i][d.class]
 		}
 		if slope > 0 {
 			low = middle

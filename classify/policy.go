@@ -71,7 +71,7 @@ func (p *policy) decide(text string, probabilities []float64) Outcome {
 	if len(q) == 0 {
 		return a
 	}
-	a.Class = largest(q)
+	a.Class = slices.Index(q, slices.Max(q))
 	if q[a.Class] < p.threshold && p.fallback >= 0 {
 		fallBack(q, p.fallback)
 		a.Class, a.Entropy = p.fallback, entropy(q)
@@ -156,17 +156,6 @@ func normalize(p []float64, n int) []float64 {
 		}
 	}
 	return q
-}
-
-// largest returns the index of the first of the largest values.
-func largest(p []float64) int {
-	best := 0
-	for i, x := range p {
-		if x > p[best] {
-			best = i
-		}
-	}
-	return best
 }
 
 // entropy is Shannon's, in bits.

@@ -39,7 +39,7 @@ func (c *sessionCaller) call(ctx context.Context, tool string, arguments any) (j
 	if restarted {
 		return nil, backoff.Permanent(errRestarted)
 	}
-	params, err := callParams(tool, arguments)
+	params, err := json.Marshal(toolCall{tool, arguments})
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,8 @@ func (c *sessionCaller) call(ctx context.Context, tool string, arguments any) (j
 // close implements [caller]. The session belongs to the router.
 func (*sessionCaller) close() {}
 
-func callParams(tool string, arguments any) (json.RawMessage, error) {
-	return json.Marshal(struct {
-		Name      string `json:"name"`
-		Arguments any    `json:"arguments"`
-	}{tool, arguments})
+// A toolCall is the parameters of tools/call.
+type toolCall struct {
+	Name      string `json:"name"`
+	Arguments any    `json:"arguments"`
 }

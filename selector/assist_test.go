@@ -167,7 +167,7 @@ func TestRandomChoiceRunsNothingHarmful(t *testing.T) {
 			tool.Hints.ReadOnly = &harmless // only this test has the snapshot
 		}
 	}
-	p := provider{Selector: s}
+	p := provider{Selector: encode(t, s)}
 	anything := scripted(func(_ context.Context, _ string, choices []string) (int, error) {
 		return rand.IntN(len(choices)+3) - 1, nil
 	})

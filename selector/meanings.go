@@ -20,10 +20,8 @@ type Meanings interface {
 	Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set)
 }
 
-// The scale of the built-in vectors: the mean of the cosines of a task and tools, and their
-// deviation from it. Models differ: some have 0.8 for two texts that have nothing in common.
-// The mean is lowered so that the confidence stays calibrated; both were measured with
-// all-MiniLM-L6-v2.
+// The scale of [rank.Nearness]: the mean for a task and tools, and their deviation from it.
+// Models differ: some have 0.8 for two texts that have nothing in common.
 const (
 	meanNearness      = 0.03
 	nearnessDeviation = 0.11
@@ -33,10 +31,10 @@ const (
 // maxSentences bounds the vectors that are made of a task: of the whole and of its first steps.
 const maxSentences = 5
 
-// nearness returns how near the tools are to the task by the vectors of Meanings, on the scale of
-// the built-in vectors: for most tasks, nearly all tools have nothing to do with them, and so
-// their cosines show the model's own scale. It is nil if there are no vectors, or if they can't
-// tell the tools apart.
+// nearness returns how near the tools are to the task by the vectors of Meanings, on one scale for
+// all models: for most tasks, nearly all tools have nothing to do with them, and so their cosines
+// show the model's own scale. A tool without a vector is as near as the mean. It is nil if there
+// are no vectors, or if they can't tell the tools apart.
 func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task) map[*index.Document]rank.Nearness {
 	if s.meanings == nil || len(t.Words) == 0 {
 		return nil
@@ -51,51 +49,69 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 	if len(all) != len(texts) || set == nil {
 		return nil
 	}
-	near := make(map[*index.Document]rank.Nearness, tools.Len())
-	sum, squares := 0.0, 0.0
-	for _, d := range tools.All {
-		w := set.Tool(d.Tool.ID)
-		if len(w) != len(all[0]) {
-			continue
-		}
-		x := rank.Nearness{Whole: float64(all[0].Dot(w))}
-		x.Step = x.Whole
-		for i, v := range all[1:] {
-			if step := float64(v.Dot(w)); i == 0 || step > x.Step {
-				x.Step = step
-			}
-		}
-		near[d] = x
-		sum += x.Whole
-		squares += float64(x.Whole * x.Whole) // the conversion keeps compilers from fusing
-	}
-	n := float64(max(1, len(near)))
-	mean := sum / n
-	deviation := math.Sqrt(max(0, squares/n-float64(mean*mean)))
+	near, mean, deviation := cosines(tools, all, set)
 	if deviation < leastDeviation {
 		return nil
 	}
 	scaled := func(x float64) float64 {
 		return min(1, max(0, meanNearness+float64(nearnessDeviation*(x-mean)/deviation)))
 	}
-	for d, x := range near {
-		near[d] = rank.Nearness{Whole: scaled(x.Whole), Step: scaled(x.Step)}
+	for _, d := range tools.All {
+		x, ok := near[d]
+		if !ok { // it is not encoded yet
+			x = rank.Nearness{Whole: mean, Step: mean, Cosine: mean}
+		}
+		x.Whole, x.Step = scaled(x.Whole), scaled(x.Step)
+		if !set.Builtin { // the scale of its cosines is unknown
+			x.Cosine = x.Whole
+		}
+		near[d] = x
 	}
 	return near
 }
 
-// nearestBy returns the documents that request admits and that are nearest, as Nearest of
-// [index.Collection] does by the built-in vectors.
+// cosines returns those of the tools that have a vector with the task, whose own vector is the first,
+// and with its nearest step; the mean for the whole task, and their deviation from it.
+func cosines(tools index.Subset, task []vectors.Vector, set *embeddings.Set) (near map[*index.Document]rank.Nearness, mean, deviation float64) {
+	near = make(map[*index.Document]rank.Nearness, tools.Len())
+	sum, squares := 0.0, 0.0
+	for _, d := range tools.All {
+		w := set.Tool(d.Tool.ID)
+		if len(w) != len(task[0]) {
+			continue
+		}
+		x := float64(task[0].Dot(w))
+		step := x
+		for i, v := range task[1:] {
+			if c := float64(v.Dot(w)); i == 0 || c > step {
+				step = c
+			}
+		}
+		near[d] = rank.Nearness{Whole: x, Step: step, Cosine: x}
+		sum += x
+		squares += float64(x * x) // the conversion keeps compilers from fusing
+	}
+	n := float64(max(1, len(near)))
+	mean = sum / n
+	return near, mean, math.Sqrt(max(0, squares/n-float64(mean*mean)))
+}
+
+// nearestBy returns the documents that request admits and that are nearer to the task than the mean
+// of all, the nearest first; the nearest one if none is.
 func nearestBy(request index.Query, near map[*index.Document]rank.Nearness) []*index.Document {
 	if near == nil {
 		return nil
 	}
 	var all []*index.Document
 	for _, d := range request.Within.All {
-		if near[d].Whole > meanNearness && request.Admits(d) {
+		if request.Admits(d) {
 			all = append(all, d)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *index.Document) int { return cmp.Compare(near[b].Whole, near[a].Whole) })
-	return all[:min(len(all), maxNearest)]
+	n := 0
+	for n < min(len(all), maxNearest) && (n == 0 || near[all[n]].Whole > meanNearness) {
+		n++
+	}
+	return all[:n]
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
@@ -97,8 +98,24 @@ func (k *knowing) serve(t *testing.T) *embeddings.Client {
 	return c
 }
 
-// Vectors of another model find what the built-in ones do not know, on the same scale, and are
-// not missed when they are late.
+// encode gives the selector the vectors of its tools by the model in the program.
+func encode(t *testing.T, s *Selector) *Selector {
+	t.Helper()
+	c, err := s.index.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tools []registry.NormalizedTool
+	for _, d := range c.Documents() {
+		tools = append(tools, *d.Tool)
+	}
+	if s.meanings, err = Encoded(t.Context(), tools); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Vectors find tools that have no word of the task, and are not missed when they are late.
 func TestMeanings(t *testing.T) {
 	lines := append(slices.Clone(browser), git...)
 	s := picker(t, lines...)
@@ -113,7 +130,7 @@ func TestMeanings(t *testing.T) {
 	}
 	const want = "playwright:browser_take_screenshot"
 	if before := find(); slices.Contains(ids(before.Candidates), want) {
-		t.Fatalf("the built-in vectors find it: %v", ids(before.Candidates))
+		t.Fatalf("words find it: %v", ids(before.Candidates))
 	}
 	s.meanings = k
 	after := find()
@@ -121,12 +138,58 @@ func TestMeanings(t *testing.T) {
 		t.Fatalf("found %v", ids(after.Candidates))
 	}
 	f := after.Candidates[0].Features
-	if f[rank.EncodedFeature] != f[rank.EncodedStepFeature] || f[rank.EncodedFeature] <= 0.1 || f[rank.EncodedFeature] > 1 {
+	if f[rank.MeaningFeature] != f[rank.StepMeaningFeature] || f[rank.MeaningFeature] <= 0.1 || f[rank.MeaningFeature] > 1 {
 		t.Errorf("features %v", f)
 	}
 	k.late = true
 	if late := find(); slices.Contains(ids(late.Candidates), want) {
 		t.Errorf("found %v without vectors", ids(late.Candidates))
+	}
+}
+
+// The nearest tool is found whatever the task, also among those of one server, and a tool that has
+// no vector yet counts as near as the mean.
+func TestNearest(t *testing.T) {
+	lines := append(slices.Clone(browser), git...)
+	s := picker(t, lines...)
+	k := &knowing{same: map[string]string{"zorbl": "screenshot", "quux": "take"}}
+	know(t, k, lines[1:]...)
+	s.meanings = k
+	found, err := s.Find(t.Context(), Query{Task: "quux zorbl", Servers: []string{"git"}})
+	if err != nil || len(found.Candidates) != 1 || found.Sure {
+		t.Errorf("of the other server: %v, sure: %v, %v", ids(found.Candidates), found.Sure, err)
+	}
+	c, err := s.index.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d, x := range s.nearness(t.Context(), c.Within(nil), text.Parse("quux zorbl")) {
+		if d.Tool.ID == parseTool(lines[0]).ID && x != (rank.Nearness{Whole: meanNearness, Step: meanNearness, Cosine: meanNearness}) {
+			t.Errorf("a tool without a vector is %v", x)
+		}
+		if x.Cosine != x.Whole {
+			t.Errorf("the cosine of another model, whose scale is unknown, is %v", x)
+		}
+	}
+}
+
+// The cosine of the model in the program is evidence as it is, however many tools there are.
+func TestCosineEvidence(t *testing.T) {
+	cosine := func(lines ...string) float64 {
+		t.Helper()
+		found, err := encode(t, picker(t, lines...)).Find(t.Context(), Query{Task: "take a screenshot of the page"})
+		if err != nil || len(found.Candidates) == 0 || found.Candidates[0].Tool.Name != "browser_take_screenshot" {
+			t.Fatalf("found %v, %v", ids(found.Candidates), err)
+		}
+		return found.Candidates[0].Evidence[rank.CosineEvidence]
+	}
+	few, many := cosine(browser...), cosine(append(slices.Clone(browser), git...)...)
+	if few != many || few < 0.4 {
+		t.Errorf("%v among a few tools, %v among many", few, many)
+	}
+	found, err := picker(t, browser...).Find(t.Context(), Query{Task: "take a screenshot of the page"})
+	if err != nil || found.Candidates[0].Evidence[rank.CosineEvidence] != 0 {
+		t.Errorf("without vectors: %v, %v", found.Candidates[0].Evidence, err)
 	}
 }
 
@@ -141,8 +204,7 @@ func wholes(near map[*index.Document]rank.Nearness) (all map[*index.Document]flo
 	return all
 }
 
-// The cosines of a model are brought to the scale of the built-in vectors, whatever their own scale
-// is.
+// The cosines of all models are brought to one scale.
 func TestScale(t *testing.T) {
 	lines := append(slices.Clone(browser), git...)
 	s := picker(t, lines...)
@@ -178,7 +240,7 @@ func TestScale(t *testing.T) {
 		if err != nil || found.Candidates[0].Tool.ID != best.Tool.ID {
 			t.Fatalf("%v, %v", ids(found.Candidates), err)
 		}
-		return found.Candidates[0].Features[rank.EncodedFeature]
+		return found.Candidates[0].Features[rank.MeaningFeature]
 	}
 	if without, with := meaning(nil), meaning(alike); without != 0 || math.Abs(with-narrow[best]) > 1e-6 {
 		t.Errorf("the feature is %.3f without a model, and %.3f with %.3f", without, with, narrow[best])

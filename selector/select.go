@@ -175,13 +175,8 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 	within := request.Within.Collection()
 	t.Respell(within.Has)
 	t.Correct(request.Within.Correct)
-	nearest := make(chan []*index.Document, 1)
-	byMeaning := request
-	byMeaning.Limit = maxNearest
-	go func() { nearest <- c.Nearest(c.Meaning(t.Meaning()), byMeaning) }()
 	request.Words, request.Limit = rank.SearchWords(t.Words), maxCandidates
 	hits, err := c.Search(ctx, request)
-	alike := <-nearest
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +188,6 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 		if !slices.Contains(documents, d) {
 			documents = append(documents, d)
 		}
-	}
-	for _, d := range alike {
-		add(d)
 	}
 	for _, d := range nearestBy(request, p.Nearness) {
 		add(d)

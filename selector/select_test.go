@@ -169,6 +169,7 @@ func TestFind(t *testing.T) {
 	if err != nil || len(r.Candidates) == 0 || len(r.Candidates) > defaultLimit {
 		t.Errorf("%d candidates, error %v", len(r.Candidates), err)
 	}
+	encode(t, s)
 	r, err = s.Find(t.Context(), Query{Task: "bake a chocolate cake with candles"})
 	if err != nil || r.Sure || len(r.Candidates) == 0 {
 		t.Errorf("the nearest are %q, sure %v, error %v", ids(r), r.Sure, err)
@@ -267,6 +268,7 @@ func TestFindMergesKinds(t *testing.T) {
 	if kinds["tool"] == 0 || kinds["prompt"] == 0 {
 		t.Errorf("found %v", kinds)
 	}
+	encode(t, s)
 	q.Task = "bake a chocolate cake with candles"
 	if r, err = s.Find(t.Context(), q); err != nil || r.Sure || len(r.Candidates) == 0 {
 		t.Errorf("the nearest of all kinds: %+v, error %v", r, err)

@@ -20,7 +20,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/execute"
 )
@@ -47,7 +46,7 @@ type Options struct {
 	Node       func() string // names this router in results; nil or "" is the machine's host name
 	Experience Experience    // what was learned from use; nil for nothing
 	Classifier Classifier    // knows categories of tasks; nil for none
-	Meanings   Meanings      // knows vectors by another model; nil for the built-in ones alone
+	Meanings   Meanings      // knows vectors of sentences; nil to find by words alone
 	Observer   Observer      // is notified of calls and searches; nil for none
 	Tracer     trace.Tracer  // makes a span of each call and of each attempt; nil for none
 	Log        *zap.Logger   // nil is silence
@@ -55,8 +54,6 @@ type Options struct {
 	// FindThreshold returns the least confidence at which an answer is sure; 0 means 0.22, and
 	// so does a nil function. It is called at each search.
 	FindThreshold func() float64
-
-	Vectors *vectors.Model // of words, for programs that train them; nil for the router's own
 }
 
 // New returns a selector of the tools in r. It starts nothing until the first search or
@@ -66,12 +63,8 @@ func New(r *registry.Registry, o Options) *Selector {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	model := vectors.Embedded
-	if o.Vectors != nil {
-		model = func() *vectors.Model { return o.Vectors }
-	}
 	s := &Selector{
-		index: index.New(r, model), experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings, observer: o.Observer,
+		index: index.New(r), experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings, observer: o.Observer,
 		log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 	s.executor = execute.New(execute.Options{

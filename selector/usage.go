@@ -60,9 +60,9 @@ func (s *Selector) Credit(ctx context.Context, u Use) (Use, bool) {
 	}
 }
 
-// relatedness returns how much the tool has to do with the task, in [0,1]: the cosine of
-// their meanings, or the share of the task's words that the tool has, whichever is more.
-// known is false if no word of the task is known, neither to the vectors nor to a tool.
+// relatedness returns how much the tool has to do with the task, in [0,1]: how near their
+// meanings are, or the share of the task's words that the tool has, whichever is more.
+// known is false if no word of the task is known, neither to a tool nor as an English one.
 func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (share float64, known bool) {
 	c, err := s.index.Tools(ctx)
 	if err != nil {
@@ -77,14 +77,12 @@ func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (s
 		return 0, true
 	}
 	t.Correct(c.Correct)
-	meaning := c.Meaning(t.Text)
-	known = meaning.Dot(meaning) > 0
 	for _, w := range t.Words {
-		known = known || c.Has(w.Text)
+		known = known || c.Knows(w.Text)
 	}
-	ranked := rank.Rank(t, []*index.Document{d}, c, rank.Prior{})[0]
-	features := ranked.Features
-	return max(features[rank.MeaningFeature], features[rank.StepMeaningFeature], ranked.Evidence[rank.CoveredEvidence]), known
+	near := s.nearness(ctx, c.Within(nil), t)
+	ranked := rank.Rank(t, []*index.Document{d}, c, rank.Prior{Nearness: near})[0]
+	return max(ranked.Features[rank.MeaningFeature], ranked.Features[rank.StepMeaningFeature], ranked.Evidence[rank.CoveredEvidence]), known
 }
 
 // useWords returns the words of a task as they are looked up in what was learned: those of

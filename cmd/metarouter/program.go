@@ -86,7 +86,7 @@ func newEvalCommand(files *configfile.Source) *cobra.Command {
 	flags.StringArrayVar(&o.Queries, "queries", nil, "Read queries from this `file`, one JSON object {id, query, relevant: [{server, name}]} in each line; with --lists, {id, kind, task, right: [server:tool]}, one file for each catalog. Repeat the flag for several files.")
 	flags.StringVar(&o.Lists, "lists", "", "Read the tools of a server from the file LIST.json in this `folder`: its answer to tools/list. Each FOLDER holds catalog.json and tasks.jsonl.")
 	flags.StringVar(&o.Out, "out", "", "Write the rankings to this `file`, one JSON object {id, ranked} in each line; with --lists, the outcome of each task. By default no file is written.")
-	flags.BoolVar(&o.Embeddings, "embeddings", false, "Use the embedding model that the configuration names, as a router does. Without the flag the built-in vectors are used alone.")
+	flags.BoolVar(&o.Embeddings, "embeddings", false, "Use the embedding model that the configuration names, as a router does. Without the flag the model in the program is used.")
 	flags.IntVarP(&o.Limit, "limit", "k", 10, "Rank at most this `number` of tools for each query. With --lists it is always 10.")
 	return cmd
 }

@@ -22,7 +22,8 @@ type Tool struct {
 
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
-	tools map[string]vectors.Vector
+	Builtin bool // by the model in the program
+	tools   map[string]vectors.Vector
 }
 
 // Tool returns the vector of the tool of that ID, nil if it has none.
@@ -41,7 +42,7 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	if failed != nil {
 		return nil, errors.Join(failed, unsaved)
 	}
-	set := &Set{tools: make(map[string]vectors.Vector, len(tools))}
+	set := &Set{Builtin: s.ours, tools: make(map[string]vectors.Vector, len(tools))}
 	for i, t := range tools {
 		set.tools[t.ID] = s.vectors[s.key(texts[i])]
 	}

@@ -31,6 +31,7 @@ type key [16]byte
 // A Store has the vectors of texts by one model. One goroutine at a time may call its methods.
 type Store struct {
 	model   Model
+	ours    bool   // the model is [Builtin]
 	path    string // "" keeps nothing
 	vectors map[key]vectors.Vector
 	changed bool // since the last attempt to save
@@ -39,7 +40,8 @@ type Store struct {
 // Open returns the store of the model in the folder; "" keeps nothing on disk. A file
 // that is damaged counts as absent.
 func Open(m Model, folder string) *Store {
-	s := &Store{model: m, vectors: make(map[key]vectors.Vector)}
+	_, ours := m.(builtin)
+	s := &Store{model: m, ours: ours, vectors: make(map[key]vectors.Vector)}
 	if folder != "" {
 		sum := sha256.Sum256([]byte(m.Name()))
 		s.path = filepath.Join(folder, hex.EncodeToString(sum[:8])+".bin")
@@ -88,22 +90,18 @@ func (s *Store) Fill(ctx context.Context, texts []string) error {
 	return err
 }
 
-// pause returns how long to wait between two batches.
-func (s *Store) pause() time.Duration {
-	if _, ours := s.model.(builtin); ours {
-		return 0
-	}
-	return batchWait
-}
-
 // ask asks for the missing vectors, a batch at a time and not too fast.
 func (s *Store) ask(ctx context.Context, missing []string, to map[key]vectors.Vector) error {
+	wait := batchWait
+	if s.ours {
+		wait = 0
+	}
 	for batch := range slices.Chunk(missing, maxBatch) {
 		if err := s.askFor(ctx, batch, to); err != nil {
 			return err
 		}
 		select {
-		case <-time.After(s.pause()):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -9,7 +9,7 @@ import (
 var embedded string // of which only the pages are in memory that are looked at
 
 // Version tells the vectors of the model in the program from those of others.
-const Version = "metarouter-1"
+const Version = "metarouter-2"
 
 // Embedded returns the model in the program.
 var Embedded = sync.OnceValue(func() *Model {

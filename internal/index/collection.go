@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -42,7 +41,6 @@ type Collection struct {
 
 	docs    map[string]*Document // by docID
 	all     []*Document          // the same, by docID
-	near    vectors.Prefilter    // of the vectors of all
 	index   *index
 	filters *filters
 	isPart  bool // the index has more items
@@ -59,9 +57,6 @@ func (c *Collection) Document(i registry.Item) (*Document, bool) {
 	d, ok := c.docs[docID(i)]
 	return d, ok && isOf(i, d.Item)
 }
-
-// Meaning returns the vector of a task's words.
-func (c *Collection) Meaning(words []string) vectors.Vector { return c.index.model().Task(words) }
 
 // Search returns the items that best match the query, best first, those of
 // equal score by ID. A query whose words no item has finds nothing.
@@ -80,52 +75,6 @@ func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 		return c.searchAll(ctx, words, q)
 	}
 	return c.search(ctx, words, q)
-}
-
-// Nearest returns the items whose meaning is nearest to v, the nearest first, those at
-// equal distance by ID. It may miss some of the last. It ignores Words and Text of the query.
-func (c *Collection) Nearest(v vectors.Vector, q Query) []*Document {
-	if v == nil || q.Limit <= 0 {
-		return nil
-	}
-	if q.Within.part != nil {
-		c, q.Within = q.Within.part, Subset{}
-	}
-	filtered := len(q.Servers) > 0 || len(q.Capabilities) > 0
-	best := make([]near, 0, 2*q.Limit)
-	least := float32(0) // only nearer items can be among the best
-	p := vectors.NewProbe(v)
-	for i, d := range c.all {
-		if q.Within.set != nil && !q.Within.set.has(i) || c.near.Expected(p, i) <= least {
-			continue
-		}
-		cosine := v.Dot(d.Vector)
-		if cosine <= least || filtered && !q.admits(d) {
-			continue
-		}
-		if best = append(best, near{d, cosine}); len(best) == cap(best) {
-			best = nearestOf(best, q.Limit)
-			least = best[q.Limit-1].cosine
-		}
-	}
-	best = nearestOf(best, q.Limit)
-	found := make([]*Document, len(best))
-	for i, n := range best {
-		found[i] = n.document
-	}
-	return found
-}
-
-type near struct {
-	document *Document
-	cosine   float32
-}
-
-// nearestOf returns the nearest in order. Those at equal distance are in the order
-// of their IDs before.
-func nearestOf(all []near, limit int) []near {
-	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
-	return all[:min(len(all), limit)]
 }
 
 // Admits reports whether the item is of the subset and the servers, and has the capabilities,
@@ -165,11 +114,8 @@ func (c *Collection) clone() *Collection {
 // complete makes all that follows from the documents. They must not change any more.
 func (c *Collection) complete() {
 	c.all = make([]*Document, 0, len(c.docs))
-	c.near = vectors.NewPrefilter(len(c.docs))
 	for _, id := range slices.Sorted(maps.Keys(c.docs)) {
-		d := c.docs[id]
-		c.all = append(c.all, d)
-		c.near.Add(d.Vector)
+		c.all = append(c.all, c.docs[id])
 	}
 	c.filters = new(filters)
 	c.spelling = sync.OnceValue(func() spelling { return newSpelling(c.docFreq) })

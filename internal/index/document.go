@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -37,11 +36,10 @@ func (f Field) String() string {
 // A Document is an item as words. It is immutable.
 type Document struct {
 	registry.Item
-	Terms  []Term            // sorted by word, each once
-	Len    [NumFields]uint16 // words in each field
-	Vector vectors.Vector    // what it means
-	Verbs  verbs.Set         // what a tool does
-	Same   uint64            // tools with the same name and input schema have the same; 0 unless it is a tool
+	Terms []Term            // sorted by word, each once
+	Len   [NumFields]uint16 // words in each field
+	Verbs verbs.Set         // what a tool does
+	Same  uint64            // tools with the same name and input schema have the same; 0 unless it is a tool
 
 	// Plurals and Singulars have a bit for each word of the name that is a plural there, or a
 	// singular. The first bit is that of the first of Terms that the name has, and so on.
@@ -76,13 +74,8 @@ func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 // bytes long, but it does not need them to be found.
 const maxFieldWords = 1000
 
-// NewDocument returns the item as words. Their meaning is the model's.
-func NewDocument(i registry.Item, model *vectors.Model) *Document {
-	return newDocument(i, make(analysis.Stemmer), model.NewBag())
-}
-
-// newDocument is as NewDocument. The bag is empty, before and after.
-func newDocument(i registry.Item, stems analysis.Stemmer, meaning *vectors.Bag) *Document {
+// newDocument returns the item as words.
+func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 	d := &Document{Item: i}
 	if i.Tool != nil {
 		d.Same = maphash.String(seed, i.Tool.Name) ^ bits.RotateLeft64(wire.Hash(seed, i.Tool.InputSchema), 1)
@@ -122,10 +115,8 @@ func newDocument(i registry.Item, stems analysis.Stemmer, meaning *vectors.Bag) 
 		t := Term{word, *counts[word], hashWord(word)}
 		d.Terms = append(d.Terms, t)
 		length += t.repeated()
-		meaning.Add(word, t.Count[:])
 	}
 	d.norm = float32(1 / math.Sqrt(float64(length)))
-	d.Vector = meaning.Vector()
 	if i.Tool != nil {
 		d.setNumbers(i.Tool.Name, stems)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -17,7 +16,7 @@ func TestDocument(t *testing.T) {
 		"filter":{"type":"object","properties":{"color":{"enum":["red","blue",1,null]}}},
 		"tags":{"type":"array","items":{"anyOf":[{"type":"object","properties":{"label":{}}}]}},
 		"odd":true}}`)
-	d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer), vectors.Embedded().NewBag())
+	d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer))
 	in := func(f Field) string {
 		var words []string
 		for _, term := range d.Terms {
@@ -59,7 +58,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool := tool("s", "name", strings.Repeat("much ", 100_000))
 			tool.InputSchema = json.RawMessage(schema)
-			d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer), vectors.Embedded().NewBag())
+			d := newDocument(registry.Item{Tool: &tool}, make(analysis.Stemmer))
 			for f, n := range d.Len {
 				if n > maxFieldWords {
 					t.Errorf("%d words in field %d", n, f)
@@ -71,7 +70,7 @@ func TestDocumentOfHostileTools(t *testing.T) {
 
 // A name that is written as two words in one is found by either.
 func TestDocumentOfJoinedNames(t *testing.T) {
-	d := NewDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "q", Description: "Queries MySQL"}}, vectors.Embedded())
+	d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "q", Description: "Queries MySQL"}}, make(analysis.Stemmer))
 	for _, word := range []string{"mysql", "sql"} {
 		if _, ok := d.Term(word); !ok {
 			t.Errorf("the tool lacks %q", word)
@@ -81,7 +80,7 @@ func TestDocumentOfJoinedNames(t *testing.T) {
 
 func TestSame(t *testing.T) {
 	same := func(name, schema string) uint64 {
-		return NewDocument(registry.Item{Tool: &registry.NormalizedTool{Name: name, InputSchema: json.RawMessage(schema)}}, vectors.Embedded()).Same
+		return newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: name, InputSchema: json.RawMessage(schema)}}, make(analysis.Stemmer)).Same
 	}
 	if same("read", `{"a":1,"b":2}`) != same("read", `{"b":2, "a":1}`) {
 		t.Error("equal tools differ")
@@ -99,7 +98,7 @@ func TestNumbersOfName(t *testing.T) {
 		"get_news_status": {0b010, 0b101}, // get, news, status
 		"issue_of_issues": {0, 0},
 	} {
-		d := NewDocument(registry.Item{Tool: &registry.NormalizedTool{Server: "s", Name: name, Description: "Aardvarks and zebras"}}, vectors.Embedded())
+		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Server: "s", Name: name, Description: "Aardvarks and zebras"}}, make(analysis.Stemmer))
 		if d.Plurals != want.plurals || d.Singulars != want.singulars {
 			t.Errorf("%s: %b and %b, want %b and %b", name, d.Plurals, d.Singulars, want.plurals, want.singulars)
 		}

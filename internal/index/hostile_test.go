@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
@@ -13,7 +13,7 @@ import (
 // steps, and with few words.
 func TestHostileSchemas(t *testing.T) {
 	for name, schema := range schemas.Hostile() {
-		d := NewDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "a", Server: "s", InputSchema: json.RawMessage(schema)}}, vectors.Embedded())
+		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "a", Server: "s", InputSchema: json.RawMessage(schema)}}, make(analysis.Stemmer))
 		if n := len(d.Terms); n > int(NumFields)*maxFieldWords {
 			t.Errorf("%s: %d words", name, n)
 		}

@@ -1,6 +1,6 @@
-// Package index finds the items of a registry by their words and by their meaning.
+// Package index finds the items of a registry by their words.
 //
-// The words are in bleve, in memory, scored by BM25. The first search makes the index, unless
+// They are in bleve, in memory, scored by BM25. The first search makes the index, unless
 // there are many items. [Indexes.Run] makes that index, and updates each after every change of
 // the registry; after many updates it makes bleve's index again. A search that comes earlier
 // does the rest of the update itself, so that it always sees the snapshot that was current when
@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -29,11 +28,10 @@ type Indexes struct {
 	others   *index // of prompts, resources and templates
 }
 
-// New returns the indexes of a registry, with the word vectors of a model, which is asked for
-// when it is first needed. It starts nothing until the first search or [Indexes.Run]; from then
-// on [Indexes.Close] must be called, which Run does when it returns.
-func New(r *registry.Registry, model func() *vectors.Model) *Indexes {
-	return &Indexes{registry: r, tools: newIndex(toolItems, model), others: newIndex(otherItems, model)}
+// New returns the indexes of a registry. It starts nothing until the first search or
+// [Indexes.Run]; from then on [Indexes.Close] must be called, which Run does when it returns.
+func New(r *registry.Registry) *Indexes {
+	return &Indexes{registry: r, tools: newIndex(toolItems), others: newIndex(otherItems)}
 }
 
 // awaitsSearch reports whether the index waits with the snapshot for its first search.

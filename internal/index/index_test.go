@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -32,7 +31,7 @@ type searchable struct {
 
 func newSearchable() *searchable {
 	r := registry.New()
-	return &searchable{r, New(r, vectors.Embedded)}
+	return &searchable{r, New(r)}
 }
 
 func open(t testing.TB) *searchable {
@@ -386,9 +385,6 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				within := c.Within(r.Snapshot().Filtered(named("steady"), nil))
 				found, err := c.Search(ctx, Query{Text: "common", Within: within})
-				for _, d := range c.Nearest(c.Meaning([]string{"common"}), Query{Limit: 10, Within: within}) {
-					found = append(found, Hit{Document: d})
-				}
 				if err != nil || slices.ContainsFunc(found, func(h Hit) bool { return h.Tool.Name != "steady" }) {
 					t.Errorf("found %v, %v", listed(found), err)
 				}

@@ -28,21 +28,20 @@ func newSpelling(docFreq map[string]int) spelling {
 	return s
 }
 
-// Correct returns the word of the collection that was probably meant by one that
-// neither it nor the language has: the most frequent of those that begin with the
-// same letter and are one letter more, less or other away, or two letters
-// swapped. Without such a word it returns the word itself.
+// Knows reports whether the collection or the English language has the word.
+func (c *Collection) Knows(word string) bool { return c.Has(word) || isEnglish(word) }
+
+// Correct returns the word of the collection that was probably meant by one that is not known: the
+// most frequent of those that begin with the same letter and are one letter more, less or other
+// away, or two letters swapped. Without such a word it returns the word itself.
 func (c *Collection) Correct(word string) string {
 	return c.correct(word, func(string) bool { return true })
 }
 
 // correct is as Correct, among the words that admits reports true for.
 func (c *Collection) correct(word string, admits func(string) bool) string {
-	if c.Has(word) || c.index.model().Knows(word) {
-		return word
-	}
 	letters := []rune(word)
-	if len(letters) < minSpelled {
+	if len(letters) < minSpelled || c.Knows(word) {
 		return word
 	}
 	best := ""

@@ -87,11 +87,6 @@ func TestSubset(t *testing.T) {
 				}) {
 					t.Errorf("%s: %q: %v, %v; want %v", name, text, listed(got), err, listed(want))
 				}
-				v := c.Meaning(analysis.Words(text))
-				near, nearest := c.Nearest(v, q), fewer.Nearest(v, Query{Limit: limit})
-				if !slices.EqualFunc(near, nearest, func(a, b *Document) bool { return a.Tool.ID == b.Tool.ID }) {
-					t.Errorf("%s: nearest of %q: %d, want %d", name, text, len(near), len(nearest))
-				}
 			}
 		}
 		n := 0

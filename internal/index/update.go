@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -20,11 +19,10 @@ var errClosed = errors.New("index closed")
 // An index keeps the newest collection of some of a registry's items, and their words in bleve.
 type index struct {
 	items    func(*registry.Snapshot) []registry.Item // what of a snapshot is in it
-	model    func() *vectors.Model
-	searched atomic.Bool                // whether there was a search
-	ready    atomic.Pointer[Collection] // what searches see
-	words    atomic.Pointer[inverted]   // of next; nil until there are items
-	updates  atomic.Int32               // of words
+	searched atomic.Bool                              // whether there was a search
+	ready    atomic.Pointer[Collection]               // what searches see
+	words    atomic.Pointer[inverted]                 // of next; nil until there are items
+	updates  atomic.Int32                             // of words
 	closed   atomic.Bool
 
 	// writing holds a token while a goroutine writes. It guards next, and writes to words.
@@ -37,8 +35,8 @@ const (
 	maxUpdates = 64   // of bleve's index, until it is made again
 )
 
-func newIndex(items func(*registry.Snapshot) []registry.Item, model func() *vectors.Model) *index {
-	x := &index{items: items, model: model, writing: make(chan struct{}, 1)}
+func newIndex(items func(*registry.Snapshot) []registry.Item) *index {
+	x := &index{items: items, writing: make(chan struct{}, 1)}
 	x.next = x.empty()
 	x.ready.Store(x.next)
 	return x
@@ -82,7 +80,6 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 	}
 	changed := outdated(x.next.docs, wanted)
 	stems := make(analysis.Stemmer)
-	var meaning *vectors.Bag // made when it is first needed, as the model is
 	for ids := range slices.Chunk(changed, batchSize) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("wait for the index: %w", context.Cause(ctx))
@@ -90,10 +87,7 @@ func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collecti
 		docs := make(map[string]*Document, len(ids))
 		for _, id := range ids {
 			if item, ok := wanted[id]; ok {
-				if meaning == nil {
-					meaning = x.model().NewBag()
-				}
-				docs[id] = newDocument(item, stems, meaning)
+				docs[id] = newDocument(item, stems)
 			}
 		}
 		if err := x.write(ids, docs); err != nil {

@@ -16,9 +16,9 @@ const (
 	numEvidence = len(selector.Candidate{}.Evidence)
 )
 
-// fitAll fits the weights of features and the confidence to natural tasks, to queries left
-// out, and to synthetic catalogs, says how good they are for what was left out, and writes
-// them into package rank. todo may also say "judge", to keep the weights; "drops" and "inputs",
+// fitAll fits the weights of features and the confidence to natural tasks, to queries of corpora,
+// and to synthetic catalogs, says how good they are for what was left out, and writes them into
+// package rank. todo may also say "judge", to keep the weights; "drops" and "inputs",
 // to say what each feature and each input of the confidence is worth.
 func (t *trainer) fitAll(ctx context.Context, todo []string) error {
 	f, err := newFitter(t.rank, !t.wordsOnly)
@@ -62,7 +62,7 @@ func (t *trainer) reportHeldOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := sampledAll(ctx, scenes, t.wordsOnly)
+	all, err := t.sampledAll(ctx, scenes)
 	if err != nil {
 		return err
 	}
@@ -70,20 +70,16 @@ func (t *trainer) reportHeldOut(ctx context.Context) error {
 	return nil
 }
 
-// sampled searches with models that have not learned from what is asked.
+// sampled searches in all scenes that something is fitted to.
 func (t *trainer) sampled(ctx context.Context) ([]sample, error) {
 	log := zap.NewNop()
-	l, err := t.leaveOut()
-	if err != nil {
-		return nil, err
-	}
 	natural, err := naturalScenes(log, t.natural, t.lists, false)
 	if err != nil {
 		return nil, err
 	}
-	scenes := slices.Concat(natural, corpusScenes(t.corpora, l), smallScenes(t.corpora, l))
-	if t.options.train != "" {
-		servers, err := readPairs(t.options.train)
+	scenes := slices.Concat(natural, corpusScenes(t.corpora), smallScenes(t.corpora))
+	if t.train != "" {
+		servers, err := readPairs(t.train)
 		if err != nil {
 			return nil, err
 		}
@@ -93,5 +89,5 @@ func (t *trainer) sampled(ctx context.Context) ([]sample, error) {
 		}
 		scenes = slices.Concat(scenes, strayScenes(natural, servers), more)
 	}
-	return sampledAll(ctx, scenes, t.wordsOnly)
+	return t.sampledAll(ctx, scenes)
 }

@@ -72,7 +72,7 @@ func refused(some []verdict, threshold float64) float64 {
 	return sum / max(total, 1e-12)
 }
 
-var origins = []string{fromNatural, fromParts, fromApart, fromSmall, fromSynthetic, fromStray}
+var origins = []string{fromNatural, fromCorpora, fromSmall, fromSynthetic, fromStray}
 
 // printReliability prints how far the confidence can be trusted, and what thresholds refuse.
 func printReliability(title string, all []verdict) {
@@ -101,13 +101,13 @@ func printReliability(title string, all []verdict) {
 // without it.
 func printInputs(all []verdict, use []int, names []string) {
 	judge(all, use)
-	natural, apart := loss(firsts(all, fromNatural, anyKind)), loss(firsts(all, fromApart, anyKind))
-	fmt.Println("without an input of the confidence: loss of natural tasks, of corpora left out")
+	natural, corpora := loss(firsts(all, fromNatural, anyKind)), loss(firsts(all, fromCorpora, anyKind))
+	fmt.Println("without an input of the confidence: loss of natural tasks, of corpora")
 	for _, i := range use {
 		if i == numInputs-1 {
 			continue
 		}
 		judge(all, slices.DeleteFunc(slices.Clone(use), func(k int) bool { return k == i }))
-		fmt.Printf("  %-20s %+.4f %+.4f\n", names[i], loss(firsts(all, fromNatural, anyKind))-natural, loss(firsts(all, fromApart, anyKind))-apart)
+		fmt.Printf("  %-20s %+.4f %+.4f\n", names[i], loss(firsts(all, fromNatural, anyKind))-natural, loss(firsts(all, fromCorpora, anyKind))-corpora)
 	}
 }

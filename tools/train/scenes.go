@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -15,16 +14,13 @@ type scene struct {
 	origin string // where the tasks come from
 	group  string // scenes of one group are left out together
 	tools  []registry.NormalizedTool
-	model  *vectors.Model // nil for that of the program
 	asks   []ask
 }
 
-// The origins of scenes. Of corpora there are two, with models that have learned from other
-// queries of them, or that have learned nothing of them.
+// The origins of scenes.
 const (
 	fromNatural   = "natural"
-	fromParts     = "queries left out"
-	fromApart     = "corpora left out"
+	fromCorpora   = "corpora"
 	fromSmall     = "small catalogs"
 	fromSynthetic = "synthetic"
 	fromStray     = "off topic" // parts of natural catalogs
@@ -53,19 +49,12 @@ const (
 	keptLimit  = 30
 )
 
-// sampled searches for the tools of each ask.
-func (s *scene) sampled(ctx context.Context, wordsOnly bool) ([]sample, error) {
-	r, err := register(s.tools)
+// sampledOf searches for the tools of each ask of a scene.
+func (t *trainer) sampledOf(ctx context.Context, s *scene) ([]sample, error) {
+	picker, err := t.picker(ctx, s.tools)
 	if err != nil {
 		return nil, err
 	}
-	var meanings selector.Meanings
-	if !wordsOnly {
-		if meanings, err = encodedOnce(ctx, s.tools); err != nil {
-			return nil, err
-		}
-	}
-	picker := selector.New(r, selector.Options{Vectors: s.model, Meanings: meanings})
 	defer picker.Close()
 	all := make([]sample, 0, len(s.asks))
 	for _, a := range s.asks {
@@ -84,48 +73,28 @@ func (s *scene) sampled(ctx context.Context, wordsOnly bool) ([]sample, error) {
 	return all, nil
 }
 
-var encodedTools = make(map[*registry.NormalizedTool]selector.Meanings) // by the first tool of a catalog
-
-// encodedOnce returns the vectors of a catalog's tools, which several scenes may have.
-func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (m selector.Meanings, err error) {
-	if encodedTools[&tools[0]] == nil {
-		encodedTools[&tools[0]], err = selector.Encoded(ctx, tools)
-	}
-	return encodedTools[&tools[0]], err
-}
-
 // Of one corpus, some queries are enough to fit a few numbers.
 const (
-	someQueries = 300 // of a corpus, over all folds
+	someQueries = 300 // of a corpus
 	someVain    = 90  // likewise, without the servers that they need
 )
 
-// corpusScenes returns a part of the queries of each corpus, with models that have not
-// learned from them.
-func corpusScenes(corpora []*corpus, l *left) (all []*scene) {
+// corpusScenes returns a part of the queries of each corpus.
+func corpusScenes(corpora []*corpus) (all []*scene) {
 	for _, c := range corpora {
-		if c.name == smallest {
-			continue
+		if c.name != smallest {
+			all = append(all, &scene{origin: fromCorpora, group: c.name, tools: c.tools, asks: c.some(someQueries, someVain)})
 		}
-		for fold, model := range l.parts {
-			s := &scene{origin: fromParts, group: c.name, tools: c.tools, model: model}
-			s.asks = c.some(someQueries/len(l.parts), someVain/len(l.parts), func(i int) bool { return c.fold[i]%len(l.parts) == fold })
-			all = append(all, s)
-		}
-		s := &scene{origin: fromApart, group: c.name, tools: c.tools, model: l.families[c.family]}
-		s.asks = c.some(someQueries, someVain, func(int) bool { return true })
-		all = append(all, s)
 	}
 	return all
 }
 
-// some returns queries that may be used, and some without the servers that they need.
-func (c *corpus) some(queries, vain int, use func(i int) bool) (asks []ask) {
+// some returns some queries, and some without the servers that they need.
+func (c *corpus) some(queries, vain int) (asks []ask) {
 	random := rand.New(rand.NewPCG(7, 8))
-	taken := 0
-	for _, i := range random.Perm(len(c.queries)) {
-		if !use(i) {
-			continue
+	for taken, i := range random.Perm(len(c.queries)) {
+		if taken >= max(queries, vain) {
+			break
 		}
 		q := c.queries[i]
 		if taken < queries {
@@ -136,17 +105,14 @@ func (c *corpus) some(queries, vain int, use func(i int) bool) (asks []ask) {
 				asks = append(asks, ask{selector.Example{ID: q.ID, Text: q.Text}, kindNone, others})
 			}
 		}
-		if taken++; taken >= max(queries, vain) {
-			break
-		}
 	}
 	return asks
 }
 
 // sampledAll searches in all scenes, and balances the samples.
-func sampledAll(ctx context.Context, scenes []*scene, wordsOnly bool) (all []sample, err error) {
+func (t *trainer) sampledAll(ctx context.Context, scenes []*scene) (all []sample, err error) {
 	for _, s := range scenes {
-		some, err := s.sampled(ctx, wordsOnly)
+		some, err := t.sampledOf(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +123,7 @@ func sampledAll(ctx context.Context, scenes []*scene, wordsOnly bool) (all []sam
 }
 
 // shares are the weights of origins. Natural tasks are few, but what the search is for.
-var shares = map[string]float64{fromNatural: 1, fromParts: 0.5, fromApart: 0.7, fromSmall: 0.3, fromSynthetic: 0.1, fromStray: 0.5}
+var shares = map[string]float64{fromNatural: 1, fromCorpora: 1.2, fromSmall: 0.3, fromSynthetic: 0.1, fromStray: 0.5}
 
 // kindShares are the weights of kinds within an origin; 1 if they are not here. One task in
 // ten has no tool.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	smallCatalogs  = 10 // of each corpus and fold
+	smallCatalogs  = 30 // of each corpus
 	smallQueries   = 10 // of each, with and without the tools that they need
 	smallestNumber = 15 // of tools
 	greatestNumber = 150
@@ -18,7 +18,7 @@ const (
 
 // smallScenes makes small catalogs, such as people have: parts of each corpus, with the
 // servers that some queries need and others do not.
-func smallScenes(corpora []*corpus, l *left) (all []*scene) {
+func smallScenes(corpora []*corpus) (all []*scene) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, c := range corpora {
 		if c.name == smallest {
@@ -28,15 +28,12 @@ func smallScenes(corpora []*corpus, l *left) (all []*scene) {
 		for _, t := range c.tools {
 			byServer[t.Server] = append(byServer[t.Server], t)
 		}
-		for n := range smallCatalogs * len(l.parts) {
-			fold := n % len(l.parts)
+		for range smallCatalogs {
 			var queries []*selector.Example
 			for _, i := range random.Perm(len(c.queries)) {
-				if c.fold[i]%len(l.parts) == fold {
-					queries = append(queries, &c.queries[i])
-				}
+				queries = append(queries, &c.queries[i])
 			}
-			s := &scene{origin: fromSmall, group: c.name, model: l.parts[fold]}
+			s := &scene{origin: fromSmall, group: c.name}
 			s.fill(random, byServer, queries)
 			all = append(all, s)
 		}

@@ -105,7 +105,7 @@ type fitter struct {
 	features, evidence []string // their names
 	now                features // the weights of the program
 	sentences          bool     // there are vectors of them
-	still              []int    // features that no data of ours have: their weights stay
+	still              []int    // features that the samples lack: their weights stay
 	penalties          []int    // features whose weights are not positive; all others are not negative
 }
 
@@ -115,6 +115,9 @@ func newFitter(folder string, sentences bool) (f *fitter, err error) {
 		return nil, err
 	}
 	f.still = indexes(f.features, "UseFeature", "CategoryFeature", "ArgumentFeature")
+	if !sentences {
+		f.still = append(f.still, indexes(f.features, "MeaningFeature", "StepMeaningFeature")...)
+	}
 	f.penalties = indexes(f.features, "ConflictFeature", "NumberFeature")
 	return f, nil
 }
@@ -260,7 +263,7 @@ func printQualities(title string, all []sample) {
 
 // printDrops prints what each feature of the program is worth: what is lost without it.
 func (f *fitter) printDrops(all []sample) {
-	fmt.Printf("without a feature, as it is\n%-20s %8s %8s %8s %8s\n", "", "first", "three", "parts", "corpora")
+	fmt.Printf("without a feature, as it is\n%-20s %8s %8s %8s\n", "", "first", "three", "corpora")
 	ranked := func(w features) map[string]quality {
 		return qualities(f.reordered(all, func(string) features { return w }))
 	}
@@ -277,7 +280,7 @@ func (f *fitter) printDrops(all []sample) {
 			of  func(quality) float64
 		}{
 			{fromNatural, func(q quality) float64 { return q.first }}, {fromNatural, func(q quality) float64 { return q.three }},
-			{fromParts, func(q quality) float64 { return q.ndcg }}, {fromApart, func(q quality) float64 { return q.ndcg }},
+			{fromCorpora, func(q quality) float64 { return q.ndcg }},
 		} {
 			a, b := after[m.key], before[m.key]
 			fmt.Printf(" %+8.4f", m.of(a)/a.tasks-m.of(b)/b.tasks)

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
@@ -54,7 +53,7 @@ func open(b *testing.B, tools []registry.NormalizedTool) (*registry.Registry, *i
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := index.New(r, vectors.Embedded)
+	x := index.New(r)
 	if _, err := x.Tools(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -72,7 +71,6 @@ func sizes(b *testing.B, run func(*testing.B, []registry.NormalizedTool, []evalu
 // heap holds because of it.
 func BenchmarkRealIndex(b *testing.B) {
 	sizes(b, func(b *testing.B, tools []registry.NormalizedTool, _ []evaluation.Example) {
-		vectors.Embedded()
 		before := heap()
 		var held float64
 		for b.Loop() {

@@ -15,14 +15,13 @@ type Evidence int
 const (
 	CoveredEvidence Evidence = iota // the share of the task's words that it has; actions and unknown words count less
 	NamedEvidence                   // the share of its name's words that the task has
-	MeaningEvidence                 // as MeaningFeature and StepMeaningFeature
-	StepMeaningEvidence
-	UnmetEvidence   // whether it has none of the words that say what the task is about
-	UnknownEvidence // the share of the words that say what the task is about that no item has
-	ScoreEvidence   // its score
-	ShareEvidence   // the logarithm of the odds for it among the first, by their scores
-	CrowdEvidence   // logarithm of how many there are to choose from
-	LengthEvidence  // logarithm of how many words the task has
+	CosineEvidence                  // the cosine of the vectors of task and tool, whatever those of other tools
+	UnmetEvidence                   // whether it has none of the words that say what the task is about
+	UnknownEvidence                 // the share of the words that say what the task is about that no item has
+	ScoreEvidence                   // its score
+	ShareEvidence                   // the logarithm of the odds for it among the first, by their scores
+	CrowdEvidence                   // logarithm of how many there are to choose from
+	LengthEvidence                  // logarithm of how many words the task has
 	NumEvidence
 )
 
@@ -86,15 +85,11 @@ const (
 	numConfidences = 21
 )
 
-// sameMeaning is how near a candidate's meaning must be to count if the candidate has
-// none of the task's words but actions that tools of all kinds have.
-const sameMeaning = 0.5
-
 // synonymShare is how much of a word a tool covers that has only a synonym of it.
 const synonymShare = 0.75
 
 // evidence returns the evidence that does not depend on other candidates.
-func (s *scorer) evidence(d *index.Document, f [NumFeatures]float64, m *matching) (e [NumEvidence]float64) {
+func (s *scorer) evidence(d *index.Document, m *matching, cosine float64) (e [NumEvidence]float64) {
 	covered, named := 0.0, 0.0
 	specific, met := 0, 0 // words that say what the task is about, and those of them that the candidate has
 	for i, w := range s.words {
@@ -111,9 +106,7 @@ func (s *scorer) evidence(d *index.Document, f [NumFeatures]float64, m *matching
 		e[CoveredEvidence] = min(1, covered/s.all)
 	}
 	e[NamedEvidence] = min(1, named/float64(max(1, d.Len[index.NameField])))
-	if specific == 0 || met > 0 || max(f[MeaningFeature], f[StepMeaningFeature]) >= sameMeaning {
-		e[MeaningEvidence], e[StepMeaningEvidence] = f[MeaningFeature], f[StepMeaningFeature]
-	}
+	e[CosineEvidence] = cosine
 	if specific > 0 && met == 0 {
 		e[UnmetEvidence] = 1
 	}

@@ -41,7 +41,7 @@ var (
 		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
 		CoverageFeature: "coverage", UseFeature: "use", CategoryFeature: "category",
 		TaskFeature: "all words", NameFeature: "name", VerbFeature: "verb", ConflictFeature: "verb conflict", ServerFeature: "server",
-		TypeFeature: "values", NumberFeature: "other number", EncodedFeature: "sentence", EncodedStepFeature: "step sentence", ArgumentFeature: "arguments",
+		TypeFeature: "values", NumberFeature: "other number", ArgumentFeature: "arguments",
 	}
 	labels = [NumFeatures]string{
 		StepFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
@@ -50,8 +50,7 @@ var (
 		TaskFeature:     "words in common with the whole task", NameFeature: "how much of its name the task has",
 		VerbFeature: "doing what the task's verb says", ConflictFeature: "doing the opposite of the task's verb",
 		ServerFeature: "its server, which the task names", TypeFeature: "taking values such as those in the task",
-		NumberFeature:  "its name is about one where the task is about many, or the reverse",
-		EncodedFeature: "the meaning of its sentence", EncodedStepFeature: "the meaning of its sentence for a part of the task",
+		NumberFeature:   "its name is about one where the task is about many, or the reverse",
 		ArgumentFeature: "the given arguments are all that it requires",
 	}
 )

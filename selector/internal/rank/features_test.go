@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -23,7 +22,7 @@ func catalog(t *testing.T, tools ...registry.NormalizedTool) *index.Collection {
 	if _, err := r.ReplaceAll(offers); err != nil {
 		t.Fatal(err)
 	}
-	x := index.New(r, vectors.Embedded)
+	x := index.New(r)
 	t.Cleanup(func() { x.Close() })
 	c, err := x.Tools(t.Context())
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -56,7 +55,7 @@ var fieldWeights = [index.NumFields]struct{ w, b float64 }{
 	index.NameField:        {3, 0.9},
 	index.DescriptionField: {0.5, 0.75},
 	index.ParameterField:   {1, 0.9},
-	index.ValueField:       {0.5, 0.5},
+	index.ValueField:       {0.35, 0.5},
 	index.ServerField:      {1.5, 0.9},
 	index.CapabilityField:  {0.5, 0},
 }
@@ -73,8 +72,8 @@ type Feature int
 
 const (
 	StepFeature        Feature = iota // the words of the step that it suits best, divided by the best candidate's
-	MeaningFeature                    // the cosine of the meanings of task and tool
-	StepMeaningFeature                // the same of the step that it suits best
+	MeaningFeature                    // how near the sentences of task and tool are; see [Nearness]
+	StepMeaningFeature                // the same of the step that is nearest
 	CoverageFeature                   // the share of the task's words that the tool has, rare ones counting more
 	UseFeature                        // whether the tool was called after such tasks before
 	CategoryFeature                   // the probability that the task is of a category whose tag the tool has
@@ -85,8 +84,6 @@ const (
 	ServerFeature                     // whether the task names its server
 	TypeFeature                       // whether it takes values such as those in the task
 	NumberFeature                     // whether its name has "issue" where the task has "issues", or the reverse
-	EncodedFeature                    // as MeaningFeature, of sentences instead of words
-	EncodedStepFeature                // as StepMeaningFeature, likewise
 	ArgumentFeature                   // whether the given arguments have all that it requires, and more than one
 	NumFeatures
 )
@@ -107,14 +104,15 @@ type Prior struct {
 	Crowd       int                // how many items there are to choose from; 0 means all of the collection
 	Complete    Complete           // by the arguments that were given
 
-	// Nearness has how near tools are to the task by vectors of sentences. A tool without an
-	// entry is as near as its words say. May be nil.
+	// Nearness has how near all tools are to the task by vectors of sentences; nil without.
 	Nearness map[*index.Document]Nearness
 }
 
-// A Nearness is how near a tool is to the whole task and to its nearest step, on the scale of the
-// cosines of words.
-type Nearness struct{ Whole, Step float64 }
+// A Nearness is how near a tool is to a task.
+type Nearness struct {
+	Whole, Step float64 // to the whole task and to its nearest step, in [0,1], compared with the other tools
+	Cosine      float64 // of the vectors of the whole task and the tool
+}
 
 // Rank orders tools by how well they suit the task, best first, those of equal score by
 // ID.
@@ -133,12 +131,8 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	m := newMatching(len(s.words))
 	for i, d := range tools {
 		s.match(d, m)
-		features := s.features(d, m)
-		near, ok := p.Nearness[d]
-		if !ok && by == &bySentences { // it is not encoded yet, as the others are
-			near = Nearness{features[MeaningFeature], features[StepMeaningFeature]}
-		}
-		features[EncodedFeature], features[EncodedStepFeature] = near.Whole, near.Step
+		features, near := s.features(d, m), p.Nearness[d]
+		features[MeaningFeature], features[StepMeaningFeature] = near.Whole, near.Step
 		if d.Tool != nil {
 			features[UseFeature] = p.Use[d.Tool.ID]
 			features[ArgumentFeature] = p.Complete.of(d.Tool.ID)
@@ -148,7 +142,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
-			Features: features, Evidence: s.evidence(d, features, m), same: d.Same, by: by,
+			Features: features, Evidence: s.evidence(d, m, near.Cosine), same: d.Same, by: by,
 		}
 	}
 	normalize(ranked, StepFeature)
@@ -203,14 +197,12 @@ func normalize(ranked []Candidate, f Feature) {
 // A scorer scores tools for one task.
 type scorer struct {
 	task    text.Task
-	words   []scoredWord     // of the task
-	forms   []form           // theirs, in alphabetical order
-	meaning vectors.Vector   // of the task
-	steps   []vectors.Vector // their meanings
-	needed  int              // how many words a tool should have
-	all     float64          // the weights of all words, as far as one tool can cover them
-	crowd   int              // how many items there are
-	met     index.WordSet    // the words of forms
+	words   []scoredWord  // of the task
+	forms   []form        // theirs, in alphabetical order
+	needed  int           // how many words a tool should have
+	all     float64       // the weights of all words, as far as one tool can cover them
+	crowd   int           // how many items there are
+	met     index.WordSet // the words of forms
 	idf     func(word string) float64
 	values  values
 	unknown float64 // see UnknownEvidence
@@ -238,11 +230,7 @@ type form struct {
 }
 
 func newScorer(t text.Task, c *index.Collection) *scorer {
-	s := &scorer{task: t, meaning: c.Meaning(t.Meaning()), crowd: len(c.Documents()),
-		idf: c.IDF, values: valuesOf(t)}
-	for _, step := range t.Steps {
-		s.steps = append(s.steps, c.Meaning(step.Text))
-	}
+	s := &scorer{task: t, crowd: len(c.Documents()), idf: c.IDF, values: valuesOf(t)}
 	for f := range s.meanLen {
 		s.meanLen[f] = max(1, c.MeanLen(index.Field(f)))
 	}
@@ -294,10 +282,6 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 
 // features returns the features of one tool; see normalize for what depends on the others.
 func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float64) {
-	f[MeaningFeature] = max(0, float64(s.meaning.Dot(d.Vector)))
-	for _, v := range s.steps {
-		f[StepMeaningFeature] = max(f[StepMeaningFeature], float64(v.Dot(d.Vector)))
-	}
 	for i := range s.words {
 		f[CoverageFeature] += float64(m.matched[i] * s.words[i].share)
 	}

@@ -98,9 +98,6 @@ func aboutValue(said []string) (found bool) {
 // none of "how many" is, the phrase becomes one, which no tool has.
 func (t *Task) mean(p phrase) {
 	met := false
-	if len(p.stems) > 1 {
-		t.meant = append(t.meant, p.means...)
-	}
 	for k := range t.Words {
 		if w := &t.Words[k]; slices.Contains(p.stems, w.Text) {
 			w.Synonyms = without(union(slices.Clone(w.Synonyms), p.means), w.Text)
@@ -112,10 +109,6 @@ func (t *Task) mean(p phrase) {
 		t.Words = append(t.Words, Word{Text: text, Synonyms: without(slices.Clone(p.means), ""), Optional: true})
 	}
 }
-
-// Meaning returns the words whose meaning is that of the task: its own, and those for
-// phrases, whose words one by one mean something else.
-func (t *Task) Meaning() []string { return slices.Concat(t.Text, t.meant) }
 
 // without returns the words sorted, without one.
 func without(words []string, word string) []string {

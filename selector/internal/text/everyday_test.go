@@ -133,17 +133,6 @@ func TestEverydayWords(t *testing.T) {
 	}
 }
 
-// A phrase says what the task means; a single word does so itself.
-func TestMeaningOfPhrases(t *testing.T) {
-	phrase, word := Parse("go back to the release"), Parse("remove the release")
-	if got := phrase.Meaning(); !slices.Contains(got, "rollback") {
-		t.Errorf("%q", got)
-	}
-	if got := word.Meaning(); !slices.Equal(got, word.Text) {
-		t.Errorf("%q, want %q", got, word.Text)
-	}
-}
-
 // A phrase may name a kind of value.
 func TestPhraseWithValue(t *testing.T) {
 	for task, want := range map[string]bool{"add 17 and 25": true, "add a label": false, "add https://example.com": false} {

@@ -25,8 +25,6 @@ type Task struct {
 
 	Plural   map[string]bool // by word of an English task: whether it is a plural there
 	Literals []Literal       // values that tools get as arguments, in order
-
-	meant []string // what tools call the phrases of the task
 }
 
 // A Word is a word of a task.

@@ -1,4 +1,9 @@
-"""Pairs of a task and a tool to learn from, drawn from the rows of -train as ../material.go draws them."""
+"""Pairs of a task and a tool to learn from, drawn from rows.
+
+The files are gzipped lines of JSON, either {"source", "query", "positive": {"server", "name", "description", "params", "title"}}, a task
+and its tool, or {"source", "server", "name", "description", …}, a tool without a task. Of these, the title, the name or a part of the
+description becomes the task. An epoch draws tool by tool, so that few tools with many tasks do not drown the rest.
+"""
 
 import glob
 import gzip

@@ -8,8 +8,9 @@ It starts from all-MiniLM-L6-v2 (Apache-2.0, sentence-transformers), with half o
 -teacher has its model.safetensors and tokenizer.json. It learns to tell the tool of a task from others, above all from others
 of the same server: from tasks.jsonl.gz and everyday.txt, which were written for this project, over the tools of -pool (lists
 of tools of public MCP servers, see tasks.py), and from the rows of -train, "names-*" and "tasks-*" with {"source", "query",
-"positive" or "name", "description"}. Nothing of the data that ../measure measures with is learned: neither its tasks nor the
-servers of its catalogs; -mcp adds the rows of MCP registries, which list some of the same servers.
+"positive" or "name", "description"} (see pairs.py, and the README of that folder for sources and licences). The data that
+../measure.go measures with are not learned: neither their tasks nor the servers that they need. The pool has the other tools
+of the corpus "large". -mcp adds the rows of MCP registries, which list some of the same servers.
 
 The model in the program was made by two runs: 900 steps, and from there 700 steps with -rate 7e-5 -seed 5 -shares 8,0.7,2.
 

@@ -263,7 +263,6 @@ func TestTools(t *testing.T) {
 		"":                            "a:browser_click a:browser_screenshot a:echo b:pid",
 		"server=b":                    "b:pid",
 		"capability=browser&server=a": "a:browser_click a:browser_screenshot",
-		"q=screenshot&server=b":       "b:pid", // the nearest
 	} {
 		var found Tools
 		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)

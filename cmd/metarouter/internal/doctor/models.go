@@ -79,7 +79,7 @@ func checkModels(x *findings, c Case) {
 			`correct its "url", "model" and "headers", name a small model that answers at once, or take "assist" out of the configuration`)
 	}
 	if c.Embeddings != nil {
-		x.add(Warning, fmt.Sprintf("the model of \"embeddings\" is of no use (%v), so searches use the built-in vectors.", c.Embeddings),
+		x.add(Warning, fmt.Sprintf("the model of \"embeddings\" is of no use (%v), so searches find tools by words alone.", c.Embeddings),
 			`correct its "url", "model" and "headers", name a smaller model, or take "embeddings" out of the configuration`)
 	}
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+const measuredLimit = 150 // candidates
+
+// measure prints how well the program as it is finds the tools for all queries, by corpus, and
+// the means over the corpora.
+func (t *trainer) measure(ctx context.Context) error {
+	fmt.Printf("%-16s %6s %6s %7s %6s\n", "", "R@1", "R@5", "nDCG@10", "MRR")
+	var means []selector.Scores
+	row := func(name string, s selector.Scores) {
+		fmt.Printf("%-16s %6.3f %6.3f %7.3f %6.3f\n", name, s.Recall1, s.Recall5, s.NDCG10, s.MRR)
+	}
+	for _, c := range t.corpora {
+		s, err := t.picker(ctx, c.tools)
+		if err != nil {
+			return err
+		}
+		scores := make([]selector.Scores, len(c.queries))
+		for i := range c.queries {
+			found, err := s.Find(ctx, selector.Query{Task: c.queries[i].Text, Limit: measuredLimit})
+			if err != nil {
+				return err
+			}
+			scores[i] = c.queries[i].Score(ids(found.Candidates))
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+		mean := selector.MeanScores(scores)
+		row(c.name, mean)
+		if c.name != smallest {
+			means = append(means, mean)
+		}
+	}
+	row("mean", selector.MeanScores(means))
+	return nil
+}
+
+// picker returns a selector of the tools, which must be closed.
+func (t *trainer) picker(ctx context.Context, tools []registry.NormalizedTool) (*selector.Selector, error) {
+	offers := make(map[string]registry.Offer)
+	for _, tool := range tools {
+		o := offers[tool.Server]
+		o.Tools = append(o.Tools, tool)
+		offers[tool.Server] = o
+	}
+	r := registry.New()
+	if _, err := r.ReplaceAll(offers); err != nil {
+		return nil, err
+	}
+	var o selector.Options
+	if !t.wordsOnly {
+		var err error
+		if o.Meanings, err = encodedOnce(ctx, tools); err != nil {
+			return nil, err
+		}
+	}
+	return selector.New(r, o), nil
+}
+
+var encodedTools = make(map[*registry.NormalizedTool]selector.Meanings) // by the first tool of a catalog
+
+// encodedOnce returns the vectors of a catalog's tools, which several scenes may have.
+func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (m selector.Meanings, err error) {
+	if encodedTools[&tools[0]] == nil {
+		encodedTools[&tools[0]], err = selector.Encoded(ctx, tools)
+	}
+	return encodedTools[&tools[0]], err
+}
+
+func ids(candidates []selector.Candidate) (all []string) {
+	for _, c := range candidates {
+		all = append(all, c.IDs()...)
+	}
+	return all
+}
