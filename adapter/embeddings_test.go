@@ -78,8 +78,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	}
 	made := func(m *meanings) func() bool {
 		return func() bool {
-			now := m.now.Load()
-			return now != nil && now.set.Tool("s:b") != nil
+			return has(m, "s:b")
 		}
 	}
 
@@ -119,7 +118,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}}); err != nil {
 		t.Fatal(err)
 	}
-	withNew := func() bool { now := m.now.Load(); return now != nil && now.set.Tool("s:c") != nil }
+	withNew := func() bool { return has(m, "s:c") }
 	until("a new tool gets no vector", withNew)
 	sent := first.Load()
 	if v, _ := m.Task(t.Context(), []string{"fail"}); v != nil {
@@ -135,4 +134,14 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	m, stop = start()
 	until("vectors that can't be saved are not used", withNew)
 	stop()
+}
+
+// has reports whether the tool has a vector.
+func has(m *meanings, id string) bool {
+	now := m.now.Load()
+	if now == nil {
+		return false
+	}
+	_, ok := now.set.Number(id)
+	return ok
 }

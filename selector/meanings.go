@@ -20,22 +20,28 @@ type Meanings interface {
 	Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set)
 }
 
-// The scale of [rank.Nearness]: the mean for a task and tools, and their deviation from it.
-// Models differ: some have 0.8 for two texts that have nothing in common.
+// The scale of [rank.Nearness] is that of the cosines of the model in the program: their mean for a
+// task and tools, and their deviation from it. Models differ: some have 0.8 for two texts that have
+// nothing in common.
 const (
-	meanNearness      = 0.03
-	nearnessDeviation = 0.11
+	meanNearness      = 0.04
+	nearnessDeviation = 0.14
 	leastDeviation    = 0.001 // of the cosines of a model that can tell tools apart
 )
 
 // maxSentences bounds the vectors that are made of a task: of the whole and of its first steps.
 const maxSentences = 5
 
-// nearness returns how near the tools are to the task by the vectors of Meanings, on one scale for
-// all models: for most tasks, nearly all tools have nothing to do with them, and so their cosines
-// show the model's own scale. A tool without a vector is as near as the mean. It is nil if there
-// are no vectors, or if they can't tell the tools apart.
-func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task) map[*index.Document]rank.Nearness {
+// A nearness says how near tools are to a task and its steps by the vectors of Meanings.
+type nearness struct {
+	set             *embeddings.Set
+	cosines         [][]float32 // of the task, and then of each step, with the tools of the set
+	mean, deviation float64     // of those of the whole task
+}
+
+// nearness returns how near the tools are to the task. It is nil if there are no vectors, or if they
+// can't tell the tools apart.
+func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task) *nearness {
 	if s.meanings == nil || len(t.Words) == 0 {
 		return nil
 	}
@@ -49,69 +55,80 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 	if len(all) != len(texts) || set == nil {
 		return nil
 	}
-	near, mean, deviation := cosines(tools, all, set)
-	if deviation < leastDeviation {
+	n := &nearness{set, set.Cosines(all), meanNearness, nearnessDeviation}
+	if set.Builtin {
+		return n
+	}
+	count, sum, squares := 0.0, 0.0, 0.0
+	for _, d := range tools.All {
+		if i, ok := set.Number(d.Tool.ID); ok {
+			x := float64(n.cosines[0][i])
+			count++
+			sum += x
+			squares += float64(x * x) // the conversion keeps compilers from fusing
+		}
+	}
+	n.mean = sum / max(1, count)
+	n.deviation = math.Sqrt(max(0, squares/max(1, count)-float64(n.mean*n.mean)))
+	if n.deviation < leastDeviation {
 		return nil
 	}
-	scaled := func(x float64) float64 {
-		return min(1, max(0, meanNearness+float64(nearnessDeviation*(x-mean)/deviation)))
-	}
-	for _, d := range tools.All {
-		x, ok := near[d]
-		if !ok { // it is not encoded yet
-			x = rank.Nearness{Whole: mean, Step: mean, Cosine: mean}
-		}
-		x.Whole, x.Step = scaled(x.Whole), scaled(x.Step)
-		if !set.Builtin { // the scale of its cosines is unknown
-			x.Cosine = x.Whole
-		}
-		near[d] = x
-	}
-	return near
+	return n
 }
 
-// cosines returns those of the tools that have a vector with the task, whose own vector is the first,
-// and with its nearest step; the mean for the whole task, and their deviation from it.
-func cosines(tools index.Subset, task []vectors.Vector, set *embeddings.Set) (near map[*index.Document]rank.Nearness, mean, deviation float64) {
-	near = make(map[*index.Document]rank.Nearness, tools.Len())
-	sum, squares := 0.0, 0.0
-	for _, d := range tools.All {
-		w := set.Tool(d.Tool.ID)
-		if len(w) != len(task[0]) {
-			continue
-		}
-		x := float64(task[0].Dot(w))
-		step := x
-		for i, v := range task[1:] {
-			if c := float64(v.Dot(w)); i == 0 || c > step {
-				step = c
+// of returns how near a tool is, on the scale of the model in the program: for most tasks, nearly all
+// tools have nothing to do with them, and so their cosines show the scale of another model. A tool
+// without a vector is as near as the mean.
+func (n *nearness) of(d *index.Document) rank.Nearness {
+	whole, step := n.mean, n.mean
+	if i, ok := n.set.Number(d.Tool.ID); ok {
+		whole = float64(n.cosines[0][i])
+		step = whole
+		for k, of := range n.cosines[1:] {
+			if x := float64(of[i]); k == 0 || x > step {
+				step = x
 			}
 		}
-		near[d] = rank.Nearness{Whole: x, Step: step, Cosine: x}
-		sum += x
-		squares += float64(x * x) // the conversion keeps compilers from fusing
 	}
-	n := float64(max(1, len(near)))
-	mean = sum / n
-	return near, mean, math.Sqrt(max(0, squares/n-float64(mean*mean)))
+	return rank.Nearness{Whole: n.scaled(whole), Step: n.scaled(step)}
 }
 
-// nearestBy returns the documents that request admits and that are nearer to the task than the mean
+func (n *nearness) scaled(x float64) float64 {
+	return min(1, max(0, meanNearness+float64(nearnessDeviation*(x-n.mean)/n.deviation)))
+}
+
+// nearest returns the documents that request admits and that are nearer to the task than the mean
 // of all, the nearest first; the nearest one if none is.
-func nearestBy(request index.Query, near map[*index.Document]rank.Nearness) []*index.Document {
-	if near == nil {
-		return nil
+func (n *nearness) nearest(request index.Query) []*index.Document {
+	type near struct {
+		document *index.Document
+		cosine   float32
 	}
-	var all []*index.Document
+	var best []near
+	shorten := func() {
+		slices.SortStableFunc(best, func(a, b near) int { return cmp.Compare(b.cosine, a.cosine) })
+		best = best[:min(len(best), maxNearest)]
+	}
+	least := float32(math.Inf(-1)) // only nearer ones can be among the best
 	for _, d := range request.Within.All {
-		if request.Admits(d) {
-			all = append(all, d)
+		cosine := float32(n.mean)
+		if i, ok := n.set.Number(d.Tool.ID); ok {
+			cosine = n.cosines[0][i]
+		}
+		if cosine <= least || !request.Admits(d) {
+			continue
+		}
+		if best = append(best, near{d, cosine}); len(best) == 4*maxNearest {
+			shorten()
+			least = best[maxNearest-1].cosine
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *index.Document) int { return cmp.Compare(near[b].Whole, near[a].Whole) })
-	n := 0
-	for n < min(len(all), maxNearest) && (n == 0 || near[all[n]].Whole > meanNearness) {
-		n++
+	shorten()
+	var all []*index.Document
+	for i, b := range best {
+		if i == 0 || b.cosine > float32(n.mean) {
+			all = append(all, b.document)
+		}
 	}
-	return all[:n]
+	return all
 }

@@ -163,43 +163,42 @@ func TestNearest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d, x := range s.nearness(t.Context(), c.Within(nil), text.Parse("quux zorbl")) {
-		if d.Tool.ID == parseTool(lines[0]).ID && x != (rank.Nearness{Whole: meanNearness, Step: meanNearness, Cosine: meanNearness}) {
+	near := s.nearness(t.Context(), c.Within(nil), text.Parse("quux zorbl"))
+	for _, d := range c.Documents() {
+		if x := near.of(d); d.Tool.ID == parseTool(lines[0]).ID && x != (rank.Nearness{Whole: meanNearness, Step: meanNearness}) {
 			t.Errorf("a tool without a vector is %v", x)
-		}
-		if x.Cosine != x.Whole {
-			t.Errorf("the cosine of another model, whose scale is unknown, is %v", x)
 		}
 	}
 }
 
-// The cosine of the model in the program is evidence as it is, however many tools there are.
-func TestCosineEvidence(t *testing.T) {
+// The cosine of the model in the program is the feature as it is, however many tools there are.
+func TestCosineOfBuiltin(t *testing.T) {
 	cosine := func(lines ...string) float64 {
 		t.Helper()
 		found, err := encode(t, picker(t, lines...)).Find(t.Context(), Query{Task: "take a screenshot of the page"})
 		if err != nil || len(found.Candidates) == 0 || found.Candidates[0].Tool.Name != "browser_take_screenshot" {
 			t.Fatalf("found %v, %v", ids(found.Candidates), err)
 		}
-		return found.Candidates[0].Evidence[rank.CosineEvidence]
+		return found.Candidates[0].Features[rank.MeaningFeature]
 	}
 	few, many := cosine(browser...), cosine(append(slices.Clone(browser), git...)...)
 	if few != many || few < 0.4 {
 		t.Errorf("%v among a few tools, %v among many", few, many)
 	}
 	found, err := picker(t, browser...).Find(t.Context(), Query{Task: "take a screenshot of the page"})
-	if err != nil || found.Candidates[0].Evidence[rank.CosineEvidence] != 0 {
-		t.Errorf("without vectors: %v, %v", found.Candidates[0].Evidence, err)
+	if err != nil || found.Candidates[0].Features[rank.MeaningFeature] != 0 {
+		t.Errorf("without vectors: %v, %v", found.Candidates[0].Features, err)
 	}
 }
 
 // wholes returns how near the tools are to the whole task; nil for nil.
-func wholes(near map[*index.Document]rank.Nearness) (all map[*index.Document]float64) {
-	for d, x := range near {
-		if all == nil {
-			all = make(map[*index.Document]float64)
-		}
-		all[d] = x.Whole
+func wholes(near *nearness, tools []*index.Document) map[*index.Document]float64 {
+	if near == nil {
+		return nil
+	}
+	all := make(map[*index.Document]float64)
+	for _, d := range tools {
+		all[d] = near.of(d).Whole
 	}
 	return all
 }
@@ -215,7 +214,7 @@ func TestScale(t *testing.T) {
 	near := func(k *knowing) map[*index.Document]float64 {
 		know(t, k, lines...)
 		s.meanings = k
-		return wholes(s.nearness(t.Context(), c.Within(nil), text.Parse("take a screenshot of the page")))
+		return wholes(s.nearness(t.Context(), c.Within(nil), text.Parse("take a screenshot of the page")), c.Documents())
 	}
 	alike := &knowing{common: 3}
 	wide, narrow := near(new(knowing)), near(alike)

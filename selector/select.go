@@ -162,7 +162,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{}, nil)
+	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{}, nil, nil)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -170,8 +170,8 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 }
 
 // search ranks the items of a collection that have words of the task, that mean about the
-// same, or that did well after such tasks. args of the call to come may be nil.
-func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, args json.RawMessage) ([]Candidate, error) {
+// same, or that did well after such tasks. near and args, those of the call to come, may be nil.
+func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, near *nearness, args json.RawMessage) ([]Candidate, error) {
 	within := request.Within.Collection()
 	t.Respell(within.Has)
 	t.Correct(request.Within.Correct)
@@ -189,8 +189,11 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 			documents = append(documents, d)
 		}
 	}
-	for _, d := range nearestBy(request, p.Nearness) {
-		add(d)
+	if near != nil {
+		p.Nearness = near.of
+		for _, d := range near.nearest(request) {
+			add(d)
+		}
 	}
 	for id, x := range p.Use { // in any order: they are ranked
 		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
@@ -232,8 +235,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		request.Capabilities, request.AtLeast = tags, most
 	}
 	prior := s.prior(ctx, q.Task, t)
-	prior.Nearness = s.nearness(ctx, request.Within, t)
-	ranked, err := search(ctx, c, t, request, prior, q.Arguments)
+	ranked, err := search(ctx, c, t, request, prior, s.nearness(ctx, request.Within, t), q.Arguments)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}

@@ -80,8 +80,11 @@ func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (s
 	for _, w := range t.Words {
 		known = known || c.Knows(w.Text)
 	}
-	near := s.nearness(ctx, c.Within(nil), t)
-	ranked := rank.Rank(t, []*index.Document{d}, c, rank.Prior{Nearness: near})[0]
+	prior := rank.Prior{}
+	if near := s.nearness(ctx, c.Within(nil), t); near != nil {
+		prior.Nearness = near.of
+	}
+	ranked := rank.Rank(t, []*index.Document{d}, c, prior)[0]
 	return max(ranked.Features[rank.MeaningFeature], ranked.Features[rank.StepMeaningFeature], ranked.Evidence[rank.CoveredEvidence]), known
 }
 

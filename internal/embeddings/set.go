@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
@@ -23,11 +24,18 @@ type Tool struct {
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
 	Builtin bool // by the model in the program
-	tools   map[string]vectors.Vector
+	numbers map[string]int // of the tools that have a vector, by ID: their rows in matrix
+	matrix  *encoder.Matrix
 }
 
-// Tool returns the vector of the tool of that ID, nil if it has none.
-func (s *Set) Tool(id string) vectors.Vector { return s.tools[id] }
+// Number returns the number of the tool of that ID, if it has a vector.
+func (s *Set) Number(id string) (number int, ok bool) {
+	number, ok = s.numbers[id]
+	return number, ok
+}
+
+// Cosines returns those of each vector of a task and all tools, by number.
+func (s *Set) Cosines(task []vectors.Vector) [][]float32 { return s.matrix.Dot(task) }
 
 // Build returns the vectors of the tools, and has the model make those that the store lacks. It
 // returns them with an error if they can't be saved.
@@ -42,10 +50,15 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	if failed != nil {
 		return nil, errors.Join(failed, unsaved)
 	}
-	set := &Set{Builtin: s.ours, tools: make(map[string]vectors.Vector, len(tools))}
+	set := &Set{Builtin: s.ours, numbers: make(map[string]int, len(tools))}
+	var all []vectors.Vector
 	for i, t := range tools {
-		set.tools[t.ID] = s.vectors[s.key(texts[i])]
+		if v := s.vectors[s.key(texts[i])]; v != nil {
+			set.numbers[t.ID] = len(all)
+			all = append(all, v)
+		}
 	}
+	set.matrix = encoder.NewMatrix(all)
 	return set, unsaved
 }
 
@@ -73,7 +86,7 @@ func apart(name string) string {
 }
 
 // near is how many bytes of a description's sentences a model gets.
-const near = 300
+const near = 200
 
 // beginning returns the first sentences of a description, on one line: at least one, as far as
 // near allows.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -66,14 +67,18 @@ func (t *trainer) picker(ctx context.Context, tools []registry.NormalizedTool) (
 	return selector.New(r, o), nil
 }
 
-var encodedTools = make(map[*registry.NormalizedTool]selector.Meanings) // by the first tool of a catalog
+var encodedTools sync.Map // what encodedOnce returns, by the first tool of a catalog
 
 // encodedOnce returns the vectors of a catalog's tools, which several scenes may have.
-func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (m selector.Meanings, err error) {
-	if encodedTools[&tools[0]] == nil {
-		encodedTools[&tools[0]], err = selector.Encoded(ctx, tools)
+func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (selector.Meanings, error) {
+	if m, ok := encodedTools.Load(&tools[0]); ok {
+		return m.(selector.Meanings), nil
 	}
-	return encodedTools[&tools[0]], err
+	m, err := selector.Encoded(ctx, tools)
+	if err == nil {
+		encodedTools.Store(&tools[0], m)
+	}
+	return m, err
 }
 
 func ids(candidates []selector.Candidate) (all []string) {

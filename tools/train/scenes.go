@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -111,13 +114,19 @@ func (c *corpus) some(queries, vain int) (asks []ask) {
 
 // sampledAll searches in all scenes, and balances the samples.
 func (t *trainer) sampledAll(ctx context.Context, scenes []*scene) (all []sample, err error) {
-	for _, s := range scenes {
-		some, err := t.sampledOf(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	found := make([][]sample, len(scenes))
+	for i, s := range scenes {
+		group.Go(func() (err error) {
+			found[i], err = t.sampledOf(ctx, s)
+			return err
+		})
 	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	all = slices.Concat(found...)
 	balance(all)
 	return all, nil
 }

@@ -15,7 +15,6 @@ type Evidence int
 const (
 	CoveredEvidence Evidence = iota // the share of the task's words that it has; actions and unknown words count less
 	NamedEvidence                   // the share of its name's words that the task has
-	CosineEvidence                  // the cosine of the vectors of task and tool, whatever those of other tools
 	UnmetEvidence                   // whether it has none of the words that say what the task is about
 	UnknownEvidence                 // the share of the words that say what the task is about that no item has
 	ScoreEvidence                   // its score
@@ -89,7 +88,7 @@ const (
 const synonymShare = 0.75
 
 // evidence returns the evidence that does not depend on other candidates.
-func (s *scorer) evidence(d *index.Document, m *matching, cosine float64) (e [NumEvidence]float64) {
+func (s *scorer) evidence(d *index.Document, m *matching) (e [NumEvidence]float64) {
 	covered, named := 0.0, 0.0
 	specific, met := 0, 0 // words that say what the task is about, and those of them that the candidate has
 	for i, w := range s.words {
@@ -106,7 +105,6 @@ func (s *scorer) evidence(d *index.Document, m *matching, cosine float64) (e [Nu
 		e[CoveredEvidence] = min(1, covered/s.all)
 	}
 	e[NamedEvidence] = min(1, named/float64(max(1, d.Len[index.NameField])))
-	e[CosineEvidence] = cosine
 	if specific > 0 && met == 0 {
 		e[UnmetEvidence] = 1
 	}

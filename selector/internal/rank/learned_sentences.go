@@ -16,11 +16,11 @@ var bySentences = learned{
 		ServerFeature:      0.2022,
 		TypeFeature:        0.6003,
 		NumberFeature:      -0.4192,
-		MeaningFeature:     0.7,
-		StepMeaningFeature: 2.1,
+		MeaningFeature:     2.6,
+		StepMeaningFeature: 2.9,
 		ArgumentFeature:    3,
 	},
-	sharpness: 2.212,
+	sharpness: 2.5,
 	fitness: weights{
 		bias: -1.839,
 		evidence: [NumEvidence]float64{

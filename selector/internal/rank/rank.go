@@ -104,15 +104,13 @@ type Prior struct {
 	Crowd       int                // how many items there are to choose from; 0 means all of the collection
 	Complete    Complete           // by the arguments that were given
 
-	// Nearness has how near all tools are to the task by vectors of sentences; nil without.
-	Nearness map[*index.Document]Nearness
+	// Nearness returns how near a tool is to the task by vectors of sentences; nil without.
+	Nearness func(*index.Document) Nearness
 }
 
-// A Nearness is how near a tool is to a task.
-type Nearness struct {
-	Whole, Step float64 // to the whole task and to its nearest step, in [0,1], compared with the other tools
-	Cosine      float64 // of the vectors of the whole task and the tool
-}
+// A Nearness is how near a tool is to the whole task and to its nearest step, in [0,1], on the scale of
+// the cosines of the model in the program.
+type Nearness struct{ Whole, Step float64 }
 
 // Rank orders tools by how well they suit the task, best first, those of equal score by
 // ID.
@@ -124,14 +122,17 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	s := newScorer(t, c)
 	s.crowd = cmp.Or(p.Crowd, s.crowd)
 	by := &byWords
-	if len(p.Nearness) > 0 {
+	if p.Nearness != nil {
 		by = &bySentences
 	}
 	ranked := make([]Candidate, len(tools))
 	m := newMatching(len(s.words))
 	for i, d := range tools {
 		s.match(d, m)
-		features, near := s.features(d, m), p.Nearness[d]
+		features, near := s.features(d, m), Nearness{}
+		if p.Nearness != nil {
+			near = p.Nearness(d)
+		}
 		features[MeaningFeature], features[StepMeaningFeature] = near.Whole, near.Step
 		if d.Tool != nil {
 			features[UseFeature] = p.Use[d.Tool.ID]
@@ -142,7 +143,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,
-			Features: features, Evidence: s.evidence(d, m, near.Cosine), same: d.Same, by: by,
+			Features: features, Evidence: s.evidence(d, m), same: d.Same, by: by,
 		}
 	}
 	normalize(ranked, StepFeature)
