@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -79,18 +79,19 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	made := func(m *meanings) func() bool {
 		return func() bool {
 			now := m.now.Load()
-			return now != nil && now.set.Tool("s:b") != nil
+			return now != nil && now.Tool("s:b") != nil
 		}
 	}
 
 	builtin := func(m *meanings) func() bool {
-		return func() bool { return made(m)() && m.now.Load().model == embeddings.Builtin() }
+		return func() bool { return made(m)() && m.now.Load().Builtin }
 	}
 
 	m, stop := start()
-	if v, set := m.Task(t.Context(), []string{"x"}); v != nil || set != nil {
+	if m.now.Load() != nil {
 		t.Error("there are vectors before the first search")
 	}
+	m.Task(t.Context(), []string{"x"})
 	until("the first search has the model in the program make no vectors", builtin(m))
 	if v, set := m.Task(t.Context(), []string{"x", "y"}); len(v) != 2 || set == nil {
 		t.Errorf("the model in the program has %d vectors of two texts", len(v))
@@ -119,7 +120,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}}); err != nil {
 		t.Fatal(err)
 	}
-	withNew := func() bool { now := m.now.Load(); return now != nil && now.set.Tool("s:c") != nil }
+	withNew := func() bool { now := m.now.Load(); return now != nil && now.Tool("s:c") != nil }
 	until("a new tool gets no vector", withNew)
 	sent := first.Load()
 	if v, _ := m.Task(t.Context(), []string{"fail"}); v != nil {
@@ -135,4 +136,27 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	m, stop = start()
 	until("vectors that can't be saved are not used", withNew)
 	stop()
+}
+
+// The first search waits for the vectors, but not for long, and no other search does.
+func TestFirstSearchWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeanings(registry.New(), Options{Log: zap.NewNop()})
+		began := time.Now()
+		m.Task(t.Context(), []string{"x"})
+		first := time.Since(began)
+		m.Task(t.Context(), []string{"x"})
+		if all := time.Since(began); first != firstWait || all != first {
+			t.Errorf("the first search has waited for %v, both for %v", first, all)
+		}
+		m = newMeanings(registry.New(), Options{Log: zap.NewNop()})
+		began = time.Now()
+		go func() {
+			<-m.begun.Done()
+			m.settle()
+		}()
+		if m.Task(t.Context(), []string{"x"}); time.Since(began) != 0 {
+			t.Errorf("with vectors it has waited for %v", time.Since(began))
+		}
+	})
 }

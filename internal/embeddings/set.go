@@ -22,7 +22,8 @@ type Tool struct {
 
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
-	Builtin bool // by the model in the program
+	Model   Model // that made the vectors
+	Builtin bool  // it is the one in the program
 	tools   map[string]vectors.Vector
 }
 
@@ -37,12 +38,11 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	for i, t := range tools {
 		texts[i] = t.text()
 	}
-	failed := s.Fill(ctx, texts)
-	unsaved := s.save()
+	failed, unsaved := s.Fill(ctx, texts), s.save()
 	if failed != nil {
 		return nil, errors.Join(failed, unsaved)
 	}
-	set := &Set{Builtin: s.ours, tools: make(map[string]vectors.Vector, len(tools))}
+	set := &Set{Model: s.model, Builtin: s.ours, tools: make(map[string]vectors.Vector, len(tools))}
 	for i, t := range tools {
 		set.tools[t.ID] = s.vectors[s.key(texts[i])]
 	}
