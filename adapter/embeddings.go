@@ -5,7 +5,6 @@ import (
 	"context"
 	"path/filepath"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,19 +22,16 @@ type meanings struct {
 	registry *registry.Registry
 	folder   string // where vectors are kept; "" keeps none
 	log      *zap.Logger
-	now      atomic.Pointer[meaningsInUse]
-	searched sync.Once
-	begin    chan struct{} // closed by the first search: a router that finds nothing needs no vectors
-}
+	now      atomic.Pointer[embeddings.Set] // of the model in use
 
-// A meaningsInUse is a model with the vectors that it has made. It is replaced, not edited.
-type meaningsInUse struct {
-	model embeddings.Model
-	set   *embeddings.Set
+	begun, settled context.Context // end at the first search, and when no search waits for vectors any more
+	begin, settle  context.CancelFunc
 }
 
 func newMeanings(r *registry.Registry, o Options) *meanings {
-	m := &meanings{registry: r, log: o.Log, begin: make(chan struct{})}
+	m := &meanings{registry: r, log: o.Log}
+	m.begun, m.begin = context.WithCancel(context.Background())
+	m.settled, m.settle = context.WithCancel(context.Background())
 	if o.DataDir != "" {
 		m.folder = filepath.Join(o.DataDir, "embeddings")
 	}
@@ -44,28 +40,33 @@ func newMeanings(r *registry.Registry, o Options) *meanings {
 
 // Task implements [selector.Meanings].
 func (m *meanings) Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
-	m.searched.Do(func() { close(m.begin) })
-	now := m.now.Load()
-	if now == nil {
+	m.begin()
+	select {
+	case <-m.settled.Done():
+	case <-time.After(firstWait):
+		m.settle()
+	case <-ctx.Done():
+	}
+	set := m.now.Load()
+	if set == nil {
 		return nil, nil
 	}
-	v, err := now.model.Task(ctx, texts)
+	v, err := set.Model.Task(ctx, texts)
 	if err != nil {
 		m.log.Debug("the model of \"embeddings\" has no vector for a task; the search goes on without it", zap.Error(err))
 		return nil, nil
 	}
-	return v, now.set
+	return v, set
 }
 
 // run makes vectors by the model of the configuration in use, until ctx ends.
 func (m *meanings) run(ctx context.Context, current *holder) error {
-	part := func(r config.Router) any { return r.Embeddings }
-	return current.whileEqual(ctx, part, func(ctx context.Context, s *setup) error {
+	return current.whileEqual(ctx, func(r config.Router) any { return r.Embeddings }, func(ctx context.Context, s *setup) error {
 		defer m.now.Store(nil)
 		e := s.config.Router.Embeddings
 		if e == nil {
 			select {
-			case <-m.begin:
+			case <-m.begun.Done(): // a router that finds nothing needs no vectors
 				m.follow(ctx, embeddings.Builtin(), nil)
 			case <-ctx.Done():
 			}
@@ -84,15 +85,22 @@ func (m *meanings) run(ctx context.Context, current *holder) error {
 }
 
 const (
-	gatherTime = time.Second      // after a change of the tools
-	retryTime  = 30 * time.Second // after a failure
+	firstWait  = 500 * time.Millisecond // of the first search, for the vectors of the tools
+	gatherTime = time.Second            // after a change of the tools
+	retryTime  = 30 * time.Second       // after a failure
 )
 
 // follow makes the vectors of the tools, again after each change, until ctx ends.
 func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-chan struct{}) {
 	store := embeddings.Open(model, m.folder)
 	var made []embeddings.Tool
-	for ctx.Err() == nil {
+	for wait := time.Duration(0); ; {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		wait = gatherTime
 		changed := m.registry.Changed()
 		if tools := embedded(m.registry.Snapshot()); made == nil || !reflect.DeepEqual(tools, made) {
 			set, err := store.Build(ctx, tools)
@@ -100,27 +108,19 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 				m.log.Warn("not all vectors of tools are made and saved; until they are made, tools are found by words alone", zap.Error(err))
 			}
 			if set == nil {
-				sleep(ctx, retryTime)
+				wait = retryTime
 				continue
 			}
-			m.now.Store(&meaningsInUse{model, set})
+			m.now.Store(set)
+			m.settle()
 			made = tools
 		}
 		select {
 		case <-changed:
-			sleep(ctx, gatherTime)
 		case <-late:
 			_ = store.Wake(ctx) // the next search says whether it works
 		case <-ctx.Done():
 		}
-	}
-}
-
-// sleep returns after a while, or when ctx ends.
-func sleep(ctx context.Context, wait time.Duration) {
-	select {
-	case <-time.After(wait):
-	case <-ctx.Done():
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -83,13 +83,14 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	}
 
 	builtin := func(m *meanings) func() bool {
-		return func() bool { return made(m)() && m.now.Load().model == embeddings.Builtin() }
+		return func() bool { return made(m)() && m.now.Load().Builtin }
 	}
 
 	m, stop := start()
-	if v, set := m.Task(t.Context(), []string{"x"}); v != nil || set != nil {
+	if m.now.Load() != nil {
 		t.Error("there are vectors before the first search")
 	}
+	m.Task(t.Context(), []string{"x"})
 	until("the first search has the model in the program make no vectors", builtin(m))
 	if v, set := m.Task(t.Context(), []string{"x", "y"}); len(v) != 2 || set == nil {
 		t.Errorf("the model in the program has %d vectors of two texts", len(v))
@@ -136,12 +137,35 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	stop()
 }
 
+// The first search waits for the vectors, but not for long, and no other search does.
+func TestFirstSearchWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeanings(registry.New(), Options{Log: zap.NewNop()})
+		began := time.Now()
+		m.Task(t.Context(), []string{"x"})
+		first := time.Since(began)
+		m.Task(t.Context(), []string{"x"})
+		if all := time.Since(began); first != firstWait || all != first {
+			t.Errorf("the first search has waited for %v, both for %v", first, all)
+		}
+		m = newMeanings(registry.New(), Options{Log: zap.NewNop()})
+		began = time.Now()
+		go func() {
+			<-m.begun.Done()
+			m.settle()
+		}()
+		if m.Task(t.Context(), []string{"x"}); time.Since(began) != 0 {
+			t.Errorf("with vectors it has waited for %v", time.Since(began))
+		}
+	})
+}
+
 // has reports whether the tool has a vector.
 func has(m *meanings, id string) bool {
 	now := m.now.Load()
 	if now == nil {
 		return false
 	}
-	_, ok := now.set.Number(id)
+	_, ok := now.Number(id)
 	return ok
 }

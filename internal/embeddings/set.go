@@ -23,7 +23,8 @@ type Tool struct {
 
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
-	Builtin bool // by the model in the program
+	Model   Model          // that made the vectors
+	Builtin bool           // it is the one in the program
 	numbers map[string]int // of the tools that have a vector, by ID: their rows in matrix
 	matrix  *encoder.Matrix
 }
@@ -45,12 +46,11 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	for i, t := range tools {
 		texts[i] = t.text()
 	}
-	failed := s.Fill(ctx, texts)
-	unsaved := s.save()
+	failed, unsaved := s.Fill(ctx, texts), s.save()
 	if failed != nil {
 		return nil, errors.Join(failed, unsaved)
 	}
-	set := &Set{Builtin: s.ours, numbers: make(map[string]int, len(tools))}
+	set := &Set{Model: s.model, Builtin: s.ours, numbers: make(map[string]int, len(tools))}
 	var all []vectors.Vector
 	for i, t := range tools {
 		if v := s.vectors[s.key(texts[i])]; v != nil {

@@ -10,7 +10,7 @@ import (
 
 const (
 	maxReasons = 4   // words of the task that are named
-	nearEnough = 0.4 // a cosine of meanings that is worth a word
+	nearEnough = 0.2 // nearness that is worth a word
 )
 
 // Why says in plain words what speaks for the candidate: the words of the task that
