@@ -99,6 +99,9 @@ func outcome(catalog string, t evaluation.Task, found Ranking, threshold float64
 	if len(found.Candidates) > 0 {
 		o.Confidence = found.Candidates[0].Confidence
 	}
+	if len(found.Candidates) > 1 {
+		o.Next = found.Candidates[1].Confidence
+	}
 	return o
 }
 

@@ -30,7 +30,7 @@ const (
 )
 
 // maxSentences bounds the vectors that are made of a task: of the whole and of its first steps.
-const maxSentences = 5
+const maxSentences = 9
 
 // A nearness says how near tools are to a task and its steps by the vectors of Meanings.
 type nearness struct {
@@ -97,8 +97,8 @@ func (n *nearness) scaled(x float64) float64 {
 	return min(1, max(0, meanNearness+float64(nearnessDeviation*(x-n.mean)/n.deviation)))
 }
 
-// nearest returns the documents that request admits and that are nearer to the task than the mean
-// of all, the nearest first; the nearest one if none is.
+// nearest returns the documents that request admits and that are nearer to the task or a step of it
+// than the mean of all, the nearest first; the nearest one if there are no such documents.
 func (n *nearness) nearest(request index.Query) []*index.Document {
 	type near struct {
 		document *index.Document
@@ -114,6 +114,9 @@ func (n *nearness) nearest(request index.Query) []*index.Document {
 		cosine := float32(n.mean)
 		if i, ok := n.set.Number(d.Tool.ID); ok {
 			cosine = n.cosines[0][i]
+			for _, of := range n.cosines[1:] {
+				cosine = max(cosine, of[i])
+			}
 		}
 		if cosine <= least || !request.Admits(d) {
 			continue

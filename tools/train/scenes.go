@@ -132,7 +132,7 @@ func (t *trainer) sampledAll(ctx context.Context, scenes []*scene) (all []sample
 }
 
 // shares are the weights of origins. Natural tasks are few, but what the search is for.
-var shares = map[string]float64{fromNatural: 1, fromCorpora: 1.2, fromSmall: 0.3, fromSynthetic: 0.1, fromStray: 0.5}
+var shares = map[string]float64{fromNatural: 1, fromCorpora: 0.8, fromSmall: 0.3, fromSynthetic: 0.1, fromStray: 0.5}
 
 // kindShares are the weights of kinds within an origin; 1 if they are not here. One task in
 // ten has no tool.

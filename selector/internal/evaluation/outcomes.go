@@ -16,6 +16,7 @@ type Outcome struct {
 
 	Rank       int     `json:"rank"`       // of the best right tool in the answer, 1 for the first; 0 if it is not there
 	Confidence float64 `json:"confidence"` // in the first tool
+	Next       float64 `json:"next"`       // in the next one
 	Refused    bool    `json:"refused"`    // the answer abstains, or is not sure
 	Idle       bool    `json:"not_run"`    // a route runs nothing, since it abstains or the confidence is below its threshold
 	IdleOrHarm bool    `json:"not_run_or_not_harmless"`
