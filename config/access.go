@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // isPublic reports whether the router lets in clients of its own machine that prove nothing.
@@ -69,7 +71,7 @@ func profileAdvice(d *decoder, name string, profiles map[string]Profile) string 
 	if d.mistakes >= maxProblems {
 		return "" // no one reads it
 	}
-	if like, ok := Similar(name, slices.Sorted(maps.Keys(profiles))); ok {
+	if like, ok := typo.Nearest(name, slices.Sorted(maps.Keys(profiles))); ok {
 		return fmt.Sprintf("did you mean %q?", like)
 	}
 	return `write it into "profiles" of "metarouter", or name another one`

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/dotenv"
 )
 
 // An entry is the text of one server, not decoded yet.
@@ -254,7 +256,7 @@ func (d *expander) readEnvFile(path string) (map[string]string, error) {
 	if !known {
 		var data []byte
 		if data, f.err = d.env.readFile(path); f.err == nil {
-			f.vars, f.err = parseDotenv(string(data))
+			f.vars, f.err = dotenv.Parse(string(data))
 		}
 		if d.envFiles == nil {
 			d.envFiles = make(map[string]envFile)

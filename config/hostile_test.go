@@ -91,15 +91,3 @@ func TestLoadText(t *testing.T) {
 		t.Errorf("expanded, it is\n%+v\nwant\n%+v", got, full)
 	}
 }
-
-// A very long word is compared with many others in a moment.
-func TestSimilarToLongWord(t *testing.T) {
-	words := make([]string, 5000)
-	for i := range words {
-		words[i] = fmt.Sprint("program", i)
-	}
-	long := strings.Repeat("X", 4<<20)
-	if n := testing.AllocsPerRun(1, func() { Similar(long, words) }); n > 10 {
-		t.Errorf("a word of 4 MiB was copied: %v allocations", n)
-	}
-}

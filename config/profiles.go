@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // A Profile says what its clients may see and use. Patterns are those of package
@@ -92,7 +93,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 				continue
 			case isKey:
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
-			case !hasDefault && similar(name, DefaultProfile):
+			case !hasDefault && typo.Similar(name, DefaultProfile):
 				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case CheckProfileName(name) != nil:
 				if !hasDefault {
@@ -260,7 +261,7 @@ func checkProfiles(d *decoder, c Config) {
 func serverAdvice(text string, names []string) string {
 	const most = 64 // bytes that are compared with all names
 	if len(text) <= most {
-		if like, ok := Similar(text, names); ok {
+		if like, ok := typo.Nearest(text, names); ok {
 			return fmt.Sprintf("did you mean %q?", like)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 func text(v hujson.Value) (string, error) {
@@ -58,7 +59,7 @@ func (n *node) among(s string, isText bool) error {
 	}
 	last := len(words) - 1
 	says := fmt.Sprintf("must be %s or %s", strings.Join(quoted[:last], ", "), quoted[last])
-	like, ok := Similar(s, words)
+	like, ok := typo.Nearest(s, words)
 	switch {
 	case isText && slices.Contains(words, s):
 		return nil

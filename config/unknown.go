@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // Levels are places in a file at which objects stand: "" is the file itself, atEntry the
@@ -223,7 +224,7 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 			levels = append(levels, level)
 		}
 	}
-	if isObject && similar(key, atRouter) && settingObject(atRouter, o) {
+	if isObject && typo.Similar(key, atRouter) && settingObject(atRouter, o) {
 		d.refuse(m.Name.StartOffset, "the key %q is that of no server; write %q at the top level of the file", key, atRouter)
 		return true
 	}

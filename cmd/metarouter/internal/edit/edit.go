@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // notWritten ends the output without --write.
@@ -236,7 +237,7 @@ func noSuchServer(files []file, name string) error {
 		return exit.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
 	}
 	like := ""
-	if s, ok := config.Similar(name, names); ok {
+	if s, ok := typo.Nearest(name, names); ok {
 		like = fmt.Sprintf("did you mean %q? ", s)
 	}
 	const most = 20

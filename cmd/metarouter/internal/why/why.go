@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -314,7 +315,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 		for _, t := range x.snapshot.Server(of) {
 			theirs = append(theirs, t.Name)
 		}
-		if like, ok := config.Similar(name, theirs); ok {
+		if like, ok := typo.Nearest(name, theirs); ok {
 			a.say("server %q has no tool %q; did you mean %s:%s?", of, name, of, like)
 			return
 		}
