@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -50,8 +51,8 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 // that exists is right as it is, whatever spaces it has.
 func (d entryDecoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
 	said = strings.TrimSpace(said)
-	words := shellWords(said)
-	if len(words) < 2 || len(said) > maxScript {
+	words := commandline.Words(said)
+	if len(words) < 2 || len(said) > commandline.MaxScript {
 		return "", nil, false
 	}
 	isLauncher := slices.Contains(launchers, strings.ToLower(words[0]))
@@ -83,7 +84,7 @@ func (d entryDecoder) splitCommand(said, cwd string) (program string, args []str
 			break
 		}
 		if found(said[:i]) && said[0] != '"' && said[0] != '\'' {
-			return said[:i], shellWords(said[i:]), true
+			return said[:i], commandline.Words(said[i:]), true
 		}
 	}
 	return words[0], words[1:], isLauncher || found(words[0])
@@ -123,15 +124,12 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// shellWords splits a command line as a shell would, with quotes and without expansion.
-func shellWords(line string) []string { return splitCommands(line, " \t\n", "")[0] }
-
 // argumentsField returns the function that decodes the arguments of an entry.
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		at, m := m.Name.StartOffset, d.repaired(m)
 		if line, err := text(m.Value); err == nil {
-			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(shellWords(line))))
+			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
 		if key, offset := keyAmongArguments(m.Value); key != "" {
