@@ -134,7 +134,9 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 			return r, fmt.Sprintf("%s has no valid name; use letters, digits, dots, dashes and underscores", short(r.Text))
 		}
 	case reference.File:
-		r.Body = d.absolute(expand(body, d.lookup, func(string, *variables) {}, missing))
+		inner := d.expansion(missing)
+		inner.Refer = func(string) {}
+		r.Body = d.absolute(inner.Expand(body))
 		if strings.TrimSpace(body) == "" {
 			return r, "${file:} names no file; write ${file:PATH}"
 		}
