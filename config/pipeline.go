@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/filewatch"
 )
 
 const (
@@ -61,12 +63,12 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 	if p.Log == nil {
 		p.Log = zap.NewNop()
 	}
-	f := feed{Pipeline: p, watcher: &watcher{log: p.Log}, out: out, sent: first, latest: first}
+	f := feed{Pipeline: p, watcher: new(filewatch.Watcher), out: out, sent: first, latest: first}
 	if p.Watch {
-		f.watcher = newWatcher(p.Log)
+		f.watcher = filewatch.New(p.Log)
 		f.read()
 	}
-	defer f.watcher.close()
+	defer f.watcher.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -76,16 +78,16 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 			if p.Sent != nil {
 				p.Sent(f.sent)
 			}
-		case event := <-f.watcher.events:
-			if f.watcher.concerns(event) {
+		case event := <-f.watcher.Events:
+			if f.watcher.Concerns(event) {
 				f.disturb()
 			}
-		case err := <-f.watcher.errors:
+		case err := <-f.watcher.Errors:
 			p.Log.Warn("watching config", zap.Error(err)) // events may be lost
 			f.disturb()
 		case <-f.settled:
 			f.read()
-		case <-f.watcher.poll:
+		case <-f.watcher.Poll:
 			f.read()
 		case <-p.Reload:
 			f.complaint = ""
@@ -104,7 +106,7 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 // A feed is the state of a pipeline that runs.
 type feed struct {
 	Pipeline
-	watcher *watcher
+	watcher *filewatch.Watcher
 	out     chan<- Config
 
 	sent, latest Config
@@ -129,7 +131,7 @@ func (f *feed) disturb() {
 // files is read before they are trusted.
 func (f *feed) read() {
 	f.settled = nil
-	if f.watcher.follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
+	if f.watcher.Follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
 		f.disturb() // the file may be half written, and no event has said so
 		return
 	}
@@ -169,7 +171,7 @@ func (f *feed) refuse(why error) {
 
 // submit has Run send a trusted reading, if the receiver lacks it.
 func (f *feed) submit(next Config) {
-	if f.watcher.follow(filesOf(next)) {
+	if f.watcher.Follow(filesOf(next)) {
 		f.disturb() // an envFile was read before it was watched
 	}
 	if f.Adjust != nil {

@@ -372,20 +372,6 @@ func TestWatchBehindSymlink(t *testing.T) {
 	w.expect("third")
 }
 
-func TestWatchWithoutTheSystem(t *testing.T) {
-	w := &watcher{log: zap.NewNop()}
-	w.pollSince(errors.New("no watches left"))
-	defer w.close()
-	if w.follow([]string{"x"}) {
-		t.Error("something is watched")
-	}
-	select {
-	case <-w.poll:
-	case <-time.After(30 * time.Second):
-		t.Error("nothing is polled")
-	}
-}
-
 // A pipeline with every source and stage: an edit waits until it is trusted, an adjusted
 // reading that the receiver has is skipped, and a signal reads the files.
 func TestPipelineStages(t *testing.T) {
