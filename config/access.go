@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
@@ -119,7 +120,7 @@ func checkCertificates(d *decoder, r *Router) {
 		return
 	}
 	for _, m := range o.Members {
-		i := slices.IndexFunc(h.Certificates, func(c Certificate) bool { return c.Name != "" && c.Subject == keyOf(m) })
+		i := slices.IndexFunc(h.Certificates, func(c Certificate) bool { return c.Name != "" && c.Subject == jsonc.Key(m) })
 		if i < 0 {
 			continue // its mistake was reported
 		}

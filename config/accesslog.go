@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An Audit says whether and where the audit log is written.
@@ -64,6 +66,6 @@ func auditField(d *decoder, to *Audit) func(hujson.ObjectMember) {
 
 // hasMember reports whether the object has the member.
 func hasMember(object hujson.Value, key string) bool {
-	_, ok := member(object.Value.(*hujson.Object), key)
+	_, ok := jsonc.Member(object.Value.(*hujson.Object), key)
 	return ok
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An Endpoint is an OpenAI-compatible API.
@@ -54,10 +56,10 @@ func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
 	d.missing = variables{}
 	switch {
 	case missing.any():
-		d.mistake(d.missingAt, "%q is not used: %s", keyOf(m), missing)
+		d.mistake(d.missingAt, "%q is not used: %s", jsonc.Key(m), missing)
 	case d.mistakes > before: // the reason is reported already
 	case e.URL == "" || e.Model == "":
-		d.mistake(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, keyOf(m))
+		d.mistake(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, jsonc.Key(m))
 	default:
 		return e, true
 	}

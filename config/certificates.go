@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // A Certificate says whom client certificates with some attributes let in. The zero value
@@ -33,9 +35,9 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 	read := func(v hujson.Value) (all []Certificate, err error) {
 		seen := make(map[string]bool)
 		err = each(v, `must be an object; write it like {"CN=build": "ci"}: the subject of a certificate, and a profile`, func(m hujson.ObjectMember) error {
-			attributes, err := attributesOf(keyOf(m))
+			attributes, err := attributesOf(jsonc.Key(m))
 			if err != nil {
-				if paths := guardsNamed(keyOf(m), atCertificates); len(paths) > 0 {
+				if paths := guardsNamed(jsonc.Key(m), atCertificates); len(paths) > 0 {
 					d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
 				}
 				return err
@@ -70,7 +72,7 @@ func identity(attributes []Attribute) string {
 // certificateOf reads what clients with a certificate may do: a profile, or an object. After a
 // mistake it has no Name.
 func certificateOf(d *decoder, m hujson.ObjectMember, attributes []Attribute) Certificate {
-	subject := keyOf(m)
+	subject := jsonc.Key(m)
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
 	before, at := d.mistakes, d.level
 	defer func() { d.level = at }()

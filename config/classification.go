@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // DefaultClassification returns the defaults of all keys.
@@ -34,7 +36,7 @@ func classificationField(d *decoder, to **Classification) func(hujson.ObjectMemb
 		var mentions []mention
 		fallback := func(m hujson.ObjectMember) {
 			set(d, &c.Fallback, text)(m)
-			mentions = append(mentions, mention{m.Name.StartOffset, keyOf(m), c.Fallback})
+			mentions = append(mentions, mention{m.Name.StartOffset, jsonc.Key(m), c.Fallback})
 		}
 		known := d.keys(c, fields{
 			"categories": elements(d, &c.Categories, `[{"name": "…"}]`, categoryReader(d, &mentions)),
@@ -69,7 +71,7 @@ func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (
 	return func(o *hujson.Object, at int) (Category, bool) {
 		var k Category
 		d.object(o, d.keys(&k, fields{"rules": rulesField(d, &k.Rules, mentions)}))
-		m, named := member(o, "name")
+		m, named := jsonc.Member(o, "name")
 		if named = named && m.Value.Value.Kind() != 'n'; named {
 			at = m.Name.StartOffset
 		}
@@ -203,14 +205,14 @@ func elements[T any](d *decoder, to *[]T, example string, read func(o *hujson.Ob
 	return func(m hujson.ObjectMember) {
 		a, ok := m.Value.Value.(*hujson.Array)
 		if !ok {
-			d.mistake(m.Name.StartOffset, "%q must be an array of objects; write %s", keyOf(m), example)
+			d.mistake(m.Name.StartOffset, "%q must be an array of objects; write %s", jsonc.Key(m), example)
 			return
 		}
 		*to = nil
 		for i, e := range a.Elements {
 			o, ok := e.Value.(*hujson.Object)
 			if !ok {
-				d.mistake(e.StartOffset, "\"%s[%d]\" must be an object; write %s", keyOf(m), i, example)
+				d.mistake(e.StartOffset, "\"%s[%d]\" must be an object; write %s", jsonc.Key(m), i, example)
 				continue
 			}
 			if t, ok := read(o, e.StartOffset); ok {

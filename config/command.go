@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -153,22 +154,12 @@ func keyAmongArguments(v hujson.Value) (key string, offset int) {
 			continue
 		}
 		for _, m := range o.Members {
-			if knownAt(atEntry, keyOf(m)) {
-				return keyOf(m), m.Name.StartOffset
+			if knownAt(atEntry, jsonc.Key(m)) {
+				return jsonc.Key(m), m.Name.StartOffset
 			}
 		}
 	}
 	return "", 0
-}
-
-// member returns the last member of an object with a key.
-func member(o *hujson.Object, key string) (found hujson.ObjectMember, ok bool) {
-	for _, m := range o.Members {
-		if keyOf(m) == key {
-			found, ok = m, true
-		}
-	}
-	return found, ok
 }
 
 // stringsOf returns the strings of an array.
@@ -187,7 +178,7 @@ func stringsOf(v hujson.Value) (all []string, ok bool) {
 
 // argumentsOf returns the arguments of an entry as they are written.
 func argumentsOf(o *hujson.Object) []string {
-	m, ok := member(o, "args")
+	m, ok := jsonc.Member(o, "args")
 	if !ok {
 		return nil
 	}
@@ -197,7 +188,7 @@ func argumentsOf(o *hujson.Object) []string {
 
 // pathOf returns the path under a key of an entry, "" if the entry has none.
 func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
-	m, ok := member(o, key)
+	m, ok := jsonc.Member(o, key)
 	if !ok {
 		return ""
 	}

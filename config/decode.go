@@ -1,13 +1,12 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -79,7 +78,7 @@ func (s said) elements() []hujson.Value {
 // inner returns the member under a key of the member's object.
 func (s said) inner(key string) said {
 	if o, ok := s.member.Value.Value.(*hujson.Object); ok {
-		s.member, _ = member(o, key)
+		s.member, _ = jsonc.Member(o, key)
 		return s
 	}
 	return said{}
@@ -148,7 +147,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 	at := d.level
 	defer func() { d.level = at }()
 	for _, m := range o.Members {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		path := below(at, key)
 		if seen[key] {
 			d.guard(d.mistake, path)(m.Name.StartOffset, "%q is here twice; remove one, since only the last one counts", key)
@@ -170,13 +169,4 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 			d.guard(d.refuse, path)(m.Name.StartOffset, "%q must not be null; remove it, or write its value", key)
 		}
 	}
-}
-
-// keyOf returns the key of a member. Most keys have no escapes, and are not decoded.
-func keyOf(m hujson.ObjectMember) string {
-	lit := m.Name.Value.(hujson.Literal)
-	if inner := lit[1 : len(lit)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
-	}
-	return lit.String()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/dotenv"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An entry is the text of one server, not decoded yet.
@@ -33,7 +34,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 	places := make(map[string]int) // in entries, by the name
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
-			e := entry{source: d.source, name: keyOf(m), member: m}
+			e := entry{source: d.source, name: jsonc.Key(m), member: m}
 			if d.notAServer(m) {
 				continue
 			}
@@ -54,7 +55,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 		servers, others := new(hujson.Object), new(hujson.Object)
 		for _, m := range d.source.root.Members {
 			of := others
-			if m.Value.Value.Kind() == '{' && keyOf(m) != atRouter {
+			if m.Value.Value.Kind() == '{' && jsonc.Key(m) != atRouter {
 				of = servers
 			}
 			of.Members = append(of.Members, m)
@@ -80,12 +81,12 @@ func entriesOf(d *decoder, r *Router) []entry {
 func isBare(root *hujson.Object) bool {
 	found := false
 	for _, m := range root.Members {
-		if slices.Contains(roots, keyOf(m)) {
+		if slices.Contains(roots, jsonc.Key(m)) {
 			return false
 		}
 		o, ok := m.Value.Value.(*hujson.Object)
 		found = found || ok && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-			return slices.Contains([]string{"command", "url", "httpUrl", "serverUrl"}, keyOf(m))
+			return slices.Contains([]string{"command", "url", "httpUrl", "serverUrl"}, jsonc.Key(m))
 		})
 	}
 	return found
@@ -169,7 +170,7 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.checkLogin(s, o)
 	d.warnOfSecrets(o)
 	d.reportMissing(s)
-	if m, ok := member(o, "args"); ok {
+	if m, ok := jsonc.Member(o, "args"); ok {
 		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
 			d.claimFolders(s, a.Elements)
 		}
@@ -235,7 +236,7 @@ func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object
 	}
 	vars, err := d.readEnvFile(s.EnvFile)
 	if err != nil {
-		m, _ := member(o, "envFile")
+		m, _ := jsonc.Member(o, "envFile")
 		d.reject(m.Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, withoutPath(err))
 		return env
 	}

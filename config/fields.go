@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // fields are the keys that an object may have, each with the function that decodes it.
@@ -235,7 +237,7 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 	}
 	all := reflect.MakeMap(to.Type())
 	for _, m := range o.Members {
-		key, value := keyOf(m), reflect.New(to.Type().Elem()).Elem()
+		key, value := jsonc.Key(m), reflect.New(to.Type().Elem()).Elem()
 		err := d.value(below(level, "*"), how, m.Value, value)
 		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
 			err = errTwice
@@ -264,7 +266,7 @@ func (d *decoder) misread(m hujson.ObjectMember, to reflect.Value, err error) {
 	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
 		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
 	}
-	d.guard(d.reject, d.level)(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
+	d.guard(d.reject, d.level)(wrong.offset, "%q %v", jsonc.Key(m)+wrong.path, wrong.err)
 }
 
 // A misfit is a reader's error about a place inside its value.
@@ -290,7 +292,7 @@ func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
 			d.object(o, known)
 			return
 		}
-		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", keyOf(m))
+		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", jsonc.Key(m))
 	}
 }
 

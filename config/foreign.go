@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
@@ -43,10 +44,10 @@ func importOf(s source, client string) string {
 // "local" or "remote".
 func isOpencode(m hujson.ObjectMember) bool {
 	o, ok := m.Value.Value.(*hujson.Object)
-	if !ok || keyOf(m) != "mcp" {
+	if !ok || jsonc.Key(m) != "mcp" {
 		return false
 	}
-	if inner, ok := member(o, "servers"); ok {
+	if inner, ok := jsonc.Member(o, "servers"); ok {
 		if deeper, ok := inner.Value.Value.(*hujson.Object); ok {
 			o = deeper
 		}
@@ -56,7 +57,7 @@ func isOpencode(m hujson.ObjectMember) bool {
 		if !ok {
 			return false
 		}
-		kind, _ := member(entry, "type")
+		kind, _ := jsonc.Member(entry, "type")
 		said, ok := kind.Value.Value.(hujson.Literal)
 		return ok && (said.String() == "local" || said.String() == "remote")
 	})

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An Issuer is an identity provider whose access tokens let HTTP clients in. The zero value
@@ -162,18 +164,18 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 		*all = nil
 		rules, err := membersOf(m.Value, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`)
 		if err != nil {
-			d.reject(m.Name.StartOffset, "%q %v", keyOf(m), err)
+			d.reject(m.Name.StartOffset, "%q %v", jsonc.Key(m), err)
 		}
 		seen := make(map[string]bool)
 		for _, r := range rules {
-			key := keyOf(r)
+			key := jsonc.Key(r)
 			claim, err := claimOf(key)
 			name, wrong := nameOfProfile(r.Value)
 			if err = cmp.Or(err, wrong); seen[key] {
 				err = errTwice
 			}
 			if seen[key] = true; err != nil {
-				d.reject(r.Name.StartOffset, "%q %v", keyOf(m)+"."+key, err)
+				d.reject(r.Name.StartOffset, "%q %v", jsonc.Key(m)+"."+key, err)
 			}
 			*all = append(*all, ProfileRule{claim, name})
 		}
@@ -185,7 +187,7 @@ func scopeMap(v hujson.Value) (map[string][]string, error) {
 	ours := nodeAt(atIssuers + ".issuers.scopeMap.*").word
 	all := make(map[string][]string)
 	return all, each(v, `must be an object; write it like {"tools.read": "mcp:read"}`, func(m hujson.ObjectMember) (err error) {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		if key == "" || len(key) > maxWord || strings.ContainsFunc(key, func(r rune) bool { return r == ' ' || unprintable(r) }) {
 			return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
 		}
@@ -209,7 +211,7 @@ func each(v hujson.Value, mustBe string, f func(hujson.ObjectMember) error) erro
 	}
 	seen := make(map[string]bool)
 	for _, m := range members {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		err := f(m)
 		if seen[key] {
 			err = errTwice

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // othersInEntries are keys of entries that other clients and routers know, and that have no
@@ -63,7 +65,7 @@ func isComment(key string) bool {
 
 // ofOthers reports whether another client knows the key where it stands.
 func (d *checker) ofOthers(m hujson.ObjectMember) bool {
-	key := keyOf(m)
+	key := jsonc.Key(m)
 	if isComment(key) {
 		return true
 	}
@@ -91,7 +93,7 @@ func similarAt(level, key string) bool {
 // plug-in's.
 func isGeneral(root *hujson.Object) bool {
 	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		return slices.Contains(generalKeys, key) || strings.Contains(key, ".")
 	})
 }

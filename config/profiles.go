@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
@@ -84,7 +85,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 		d.level = atProfile
 		seen, hasDefault := make(map[string]bool), hasMember(m.Value, DefaultProfile)
 		for _, m := range o.Members {
-			name := keyOf(m)
+			name := jsonc.Key(m)
 			_, isObject := m.Value.Value.(*hujson.Object)
 			places := guardsNamed(name, atProfiles)
 			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
@@ -127,7 +128,7 @@ func hasKey[T any](all map[string]T, key string) bool {
 
 // profile decodes one profile. With any mistake in it, it allows nothing.
 func (d *decoder) profile(m hujson.ObjectMember) Profile {
-	name := keyOf(m)
+	name := jsonc.Key(m)
 	delete(d.profiles, name) // that of an earlier file
 	o, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
@@ -189,7 +190,7 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 	}
 	n, size := 0, 0
 	for _, m := range v.Value.(*hujson.Object).Members {
-		text := keyOf(m)
+		text := jsonc.Key(m)
 		if bad := checkPattern(text); bad != nil {
 			return nil, inside(m.Name.StartOffset, "."+text, bad)
 		}
@@ -208,9 +209,7 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 
 // raw reads any value as JSON without comments.
 func raw(v hujson.Value) (json.RawMessage, error) {
-	v = v.Clone()
-	v.Minimize()
-	return v.Pack(), nil
+	return jsonc.Compact(v), nil
 }
 
 // maxCompared bounds the work of checkProfiles: the bytes of patterns times those of the names

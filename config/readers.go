@@ -12,12 +12,13 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 func text(v hujson.Value) (string, error) {
-	if lit, ok := v.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-		return lit.String(), nil
+	if s, ok := jsonc.Text(v); ok {
+		return s, nil
 	}
 	return "", errors.New("must be a string; put it in quotes")
 }
@@ -106,7 +107,7 @@ func number(v hujson.Value) string {
 // repaired returns a member with the numbers and booleans in its array or object as strings, and
 // without what is null. Clients take such values, so they are only warned of.
 func (d *reports) repaired(m hujson.ObjectMember) hujson.ObjectMember {
-	key := keyOf(m)
+	key := jsonc.Key(m)
 	m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
 		if left {
 			d.warn(offset, "%q is null, so it is left out; remove it, or write a string", key+path)
@@ -148,7 +149,7 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 		o := *value
 		o.Members = nil
 		for _, m := range value.Members {
-			if repair(&m.Value, m.Name.StartOffset, "."+keyOf(m)) {
+			if repair(&m.Value, m.Name.StartOffset, "."+jsonc.Key(m)) {
 				o.Members = append(o.Members, m)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -115,7 +116,7 @@ func scopes(v hujson.Value) ([]string, error) {
 
 // checkLogin reports an "oauth" that no request uses.
 func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
-	m, ok := member(o, "oauth")
+	m, ok := jsonc.Member(o, "oauth")
 	if !ok || s.OAuth == nil {
 		return
 	}

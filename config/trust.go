@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,12 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -118,9 +117,7 @@ func approvals(dataDir string) (map[string]approval, error) {
 func (c Config) Text() []json.RawMessage {
 	all := make([]json.RawMessage, len(c.sources))
 	for i, s := range c.sources {
-		v := hujson.Value{Value: s.said()}.Clone()
-		v.Minimize()
-		all[i] = v.Pack()
+		all[i] = jsonc.Compact(hujson.Value{Value: s.said()})
 	}
 	return all
 }
@@ -129,44 +126,9 @@ func (c Config) Text() []json.RawMessage {
 func (s source) said() *hujson.Object {
 	said := new(hujson.Object)
 	for _, m := range s.root.Members {
-		if key := keyOf(m); s.bare || key == "metarouter" || slices.Contains(roots, key) {
+		if key := jsonc.Key(m); s.bare || key == "metarouter" || slices.Contains(roots, key) {
 			said.Members = append(said.Members, m)
 		}
 	}
 	return said
-}
-
-// canonical appends v without spaces and comments, and with sorted keys. A duplicate key
-// stays, so that no value hides behind another.
-func canonical(to []byte, v hujson.ValueTrimmed) []byte {
-	switch v := v.(type) {
-	case *hujson.Object:
-		to = append(to, '{')
-		type member struct {
-			key   string
-			value hujson.ValueTrimmed
-		}
-		members := make([]member, len(v.Members))
-		for i, m := range v.Members {
-			members[i] = member{keyOf(m), m.Value.Value}
-		}
-		slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
-		for _, m := range members {
-			to = append(strconv.AppendQuote(to, m.key), ':')
-			to = append(canonical(to, m.value), ',')
-		}
-		return append(to, '}')
-	case *hujson.Array:
-		to = append(to, '[')
-		for _, e := range v.Elements {
-			to = append(canonical(to, e.Value), ',')
-		}
-		return append(to, ']')
-	case hujson.Literal:
-		if v.Kind() == '"' {
-			return strconv.AppendQuote(to, v.String())
-		}
-		return append(to, v...)
-	}
-	return to
 }

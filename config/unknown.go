@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
@@ -33,7 +34,7 @@ func below(level, key string) string {
 
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
-	key, at := keyOf(m), m.Name.StartOffset
+	key, at := jsonc.Key(m), m.Name.StartOffset
 	if d.ofOthers(m) {
 		return
 	}
@@ -59,7 +60,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if meant, ok := nearest(key, names); ok {
 		switch {
 		case d.level == "" && meant != atRouter:
-			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, keyOf(m)) }) {
+			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) }) {
 				report = d.refuse // an edit would stop all servers
 			}
 		case strings.HasSuffix(d.level, ".rules"):
@@ -103,7 +104,7 @@ func (d *checker) misplaced(report reporter, m hujson.ObjectMember, levels []str
 		where = "at"
 	}
 	report(m.Name.StartOffset, "the key %q has no effect here: it belongs %s %s; write %s",
-		keyOf(m), where, strings.Join(names, " or "), skeleton(levels[0], name, keyOf(m), d.source.brief(m)))
+		jsonc.Key(m), where, strings.Join(names, " or "), skeleton(levels[0], name, jsonc.Key(m), d.source.brief(m)))
 }
 
 // levelName says in words which object a level is.
@@ -147,7 +148,7 @@ func (s source) brief(m hujson.ObjectMember) string {
 		return "[…]"
 	}
 	text := string(m.Value.Value.(hujson.Literal))
-	if len(text) > maxBrief || secret.Maybe(keyOf(m)) || secret.Looks(text) {
+	if len(text) > maxBrief || secret.Maybe(jsonc.Key(m)) || secret.Looks(text) {
 		return `"…"`
 	}
 	return text
@@ -200,7 +201,7 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 		return "", false
 	}
 	for _, root := range roots {
-		if slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return keyOf(m) == root && m.Value.Value.Kind() == '{' }) {
+		if slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == root && m.Value.Value.Kind() == '{' }) {
 			return root, true
 		}
 	}
@@ -210,12 +211,12 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 // notAServer reports what stands among the servers and is a setting or a comment. It
 // returns false for what may be meant as a server.
 func (d *checker) notAServer(m hujson.ObjectMember) bool {
-	key := keyOf(m)
+	key := jsonc.Key(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
 	if !isObject && isComment(key) {
 		return true
 	}
-	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, keyOf(m)) }) {
+	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, jsonc.Key(m)) }) {
 		return false
 	}
 	var levels []string
@@ -255,6 +256,6 @@ func settingObject(key string, o *hujson.Object) bool {
 		level = atServers
 	}
 	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-		return knownAt(level, keyOf(m)) || level == atServers && m.Value.Value.Kind() == '{'
+		return knownAt(level, jsonc.Key(m)) || level == atServers && m.Value.Value.Kind() == '{'
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
@@ -112,14 +113,14 @@ func (s source) approval() approval {
 	var parts []part
 	names := 0
 	addEntry := func(key string, m hujson.ObjectMember) {
-		name := keyOf(m)
+		name := jsonc.Key(m)
 		p := part{key, name, digest(m.Value.Value)}
 		parts = append(parts, p)
 		a.Entries[name] = chain(a.Entries[name], p.digest)
 		names += len(name)
 	}
 	for _, m := range s.said().Members {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch {
 		case s.bare && key != "metarouter":
@@ -151,7 +152,7 @@ func (s source) approval() approval {
 
 // digest returns a hash of a value in a canonical spelling.
 func digest(v hujson.ValueTrimmed) string {
-	sum := sha256.Sum256(canonical(nil, v))
+	sum := sha256.Sum256(jsonc.AppendCanonical(nil, v))
 	return hex.EncodeToString(sum[:])
 }
 

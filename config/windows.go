@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
@@ -22,7 +23,7 @@ func (d entryDecoder) leaveWindows(s *Server, o *hujson.Object) {
 	if _, err := d.env.lookPath(s.Command); err == nil {
 		return // a program of this system
 	}
-	m, _ := member(o, "command")
+	m, _ := jsonc.Member(o, "command")
 	_, err := d.env.lookPath(w.Command)
 	if w.Command == "" || err != nil && !w.Known && w.Command != "metarouter" {
 		if !s.Disabled {
