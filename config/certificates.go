@@ -2,31 +2,24 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // A Certificate says whom client certificates with some attributes let in. The zero value
 // matches none.
 type Certificate struct {
-	Subject    string      // such as "CN=build" or "DNS=build.example.com,O=Acme"
-	Attributes []Attribute // of Subject; a client's certificate must have all of them, and nil matches none
-	Name       string      `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
-	Profile    string      `key:"profile"` // "" is no profile of its own
-	Role       Role        `key:"role"`
-	Rate       Rate        `key:"rate"` // of the requests with this certificate; the zero value is that of all clients
+	Subject    string                 // such as "CN=build" or "DNS=build.example.com,O=Acme"
+	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them, and nil matches none
+	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
+	Profile    string                 `key:"profile"` // "" is no profile of its own
+	Role       Role                   `key:"role"`
+	Rate       Rate                   `key:"rate"` // of the requests with this certificate; the zero value is that of all clients
 }
-
-// An Attribute is a part of a certificate's subject (CN, O, OU, C), or one of its alternative
-// names (DNS, URI, EMAIL).
-type Attribute struct{ Name, Value string }
-
-var attributeNames = []string{"CN", "O", "OU", "C", "DNS", "URI", "EMAIL"}
 
 // certificatesField returns the function that decodes "certificates". After a mistake in an
 // entry its certificates let no client in, also if a less specific entry would. After a mistake
@@ -35,14 +28,14 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 	read := func(v hujson.Value) (all []Certificate, err error) {
 		seen := make(map[string]bool)
 		err = each(v, `must be an object; write it like {"CN=build": "ci"}: the subject of a certificate, and a profile`, func(m hujson.ObjectMember) error {
-			attributes, err := attributesOf(jsonc.Key(m))
+			attributes, err := clientcert.Attributes(jsonc.Key(m))
 			if err != nil {
 				if paths := guardsNamed(jsonc.Key(m), atCertificates); len(paths) > 0 {
 					d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
 				}
 				return err
 			}
-			same := identity(attributes)
+			same := clientcert.Identity(attributes)
 			if seen[same] {
 				return errTwice
 			}
@@ -59,19 +52,9 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 	}
 }
 
-// identity is the same for subjects whose attributes differ in their order only.
-func identity(attributes []Attribute) string {
-	all := make([]string, len(attributes))
-	for i, a := range attributes {
-		all[i] = fmt.Sprintf("%s=%q", a.Name, a.Value)
-	}
-	slices.Sort(all)
-	return strings.Join(all, ",")
-}
-
 // certificateOf reads what clients with a certificate may do: a profile, or an object. After a
 // mistake it has no Name.
-func certificateOf(d *decoder, m hujson.ObjectMember, attributes []Attribute) Certificate {
+func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
 	subject := jsonc.Key(m)
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
 	before, at := d.mistakes, d.level
@@ -94,47 +77,4 @@ func certificateOf(d *decoder, m hujson.ObjectMember, attributes []Attribute) Ce
 		c.Name = ""
 	}
 	return c
-}
-
-// attributesOf parses "CN=build" or "DNS=build.example.com,O=Acme". A \ takes the next comma
-// literally.
-func attributesOf(subject string) (all []Attribute, err error) {
-	const advice = `; write it like "CN=build" or "DNS=build.example.com,O=Acme"`
-	if len(subject) > maxWord || strings.ContainsFunc(subject, unprintable) {
-		return nil, fmt.Errorf("must have at most %d printable characters"+advice, maxWord)
-	}
-	for part := range commas(subject) {
-		name, value, ok := strings.Cut(part, "=")
-		name, value = strings.ToUpper(strings.TrimSpace(name)), strings.TrimSpace(value)
-		switch {
-		case !ok || name == "" || value == "":
-			return nil, errors.New("must be parts of a certificate with their values, separated by commas" + advice)
-		case !slices.Contains(attributeNames, name):
-			return nil, fmt.Errorf("has the part %q, which must be one of %s"+advice, name, strings.Join(attributeNames, ", "))
-		}
-		all = append(all, Attribute{name, value})
-	}
-	return all, nil
-}
-
-// commas yields the parts of a text between commas. A comma or \ after a \ is part of the text.
-func commas(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		var part strings.Builder
-		for i := 0; i < len(text); i++ {
-			switch {
-			case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
-				i++
-				part.WriteByte(text[i])
-			case text[i] == ',':
-				if !yield(part.String()) {
-					return
-				}
-				part.Reset()
-			default:
-				part.WriteByte(text[i])
-			}
-		}
-		yield(part.String())
-	}
 }

@@ -2,8 +2,6 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -169,27 +168,10 @@ func checkPair(cert, key string) error {
 // checkAuthorities says why a file does not hold certificates in PEM, and nothing else.
 func checkAuthorities(path string) error {
 	data, err := safefile.Read(path, maxPEM)
-	if err != nil {
-		return withoutPath(err)
+	if err == nil {
+		_, err = clientcert.Authorities(data)
 	}
-	n := 0
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("it holds a %q, and not only certificates", block.Type)
-		}
-		if n++; !isCertificate(block.Bytes) {
-			return fmt.Errorf("its certificate %d is damaged", n)
-		}
-	}
-	if n == 0 {
-		return errors.New("it holds no certificate in PEM")
-	}
-	return nil
-}
-
-func isCertificate(der []byte) bool {
-	_, err := x509.ParseCertificate(der)
-	return err == nil
+	return withoutPath(err)
 }
 
 // withoutPath returns the error without a path, in which variables may be expanded.
