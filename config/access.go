@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // isPublic reports whether the router lets in clients of its own machine that prove nothing.
@@ -37,7 +38,7 @@ func checkIssuers(d *decoder, c Config) {
 	switch u, err := url.Parse(h.PublicURL); {
 	case h.PublicURL == "":
 		d.mistake(at, `"oauth" lets no client in without "publicUrl": tokens must be issued for this address, and clients learn there where to log in; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
-	case err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case err == nil && u.Scheme == "http" && !urls.IsLoopback(u.Hostname()):
 		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
 	for i, e := range d.last[atIssuers].inner("issuers").elements() {

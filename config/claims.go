@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -191,7 +192,7 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 			d.mistake(m.Name.StartOffset, `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
 			return
 		}
-		if host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		if !urls.IsLoopback(host) {
 			d.claim(m.Name.StartOffset, claim{kind: claimAddress, text: *to})
 		}
 	}

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nkeys"
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // A Cluster says how the router shares servers with those of other machines. After a mistake in a
@@ -50,7 +49,6 @@ const (
 	defaultCluster = "metarouter"
 
 	maxTrusted = 1000 // nodes
-	maxURLs    = 32
 	maxPath    = 4096 // bytes
 )
 
@@ -107,7 +105,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 		}
 		var some []string
 		if err == nil {
-			some, err = splitURLs(s)
+			some, err = urls.NATS(s)
 		}
 		if err != nil {
 			return nil, inside(e.StartOffset, path, err)
@@ -117,48 +115,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 		}
 		all = append(all, some...)
 	}
-	return all, checkURLs(all)
-}
-
-// splitURLs returns the URLs of a text with commas between them. No error shows a part of a URL
-// that may be secret.
-func splitURLs(text string) (all []string, err error) {
-	for s := range strings.SplitSeq(text, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		u, err := url.Parse(s)
-		switch {
-		case err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
-			return nil, errors.New(`must be a whole URL of NATS that begins with nats:, tls:, ws: or wss:; write it like "nats://hub:4222"`)
-		case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#") || strings.Trim(u.Path, "/") != "" && !isWebSocket(s):
-			return nil, errors.New(`must be a URL without a path, a query and a fragment; write it like "nats://hub:4222"`)
-		case !isPort(u.Port()):
-			return nil, errors.New(`must have a port from 1 to 65535, or none; write it like "nats://hub:4222"`)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func isPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return s == "" || err == nil && n > 0
-}
-
-func isWebSocket(u string) bool { return strings.HasPrefix(strings.ToLower(u), "ws") }
-
-// checkURLs says what is wrong with valid URLs together.
-func checkURLs(all []string) error {
-	switch {
-	case len(all) == 0:
-		return errors.New(`names no NATS server; write ["nats://hub:4222"], with the address of yours`)
-	case len(all) > maxURLs:
-		return fmt.Errorf("must have at most %d URLs; write those of a few servers, which know the others", maxURLs)
-	case slices.ContainsFunc(all, func(u string) bool { return isWebSocket(u) != isWebSocket(all[0]) && !strings.Contains(u+all[0], "${") }):
-		return errors.New("must be either URLs with ws: and wss:, or with nats: and tls:; write those of one kind")
-	}
-	return nil
+	return all, urls.CheckNATS(all)
 }
 
 // word reads the name of a cluster or a node. That of a node may be empty.

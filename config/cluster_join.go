@@ -2,20 +2,20 @@ package config
 
 import (
 	"errors"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // JoinCluster has the router join a cluster by the URLs of NATS, with commas between them, instead
 // of those of the files. All else is as the files say. The error says what is wrong with the URLs,
 // or that a mistake in the files leaves the router in no cluster; then r stays as it was.
-func (r *Router) JoinCluster(urls string) error {
-	all, err := splitURLs(urls)
+func (r *Router) JoinCluster(text string) error {
+	all, err := urls.NATS(text)
 	if err == nil {
-		err = checkURLs(all)
+		err = urls.CheckNATS(all)
 	}
 	switch {
 	case err != nil:
@@ -35,22 +35,11 @@ func (r *Router) JoinCluster(urls string) error {
 }
 
 // Secrets returns the passwords and tokens in the URLs.
-func (c *Cluster) Secrets() (all []string) {
+func (c *Cluster) Secrets() []string {
 	if c == nil {
 		return nil
 	}
-	for _, s := range c.URLs {
-		u, err := url.Parse(s)
-		if err != nil {
-			continue // it was checked
-		}
-		if password, ok := u.User.Password(); ok {
-			all = append(all, password)
-		} else if token := u.User.Username(); token != "" {
-			all = append(all, token) // NATS takes a user without a password for a token
-		}
-	}
-	return all
+	return urls.NATSSecrets(c.URLs)
 }
 
 // checkCluster sets the cluster of the router, and reports what only all files together show.
@@ -88,9 +77,8 @@ func (d clusterDecoder) warnOf(c Config) {
 	}
 	d.at(atCluster + ".urls")
 	for i, offset := range t.urls {
-		u, err := url.Parse(t.value.URLs[i])
-		if err == nil && !strings.Contains(u.Host, "${") && (u.Scheme == "nats" || u.Scheme == "ws") && !isLoopback(u.Hostname()) && t.value.TLS == (ClusterTLS{}) {
-			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, u.Host, encrypted(u.Scheme)+"://"+u.Host)
+		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (ClusterTLS{}) {
+			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 		}
 	}
 	names, size, cost := make([]string, len(c.Servers)), 0, 0
@@ -116,12 +104,4 @@ func (d clusterDecoder) warnOf(c Config) {
 			d.warn(d.last[atCluster+".use"].elements()[i].StartOffset, `"use" has %q, which is no name of a server of another node; write %q, or %q for that of a node`, text, text+"@*", text+"@NODE")
 		}
 	}
-}
-
-// encrypted returns the scheme with TLS.
-func encrypted(scheme string) string {
-	if scheme == "ws" {
-		return "wss"
-	}
-	return "tls"
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
@@ -108,7 +110,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 	if c == nil {
 		return
 	}
-	if urls, err := splitURLs(strings.Join(c.URLs, ",")); err != nil || !reflect.DeepEqual(urls, c.URLs) || checkURLs(urls) != nil {
+	if all, err := urls.NATS(strings.Join(c.URLs, ",")); err != nil || !reflect.DeepEqual(all, c.URLs) || urls.CheckNATS(all) != nil {
 		t.Errorf("the URLs %q: %v", c.URLs, err)
 	}
 	if !clusterName().MatchString(c.Name) || c.Node != "" && !clusterName().MatchString(c.Node) {

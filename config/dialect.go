@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/dotenv"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // An entry is the text of one server, not decoded yet.
@@ -212,7 +213,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 	if s.URL == "" && !broken {
 		d.reject(at, `an http server needs an address; write "url": "https://…"`)
 	}
-	if s.URL != "" && !broken && !d.missing.any() && !(urls{&d.expander}).isWebURL(s.URL) {
+	if s.URL != "" && !broken && d.isKnown(s.URL) && urls.Web(s.URL) != nil {
 		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
 	}
 }

@@ -164,6 +164,9 @@ func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) err
 
 // reading returns the reader of a string: as it is written, or how the tag of the field says.
 func (d *decoder) reading(n *node, how string) reader[string] {
+	if read := d.urlReader(how); read != nil {
+		return read
+	}
 	switch how {
 	case "expanded":
 		return d.expanded
@@ -179,18 +182,6 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 		return pattern
 	case "regexp":
 		return d.pattern
-	case "url":
-		return urls{&d.expander}.webURL
-	case "address":
-		return urls{&d.expander}.address
-	case "document":
-		return urls{&d.expander}.documentURL
-	case "redirect":
-		return urls{&d.expander}.redirectURI
-	case "issuer":
-		return urls{&d.expander}.issuerURL
-	case "jwks":
-		return urls{&d.expander}.keysURL
 	case "clusterName":
 		return clusterDecoder{d}.word
 	case "creds", "ca", "file":

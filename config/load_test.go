@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // fakeWorld is an environment of these files and variables, and nothing else.
@@ -454,7 +456,7 @@ func checkAccess(t *testing.T, r Router) {
 			if !reflect.DeepEqual(i, Issuer{}) {
 				t.Errorf("something is left of an issuer with a mistake: %+v", i)
 			}
-		} else if err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) || i.User == "" {
+		} else if err != nil || u.Scheme != "https" && !urls.IsLoopback(u.Hostname()) || i.User == "" {
 			t.Errorf("%+v can't be asked safely", i)
 		}
 		for _, rule := range i.Profiles {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // An OAuth is the "oauth" object of an entry in Claude Code's dialect: how to log in to the
@@ -70,7 +71,7 @@ const clientCredentials = "client_credentials" // a value of "grant"
 // checkOAuth reports settings that do not fit together. The port of a callback URL of this
 // machine is the one to listen on.
 func checkOAuth(d *decoder, o *OAuth, at int) {
-	if u, err := url.Parse(o.CallbackURL); err == nil && o.CallbackPort == 0 && isLoopback(u.Hostname()) {
+	if u, err := url.Parse(o.CallbackURL); err == nil && o.CallbackPort == 0 && urls.IsLoopback(u.Hostname()) {
 		o.CallbackPort, _ = strconv.Atoi(u.Port()) // "" is 0
 	}
 	secret := o.ClientSecret != "" || o.PrivateKey != ""
@@ -96,11 +97,7 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 			if v.Value.Kind() != '"' {
 				return "", errors.New(`must be a URI, or false to send no resource parameter; write "https://host/path"`)
 			}
-			s, err := d.expanded(v)
-			if u, bad := url.Parse(s); err == nil && s != "" && !d.missing.any() && !strings.Contains(s, "${") && (bad != nil || u.Scheme == "" || u.Fragment != "") {
-				err = errors.New(`must be a whole URI without a fragment, or false to send no resource parameter; write "https://host/path"`)
-			}
-			return s, err
+			return d.urlReader("resource")(v)
 		})(m)
 	}
 }

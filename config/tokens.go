@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // A Token is what HTTP clients prove their identity with. The zero value lets no client in.
@@ -161,7 +162,7 @@ func recommended(t Token, written string) string {
 // machines may try.
 func checkTokens(d *decoder, c Config) {
 	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
-	local := host == "localhost" || net.ParseIP(host).IsLoopback()
+	local := urls.IsLoopback(host)
 	hashes, names := make(map[string]bool), make(map[string]bool)
 	d.at(atToken)
 	elements := d.last[atToken].elements()
