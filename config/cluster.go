@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nats-io/nkeys"
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -153,7 +153,7 @@ func (d clusterDecoder) trusted(v hujson.Value) (keys []string, err error) {
 	for i, e := range a.Elements {
 		key, err := text(e)
 		if err == nil {
-			err = CheckNodeKey(key)
+			err = nodekey.Check(key)
 		}
 		switch {
 		case err != nil:
@@ -165,26 +165,6 @@ func (d clusterDecoder) trusted(v hujson.Value) (keys []string, err error) {
 		}
 	}
 	return keys, nil
-}
-
-// lenKey is how many characters the public key of a node has.
-const lenKey = 56
-
-// CheckNodeKey says why a text is not the public key of a node, and what to do; nil if it is one.
-// The error completes a sentence that begins with the key, and shows no part of the text.
-func CheckNodeKey(key string) error {
-	const advice = "; write the key that 'metarouter nodes key' prints on that node, which begins with U"
-	switch {
-	case strings.HasPrefix(key, "S"):
-		return errors.New("seems to be the seed of a private key, which no other node may know" + advice + ", and make a new private key")
-	case len(key) != lenKey:
-		return fmt.Errorf("has %d characters, and the public key of a node has %d"+advice, len(key), lenKey)
-	case key[0] != 'U':
-		return errors.New("is not the public key of a node" + advice)
-	case !nkeys.IsValidPublicUserKey(key):
-		return errors.New("has a wrong checksum, so a character of it is wrong" + advice)
-	}
-	return nil
 }
 
 // serviceName is what "service" of an entry may be.

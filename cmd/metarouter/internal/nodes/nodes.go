@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
@@ -159,7 +160,7 @@ func noteUntrusted(out *console.Console, nodes []cluster.NodeInfo, flags string)
 	const most = 5
 	count := 0
 	for _, n := range nodes {
-		if n.Trusted || n.Self || config.CheckNodeKey(n.Key) != nil {
+		if n.Trusted || n.Self || nodekey.Check(n.Key) != nil {
 			continue
 		}
 		if count++; count == 1 {
