@@ -37,6 +37,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // A Config is one or more configuration files as a value. It is not modified
@@ -47,9 +48,9 @@ type Config struct {
 	Router   Router
 	Problems []Problem // everything that is wrong, in the order of the files
 
-	approvals []approval // what an approval of each of Files covers
-	sources   []source   // the text, if it is not expanded
-	claims    []claim    // what the files say about the system, if they are expanded
+	approvals []trustfile.Approval // what an approval of each of Files covers
+	sources   []source             // the text, if it is not expanded
+	claims    []claim              // what the files say about the system, if they are expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
@@ -144,7 +145,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
-		c.approvals = append(c.approvals, s.approval())
+		c.approvals = append(c.approvals, trustfile.Of(s.said(), s.bare))
 		d.source = s
 		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {

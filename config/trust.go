@@ -6,17 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Trusted reports whether a person has approved the text of c's files with [Config.Trust].
@@ -29,10 +25,10 @@ import (
 // says why no approval counts, and what to do: users other than this one and root can write
 // to dataDir or to the file of approvals in it. Without a data folder, nothing is approved.
 func (c Config) Trusted(dataDir string) error {
-	approved := make(map[string]approval)
+	approved := make(map[string]trustfile.Approval)
 	if dataDir != "" {
 		var err error
-		if approved, err = approvals(dataDir); err != nil {
+		if approved, err = trustfile.Read(dataDir); err != nil {
 			return fmt.Errorf("no approval counts: %w", err)
 		}
 	}
@@ -69,46 +65,17 @@ func (c Config) Trust(dataDir string) error {
 	if dataDir == "" {
 		return errors.New("trust: the approval can't be kept without a data folder; use --data DIR")
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	approved, err := approvals(dataDir)
+	approved, err := trustfile.Read(dataDir)
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	for i, path := range c.Files {
 		approved[path] = c.approvals[i]
 	}
-	data, err := json.MarshalIndent(approved, "", "  ")
-	if err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	if err := atomicfile.Write(trustFile(dataDir), data, true); err != nil {
+	if err := trustfile.Write(dataDir, approved); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	return nil
-}
-
-func trustFile(dataDir string) string { return filepath.Join(dataDir, "trust.json") }
-
-// maxApprovals is the most bytes of the file of approvals.
-const maxApprovals = 16 << 20
-
-// approvals returns what was approved by the absolute paths of the files. A missing or
-// damaged file approves nothing. The error says who else could have written approvals.
-func approvals(dataDir string) (map[string]approval, error) {
-	path := trustFile(dataDir)
-	for _, p := range []string{dataDir, path} {
-		if err := safefile.OwnersOnly(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	data, _ := safefile.Read(path, maxApprovals)
-	approved := make(map[string]approval)
-	if json.Unmarshal(data, &approved) != nil || approved == nil {
-		return make(map[string]approval), nil
-	}
-	return approved, nil
 }
 
 // Text returns, for each of c's files, the object that an approval covers: without comments

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,10 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tailscale/hujson"
-
-	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // An Untrusted is the error of [Config.Trusted] for a text that no person has approved: it
@@ -74,7 +69,7 @@ func someNames(names []string) string {
 }
 
 // compare adds how the text of a file differs from the approved one.
-func (u *Untrusted) compare(before, now approval) {
+func (u *Untrusted) compare(before, now trustfile.Approval) {
 	if before.Entries == nil || now.Entries == nil {
 		return // which entries there were is not known
 	}
@@ -92,75 +87,4 @@ func (u *Untrusted) compare(before, now approval) {
 			u.Removed = append(u.Removed, name)
 		}
 	}
-}
-
-// An approval is what the file of approvals keeps of the text of a file. The digest alone
-// decides; the rest names what differs from a later text.
-type approval struct {
-	Digest   string            `json:"digest"`
-	Settings string            `json:"settings"` // the digest of the "metarouter" object
-	Entries  map[string]string `json:"entries"`  // the digests of the entries, by the names of servers; nil if the names are too long to be kept
-}
-
-// maxNames is the most bytes of the names of servers that an approval keeps.
-const maxNames = 64 << 10
-
-// approval returns what an approval of the file covers: the keys that this package reads, in
-// a canonical spelling. A duplicate key stays, so that no value hides behind another.
-func (s source) approval() approval {
-	a := approval{Entries: make(map[string]string)}
-	type part struct{ key, name, digest string }
-	var parts []part
-	names := 0
-	addEntry := func(key string, m hujson.ObjectMember) {
-		name := jsonc.Key(m)
-		p := part{key, name, digest(m.Value.Value)}
-		parts = append(parts, p)
-		a.Entries[name] = chain(a.Entries[name], p.digest)
-		names += len(name)
-	}
-	for _, m := range s.said().Members {
-		key := jsonc.Key(m)
-		servers, isObject := m.Value.Value.(*hujson.Object)
-		switch {
-		case s.bare && key != "metarouter":
-			addEntry("", m)
-		case isObject && key != "metarouter":
-			parts = append(parts, part{key: key})
-			for _, m := range servers.Members {
-				addEntry(key, m)
-			}
-		default:
-			p := part{key: key, digest: digest(m.Value.Value)}
-			parts = append(parts, p)
-			if key == "metarouter" {
-				a.Settings = chain(a.Settings, p.digest)
-			}
-		}
-	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name)) })
-	h := sha256.New()
-	for _, p := range parts {
-		fmt.Fprintf(h, "%q %q %s\n", p.key, p.name, p.digest)
-	}
-	a.Digest = hex.EncodeToString(h.Sum(nil))
-	if names > maxNames {
-		a.Entries = nil
-	}
-	return a
-}
-
-// digest returns a hash of a value in a canonical spelling.
-func digest(v hujson.ValueTrimmed) string {
-	sum := sha256.Sum256(jsonc.AppendCanonical(nil, v))
-	return hex.EncodeToString(sum[:])
-}
-
-// chain returns the digest of a value and of an earlier one of the same name, which may be "".
-func chain(before, next string) string {
-	if before == "" {
-		return next
-	}
-	sum := sha256.Sum256([]byte(before + next))
-	return hex.EncodeToString(sum[:])
 }
