@@ -16,9 +16,26 @@ type Audit struct {
 	MaxFiles int    `key:"maxFiles"` // number of files that are kept, including the current one; default 10
 }
 
-// logField returns the function that decodes a log: the path of its file, or an object with the
-// keys of log. Without a usable path, what otherwise says is reported.
-func logField(d *decoder, log any, file *string, name, otherwise, mustBe string) func(hujson.ObjectMember) {
+// decode leaves no access log after a mistake.
+func (l *AccessLog) decode(d *decoder, at int, v hujson.Value) error {
+	err := d.log(v, l, &l.File, "accessLog", "no access log is written")
+	if v.Value.Kind() == '{' && l.File == "" && !hasMember(v, "file") {
+		d.mistake(at, `"accessLog" names no file, so none is written; write "file": "access.log"`)
+	}
+	return err
+}
+
+// decode has the log written where it is by default after a mistake.
+func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
+	if a.Off = v.Value.Kind() == 'f'; a.Off {
+		return nil
+	}
+	return d.log(v, a, &a.File, "audit", "the audit log is written to its default file")
+}
+
+// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it is
+// reported what otherwise says.
+func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise string) error {
 	path := func(v hujson.Value) (string, error) {
 		s, missing, err := d.complete(v)
 		if missing.any() {
@@ -30,38 +47,14 @@ func logField(d *decoder, log any, file *string, name, otherwise, mustBe string)
 		}
 		return s, err
 	}
-	whole := func(v hujson.Value) (string, error) {
-		s, err := path(v)
-		if err != nil {
-			err = errors.New(mustBe)
-		}
-		return s, err
+	if o, ok := v.Value.(*hujson.Object); ok {
+		d.object(o, d.keys(log, fields{"file": set(d, file, path)}))
+		return nil
 	}
-	return orObject(d, set(d, file, whole), d.keys(log, fields{"file": set(d, file, path)}))
-}
-
-// accessLogField returns the function that decodes "accessLog". After a mistake there is no access log.
-func accessLogField(d *decoder, to *AccessLog) func(hujson.ObjectMember) {
-	field := logField(d, to, &to.File, "accessLog", "no access log is written",
-		`must be the path of a file, or an object; write "access.log" or {"file": "access.log", "arguments": true}`)
-	return func(m hujson.ObjectMember) {
-		field(m)
-		if m.Value.Value.Kind() == '{' && to.File == "" && !hasMember(m.Value, "file") {
-			d.mistake(m.Name.StartOffset, `"accessLog" names no file, so none is written; write "file": "access.log"`)
-		}
+	if into(file, path, v) != nil {
+		return errors.New(nodeAt(d.level).Says)
 	}
-}
-
-// auditField returns the function that decodes "audit", which may be false too. After a mistake the
-// log is written where it is by default.
-func auditField(d *decoder, to *Audit) func(hujson.ObjectMember) {
-	field := logField(d, to, &to.File, "audit", "the audit log is written to its default file",
-		`must be the path of a file, an object, or false; write "audit.jsonl" or {"file": "audit.jsonl", "maxFiles": 10}`)
-	return func(m hujson.ObjectMember) {
-		if to.Off = m.Value.Value.Kind() == 'f'; !to.Off {
-			field(m)
-		}
-	}
+	return nil
 }
 
 // hasMember reports whether the object has the member.

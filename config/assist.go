@@ -1,10 +1,6 @@
 package config
 
-import (
-	"github.com/tailscale/hujson"
-
-	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-)
+import "github.com/tailscale/hujson"
 
 // An Endpoint is an OpenAI-compatible API.
 type Endpoint struct {
@@ -19,49 +15,37 @@ type Assist struct {
 	Endpoint
 }
 
-// assistField decodes "assist": "sampling", or an endpoint.
-func assistField(d *decoder, to **Assist) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		*to = nil
-		if s, err := text(m.Value); err == nil && s == "sampling" {
-			*to = &Assist{Sampling: true}
-			return
-		}
-		if _, ok := m.Value.Value.(*hujson.Object); !ok {
-			d.mistake(m.Name.StartOffset, `"assist" must be "sampling" or an object; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`)
-			return
-		}
-		if e, ok := endpointOf(d, m); ok {
-			*to = &Assist{Endpoint: e}
-		}
+// decode leaves out what is wrong.
+func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
+	s, err := text(v)
+	if *a = (Assist{Sampling: err == nil && s == "sampling"}); a.Sampling {
+		return nil
 	}
+	return a.Endpoint.decode(d, at, v)
 }
 
-// embeddingsField decodes "embeddings": an endpoint.
-func embeddingsField(d *decoder, to **Endpoint) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		*to = nil
-		if e, ok := endpointOf(d, m); ok {
-			*to = &e
-		}
+// decode leaves out an endpoint with any mistake.
+func (e *Endpoint) decode(d *decoder, at int, v hujson.Value) error {
+	*e = Endpoint{}
+	key := lastStep(d.level)
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		d.mistake(at, "%q %s", key, nodeAt(d.level).Says)
+		return errLeftOut
 	}
-}
-
-// endpointOf decodes an endpoint. Any mistake leaves it unused.
-func endpointOf(d *decoder, m hujson.ObjectMember) (e Endpoint, ok bool) {
 	before := d.mistakes
 	d.missing = variables{}
-	d.to(&e, "")(m)
+	d.object(o, d.keys(e, nil))
 	missing := d.missing
 	d.missing = variables{}
 	switch {
 	case missing.any():
-		d.mistake(d.missingAt, "%q is not used: %s", jsonc.Key(m), missing)
+		d.mistake(d.missingAt, "%q is not used: %s", key, missing)
 	case d.mistakes > before: // the reason is reported already
 	case e.URL == "" || e.Model == "":
-		d.mistake(m.Name.StartOffset, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, jsonc.Key(m))
+		d.mistake(at, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, key)
 	default:
-		return e, true
+		return nil
 	}
-	return e, false
+	return errLeftOut
 }

@@ -27,22 +27,22 @@ type Certificate struct {
 func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) {
 	read := func(v hujson.Value) (all []Certificate, err error) {
 		seen := make(map[string]bool)
-		err = each(v, `must be an object; write it like {"CN=build": "ci"}: the subject of a certificate, and a profile`, func(m hujson.ObjectMember) error {
-			attributes, err := clientcert.Attributes(jsonc.Key(m))
-			if err != nil {
-				if paths := guardsNamed(jsonc.Key(m), atCertificates); len(paths) > 0 {
-					d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
-				}
-				return err
-			}
+		members, err := membersOf(d.level, v)
+		for _, m := range members {
+			attributes, wrong := clientcert.Attributes(jsonc.Key(m))
 			same := clientcert.Identity(attributes)
-			if seen[same] {
-				return errTwice
+			switch paths := guardsNamed(jsonc.Key(m), atCertificates); {
+			case wrong != nil && len(paths) > 0:
+				d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
+			case wrong == nil && seen[same]:
+				wrong = errTwice
+			}
+			if wrong != nil {
+				return nil, inside(m.Name.StartOffset, "."+jsonc.Key(m), wrong)
 			}
 			seen[same] = true
 			all = append(all, certificateOf(d, m, attributes))
-			return nil
-		})
+		}
 		slices.SortStableFunc(all, func(a, b Certificate) int { return len(b.Attributes) - len(a.Attributes) })
 		return all, err
 	}

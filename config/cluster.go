@@ -62,19 +62,19 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 		c.value.Name = cmp.Or(c.value.Name, defaultCluster)
 		v, before, tolerated := &c.value, d.mistakes, 0
 		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
-		list := func(to *[]string, read reader[[]string]) func(hujson.ObjectMember) {
+		list := func(to *[]string, field func(hujson.ObjectMember)) func(hujson.ObjectMember) {
 			return func(m hujson.ObjectMember) {
 				*to = nil
 				before := d.mistakes
-				set(d, to, read)(m)
+				field(m)
 				tolerated += d.mistakes - before
 			}
 		}
 		objectField(d, d.keys(v, fields{
 			"urls":    set(d, &v.URLs, cluster.readURLs),
-			"share":   list(&v.Share, patterns),
-			"use":     list(&v.Use, patterns),
-			"trusted": list(&v.Trusted, cluster.trusted),
+			"share":   list(&v.Share, d.to(&v.Share, "patterns")),
+			"use":     list(&v.Use, d.to(&v.Use, "patterns")),
+			"trusted": list(&v.Trusted, set(d, &v.Trusted, cluster.trusted)),
 		}))(m)
 		if d.mistakes-tolerated > before {
 			c.broken = true

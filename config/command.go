@@ -138,7 +138,7 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 			d.reject(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
 			return
 		}
-		set(d, &s.Args, list(d.argument))(m)
+		d.to(&s.Args, "argument")(m)
 	}
 }
 

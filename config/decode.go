@@ -52,7 +52,11 @@ type checker struct {
 type decoder struct {
 	checker
 	profiles map[string]said // the members of profiles without mistakes, by their names
-	cluster  clusterText
+
+	// Of the classification that is decoded now:
+	mentions   []mention       // of categories
+	categories map[string]bool // by their names
+	cluster    clusterText
 }
 
 // A said is a member of an object in a source. In the zero value, the source has no path.

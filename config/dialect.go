@@ -149,8 +149,6 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		}),
 		"args":    arguments,
 		"env":     environment,
-		"roots":   set(d.decoder, &s.Roots, d.roots),
-		"oauth":   oauthField(d.decoder, &s.OAuth),
 		"service": serviceField(d.decoder, &s.Service),
 		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts, "patterned"),

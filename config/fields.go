@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -63,7 +62,7 @@ func setDefaults(level string, of reflect.Value) {
 			setDefaults(path, to)
 		} else if key != "" && said != nil {
 			v, err := hujson.Parse(said)
-			if err = cmp.Or(err, new(decoder).value(path, how, v, to)); err != nil {
+			if err = cmp.Or(err, new(decoder).value(path, how, 0, v, to)); err != nil {
 				panic(err) // a test reads the schema
 			}
 		}
@@ -77,14 +76,20 @@ func isObject(field reflect.Value) bool {
 
 // field returns the function that decodes a member into a field of a struct.
 func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) {
-	if isObject(to) {
+	if _, ok := to.Addr().Interface().(selfDecoder); isObject(to) && !ok {
 		return objectField(d, d.keys(to.Addr().Interface(), nil))
 	}
 	return func(m hujson.ObjectMember) {
+		switch how {
+		case "closed": // a mistake must not let more clients in
+			to.Set(reflect.MakeSlice(to.Type(), 1, 1))
+		case "tls": // nor make the router serve without TLS
+			to.SetString(noFile)
+		}
 		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
 			m = d.repaired(m)
 		}
-		d.misread(m, to, d.value(d.level, how, m.Value, to))
+		d.misread(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
 	}
 }
 
@@ -113,10 +118,21 @@ func into[T any](to *T, read reader[T], v hujson.Value) error {
 	return err
 }
 
+// A selfDecoder decodes itself. at is the place of the value's key, of the value in an array. The
+// error completes a sentence that begins with the key; errLeftOut says that the value was reported,
+// and is left out.
+type selfDecoder interface {
+	decode(d *decoder, at int, v hujson.Value) error
+}
+
+var errLeftOut = errors.New("is left out")
+
 // value decodes what stands at a level. After an error, the destination is as it was.
-func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) error {
+func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Value) error {
 	n := nodeAt(level)
 	switch to := to.Addr().Interface().(type) {
+	case selfDecoder:
+		return to.decode(d, at, v)
 	case *bool:
 		return into(to, boolean, v)
 	case *int:
@@ -134,24 +150,41 @@ func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) err
 	case *json.RawMessage:
 		return into(to, raw, v)
 	case *[]string:
-		switch how {
-		case "patterns":
-			return into(to, patterns, v)
-		case "pinned": // none is not the same as nothing written
-			err := into(to, list(text), v)
-			*to = append([]string{}, *to...)
+		switch kind := v.Value.Kind(); {
+		case how == "scopes" && kind == '"': // separated by spaces
+			s, err := text(v)
+			*to = strings.Fields(s)
 			return err
+		case how == "ours" && kind != '[':
+			s, err := n.word(v)
+			*to = []string{s}
+			return err
+		case how == "roots" && (kind == 't' || kind == 'f'): // the clients' or none
+			if *to = nil; kind == 'f' {
+				*to = []string{}
+			}
+			return nil
 		}
-		return into(to, list(d.reading(n, how)), v)
 	}
 	switch to.Kind() {
 	case reflect.Map:
 		return d.dict(level, how, v, to)
+	case reflect.Slice:
+		return d.array(level, how, v, to)
 	case reflect.Pointer: // to tell a value from the absence of one
 		value := reflect.New(to.Type().Elem())
-		err := d.value(level, how, v, value.Elem())
+		if value.Elem().Kind() == reflect.Struct {
+			setDefaults(level, value.Elem())
+		}
+		if !to.IsNil() {
+			value.Elem().Set(to.Elem())
+		}
+		err := d.value(level, how, at, v, value.Elem())
 		if err == nil {
 			to.Set(value)
+		} else if err == errLeftOut {
+			to.SetZero()
+			return nil
 		}
 		return err
 	}
@@ -178,7 +211,7 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 		return d.argument
 	case "program":
 		return d.program
-	case "glob":
+	case "glob", "patterns":
 		return pattern
 	case "regexp":
 		return d.pattern
@@ -186,6 +219,12 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 		return clusterDecoder{d}.word
 	case "creds", "ca", "file":
 		return clusterDecoder{d}.file(how)
+	case "roots":
+		return d.root
+	case "tls":
+		return d.tlsFile
+	case "category":
+		return d.category
 	case "value":
 		return d.bounded(maxValue)
 	case "word":
@@ -194,58 +233,79 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 	return n.word
 }
 
-// list reads an array of strings.
-func list(read reader[string]) reader[[]string] {
-	return array(math.MaxInt, "strings", `must be an array of strings; write ["…"]`, read)
-}
-
-// array reads an array of so many elements at most. mustBe says what a value must be.
-func array[T any](most int, of, mustBe string, read reader[T]) reader[[]T] {
-	return func(v hujson.Value) (all []T, err error) {
-		a, ok := v.Value.(*hujson.Array)
-		switch {
-		case !ok:
-			return nil, errors.New(mustBe)
-		case len(a.Elements) > most:
-			return nil, fmt.Errorf("must have at most %d %s; write fewer", most, of)
-		}
-		for i, e := range a.Elements {
-			t, err := read(e)
-			if err != nil {
-				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-			}
-			all = append(all, t)
-		}
-		return all, nil
+// array decodes an array.
+func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) error {
+	n := nodeAt(level)
+	a, ok := v.Value.(*hujson.Array)
+	switch {
+	case !ok:
+		return errors.New(cmp.Or(n.array, `must be an array of strings; write ["…"]`))
+	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:
+		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
 	}
+	all := reflect.Zero(to.Type())
+	if how == "patterns" || how == "pinned" || how == "roots" { // none is not the same as nothing written
+		all = reflect.MakeSlice(to.Type(), 0, len(a.Elements))
+	}
+	for i, e := range a.Elements {
+		value := reflect.New(to.Type().Elem()).Elem()
+		switch err := d.value(level, how, e.StartOffset, e, value); {
+		case err == errLeftOut:
+		case err != nil:
+			return inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+		default:
+			all = reflect.Append(all, value)
+		}
+	}
+	to.Set(all)
+	return nil
 }
 
-// dict decodes an object whose keys are free, or for "patterned" are patterns.
+// dict decodes an object whose keys are free, for "patterned" are patterns, and for "ours" are scopes.
 func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) error {
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return errors.New(`must be an object; write {"…": …}`)
+	members, err := membersOf(level, v)
+	if err != nil {
+		return err
 	}
 	all := reflect.MakeMap(to.Type())
-	for _, m := range o.Members {
+	for _, m := range members {
 		key, value := jsonc.Key(m), reflect.New(to.Type().Elem()).Elem()
-		err := d.value(below(level, "*"), how, m.Value, value)
+		err := d.value(below(level, "*"), how, m.Name.StartOffset, m.Value, value)
 		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
 			err = errTwice
 		}
-		if err == nil && how == "patterned" {
+		switch {
+		case err != nil:
+		case how == "patterned":
 			err = checkPattern(key)
+		case how == "ours":
+			err = checkScope(key)
 		}
 		if err != nil {
 			return inside(m.Name.StartOffset, "."+key, err)
 		}
 		all.SetMapIndex(reflect.ValueOf(key), value)
 	}
-	if all.Len() == 0 {
+	if all.Len() == 0 && how != "ours" { // with a map of no scopes, none of ours can be asked for
 		all = reflect.Zero(to.Type())
 	}
 	to.Set(all)
 	return nil
+}
+
+var errTwice = errors.New("is here twice; remove one")
+
+// membersOf returns the members of the object at a level whose keys are free.
+func membersOf(level string, v hujson.Value) ([]hujson.ObjectMember, error) {
+	n := nodeAt(level)
+	o, ok := v.Value.(*hujson.Object)
+	switch {
+	case !ok:
+		return nil, errors.New(cmp.Or(n.Says, `must be an object; write {"…": …}`))
+	case n.MaxMembers > 0 && len(o.Members) > n.MaxMembers:
+		return nil, fmt.Errorf("must have at most %d keys; write fewer", n.MaxMembers)
+	}
+	return o.Members, nil
 }
 
 // misread reports why a member can't be decoded into to, unless err is nil.
@@ -278,13 +338,16 @@ func inside(offset int, path string, err error) error {
 
 // objectField returns the function that decodes an object within the object.
 func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		if o, ok := m.Value.Value.(*hujson.Object); ok {
-			d.object(o, known)
-			return
-		}
-		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", jsonc.Key(m))
+	return func(m hujson.ObjectMember) { d.objectAt(m.Name.StartOffset, m.Value, known) }
+}
+
+// objectAt decodes an object whose key is at a place.
+func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
+	if o, ok := v.Value.(*hujson.Object); ok {
+		d.object(o, known)
+		return
 	}
+	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", lastStep(d.level))
 }
 
 // orObject returns the function that decodes a member that may also be an object.

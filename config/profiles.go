@@ -153,20 +153,6 @@ func (d *decoder) profile(m hujson.ObjectMember) Profile {
 	return p
 }
 
-// patterns reads a list of patterns, which is not nil.
-func patterns(v hujson.Value) ([]string, error) {
-	all, err := list(pattern)(v)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(all) > maxRules:
-		return nil, fmt.Errorf("must have at most %d patterns; join some with *", maxRules)
-	case all == nil:
-		all = []string{}
-	}
-	return all, nil
-}
-
 // askField returns the function that decodes "ask": one of the words, or patterns.
 func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) {
 	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
@@ -185,7 +171,7 @@ func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) 
 // fixedArguments reads {"pattern": {"property": value}}.
 func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.RawMessage, error) {
 	var all map[string]map[string]json.RawMessage
-	if err := d.value("", "", v, reflect.ValueOf(&all).Elem()); err != nil {
+	if err := d.value("", "", 0, v, reflect.ValueOf(&all).Elem()); err != nil {
 		return nil, err
 	}
 	n, size := 0, 0

@@ -158,21 +158,6 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 	return v
 }
 
-// roots reads the roots of a server: true for its clients', false for no roots, or an array of
-// folders and file URIs.
-func (d *decoder) roots(v hujson.Value) ([]string, error) {
-	if clients, err := boolean(v); err == nil && clients {
-		return nil, nil
-	} else if err == nil {
-		return []string{}, nil
-	}
-	if v.Value.Kind() != '[' {
-		return nil, errors.New(`must be false, true or an array of folders; write ["./src"], or false for no roots`)
-	}
-	all, err := list(d.root)(v)
-	return append([]string{}, all...), err
-}
-
 // root reads a folder, or a file URI.
 func (d *expander) root(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -20,7 +19,7 @@ type OAuth struct {
 	ClientID              string   `key:"clientId,expanded"`         // registered by hand; "" registers a client
 	CallbackPort          int      `key:"callbackPort"`              // on which the log-in comes back; 0 is any free one, and the port of a CallbackURL of this machine is set here
 	AuthServerMetadataURL string   `key:"authServerMetadataUrl,url"` // where the authorization server describes itself; "" finds it
-	Scopes                []string // to ask for; nil is those that the server names
+	Scopes                []string `key:"scopes scope,scopes"`       // to ask for; nil is those that the server names
 
 	// The others are metarouter's own.
 	ClientSecret      string `key:"clientSecret,referring"`     // of ClientID; may be a reference to a secret
@@ -47,23 +46,18 @@ func (o *OAuth) secrets() (all []string) {
 	return all
 }
 
-// oauthField sets the entry's "oauth".
-func oauthField(d *decoder, to **OAuth) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		object, ok := m.Value.Value.(*hujson.Object)
-		if !ok {
-			return // other clients have a switch of that name
-		}
-		o := new(OAuth)
-		scopes := set(d, &o.Scopes, scopes)
-		d.object(object, d.keys(o, fields{
-			"resource": resourceField(d, o),
-			"scopes":   scopes, "scope": scopes, // in OpenCode's dialect
-			"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
-		}))
-		checkOAuth(d, o, m.Name.StartOffset)
-		*to = o
+func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return errLeftOut // other clients have a switch of that name
 	}
+	*o = OAuth{}
+	d.object(object, d.keys(o, fields{
+		"resource":    resourceField(d, o),
+		"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
+	}))
+	checkOAuth(d, o, at)
+	return nil
 }
 
 const clientCredentials = "client_credentials" // a value of "grant"
@@ -100,15 +94,6 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 			return d.urlReader("resource")(v)
 		})(m)
 	}
-}
-
-// scopes reads a list of scopes, or a string in which spaces separate them.
-func scopes(v hujson.Value) ([]string, error) {
-	if v.Value.Kind() == '"' {
-		s, err := text(v)
-		return strings.Fields(s), err
-	}
-	return list(text)(v)
 }
 
 // checkLogin reports an "oauth" that no request uses.

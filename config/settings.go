@@ -19,22 +19,13 @@ var defaultServer = sync.OnceValue(func() Server { return defaults[Server](atEnt
 
 func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
-		"assist":         assistField(d, &r.Assist),
-		"embeddings":     embeddingsField(d, &r.Embeddings),
-		"accessLog":      accessLogField(d, &r.AccessLog),
-		"audit":          auditField(d, &r.Audit),
-		"classification": classificationField(d, &r.Classification),
-		"profiles":       profilesField(d, &r.Profiles),
-		"cluster":        clusterField(d),
+		"profiles": profilesField(d, &r.Profiles),
+		"cluster":  clusterField(d),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
 			"addr":         addressField(d, &r.HTTP.Addr),
 			"publicUrl":    publicURLField(d, &r.HTTP.PublicURL),
-			"tokens":       tokensField(d, &r.HTTP.Tokens),
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
-			"clientCA":     tlsFileField(d, &r.HTTP.ClientCA),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
-			"tlsCert":      tlsFileField(d, &r.HTTP.TLSCert),
-			"tlsKey":       tlsFileField(d, &r.HTTP.TLSKey),
 		})),
 	})
 }
@@ -45,18 +36,12 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.Repla
 // without TLS.
 const noFile = "\x00"
 
-// tlsFileField returns the function that decodes the path of a file for TLS.
-func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
-	path := func(v hujson.Value) (string, error) {
-		s, missing, err := d.complete(v)
-		if missing.any() {
-			d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
-			return noFile, nil
-		}
-		return d.absolute(s), err
+// tlsFile reads the path of a file for TLS.
+func (d *expander) tlsFile(v hujson.Value) (string, error) {
+	s, missing, err := d.complete(v)
+	if missing.any() {
+		d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
+		return noFile, nil
 	}
-	return func(m hujson.ObjectMember) {
-		*to = noFile
-		set(d, to, path)(m)
-	}
+	return d.absolute(s), err
 }

@@ -32,6 +32,9 @@ func below(level, key string) string {
 	return level + "." + key
 }
 
+// lastStep returns the key under which the object of a level stands.
+func lastStep(level string) string { return level[strings.LastIndexByte(level, '.')+1:] }
+
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	key, at := jsonc.Key(m), m.Name.StartOffset
@@ -117,7 +120,7 @@ func levelName(level string) string {
 	case atProfile:
 		return "a profile"
 	}
-	return fmt.Sprintf("%q", level[strings.LastIndexByte(level, '.')+1:])
+	return fmt.Sprintf("%q", lastStep(level))
 }
 
 // skeleton returns the JSON of a key at its level, beginning at the top level of the file.
