@@ -1,5 +1,4 @@
-// Package config turns .mcp.json files into a value, and sends a new value when the files
-// are edited.
+// Package config turns .mcp.json files into a value.
 //
 // # Reading
 //
@@ -17,9 +16,8 @@
 //
 // # Edits
 //
-// A [Pipeline] reads the files again when they change, and sends each new [Config] to one
-// receiver. A bad edit changes nothing. All keys take effect at once, except those that
-// [RestartKeys] names.
+// All keys take effect when an edited file is read again (see package internal/reload), except those
+// that [RestartKeys] names.
 //
 // All functions may be called from any goroutine. Values are shared and never modified.
 package config
