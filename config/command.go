@@ -38,7 +38,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
 		}
-		set(d.decoder, &s.Command, d.program)(m)
+		d.to(&s.Command, "program")(m)
 		if err != nil {
 			return
 		}

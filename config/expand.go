@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/expansion"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -66,11 +67,11 @@ func (d *expander) expand(s string, missing *variables) string {
 	if d.env.asWritten {
 		return s
 	}
-	return d.expansion(missing).Expand(s)
+	return d.rules(missing).Expand(s)
 }
 
-func (d *expander) expansion(missing *variables) reference.Expansion {
-	return reference.Expansion{
+func (d *expander) rules(missing *variables) expansion.Rules {
+	return expansion.Rules{
 		Lookup: d.lookup,
 		Unset:  func(name string) { addOnce(&missing.unset, name) },
 		Refer:  func(text string) { d.refer(text, missing) },
@@ -100,13 +101,13 @@ func (d *expander) complete(v hujson.Value) (s string, missing variables, err er
 }
 
 // program reads a command. A ~ at its begin is the home folder, as in a shell.
-func (d *expander) program(v hujson.Value) (string, error) {
+func (d texts) program(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	return d.env.atHome(s), err
 }
 
 // path reads a path, relative to the project's folder.
-func (d *expander) path(v hujson.Value) (string, error) {
+func (d texts) path(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	return d.absolute(s), err
 }

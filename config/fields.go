@@ -149,22 +149,6 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 		return into(to, transport, v)
 	case *json.RawMessage:
 		return into(to, raw, v)
-	case *[]string:
-		switch kind := v.Value.Kind(); {
-		case how == "scopes" && kind == '"': // separated by spaces
-			s, err := text(v)
-			*to = strings.Fields(s)
-			return err
-		case how == "ours" && kind != '[':
-			s, err := n.word(v)
-			*to = []string{s}
-			return err
-		case how == "roots" && (kind == 't' || kind == 'f'): // the clients' or none
-			if *to = nil; kind == 'f' {
-				*to = []string{}
-			}
-			return nil
-		}
 	}
 	switch to.Kind() {
 	case reflect.Map:
@@ -197,7 +181,8 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 
 // reading returns the reader of a string: as it is written, or how the tag of the field says.
 func (d *decoder) reading(n *node, how string) reader[string] {
-	if read := d.urlReader(how); read != nil {
+	texts := texts{&d.expander}
+	if read := texts.url(how); read != nil {
 		return read
 	}
 	switch how {
@@ -206,11 +191,11 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 	case "referring":
 		return d.referring
 	case "path":
-		return d.path
+		return texts.path
 	case "argument":
 		return d.argument
 	case "program":
-		return d.program
+		return texts.program
 	case "glob", "patterns":
 		return pattern
 	case "regexp":
@@ -220,9 +205,9 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 	case "creds", "ca", "file":
 		return clusterDecoder{d}.file(how)
 	case "roots":
-		return d.root
+		return texts.root
 	case "tls":
-		return d.tlsFile
+		return texts.tlsFile
 	case "category":
 		return d.category
 	case "value":
@@ -239,7 +224,7 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	a, ok := v.Value.(*hujson.Array)
 	switch {
 	case !ok:
-		return errors.New(cmp.Or(n.array, `must be an array of strings; write ["…"]`))
+		return instead(n, how, v, to)
 	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:
 		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
 	}
@@ -259,6 +244,25 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	}
 	to.Set(all)
 	return nil
+}
+
+// instead decodes what may stand in the place of an array.
+func instead(n *node, how string, v hujson.Value, array reflect.Value) (err error) {
+	to, _ := array.Addr().Interface().(*[]string)
+	switch kind := v.Value.Kind(); {
+	case how == "scopes" && kind == '"': // separated by spaces
+		*to = strings.Fields(v.Value.(hujson.Literal).String())
+	case how == "ours":
+		*to = make([]string, 1)
+		err = into(&(*to)[0], n.word, v)
+	case how == "roots" && kind == 't': // those of the clients
+		*to = nil
+	case how == "roots" && kind == 'f':
+		*to = []string{}
+	default:
+		err = errors.New(cmp.Or(n.array, `must be an array of strings; write ["…"]`))
+	}
+	return err
 }
 
 // dict decodes an object whose keys are free, for "patterned" are patterns, and for "ours" are scopes.

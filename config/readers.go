@@ -159,7 +159,7 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 }
 
 // root reads a folder, or a file URI.
-func (d *expander) root(v hujson.Value) (string, error) {
+func (d texts) root(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	switch scheme, _, isURI := strings.Cut(s, "://"); {
 	case err != nil || isURI && scheme == "file":

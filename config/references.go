@@ -135,7 +135,7 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 			return r, fmt.Sprintf("%s has no valid name; use letters, digits, dots, dashes and underscores", short(r.Text))
 		}
 	case reference.File:
-		inner := d.expansion(missing)
+		inner := d.rules(missing)
 		inner.Refer = func(string) {}
 		r.Body = d.absolute(inner.Expand(body))
 		if strings.TrimSpace(body) == "" {

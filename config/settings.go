@@ -37,7 +37,7 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.Repla
 const noFile = "\x00"
 
 // tlsFile reads the path of a file for TLS.
-func (d *expander) tlsFile(v hujson.Value) (string, error) {
+func (d texts) tlsFile(v hujson.Value) (string, error) {
 	s, missing, err := d.complete(v)
 	if missing.any() {
 		d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)

@@ -8,8 +8,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// urlReader returns the reader of a URL of a kind (see reading); nil if it is none.
-func (d *expander) urlReader(kind string) reader[string] {
+// texts reads strings of further kinds.
+type texts struct{ *expander }
+
+// url returns the reader of a URL of a kind (see reading); nil if it is none.
+func (d texts) url(kind string) reader[string] {
 	switch kind {
 	case "url":
 		return d.checked(d.expanded, true, urls.Web)
@@ -36,7 +39,7 @@ func (d *expander) urlReader(kind string) reader[string] {
 }
 
 // checked returns a reader of a text that is checked once its variables are known. optional allows "".
-func (d *expander) checked(read reader[string], optional bool, check func(string) error) reader[string] {
+func (d texts) checked(read reader[string], optional bool, check func(string) error) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		s, err := read(v)
 		if err == nil && (s != "" || !optional) && d.isKnown(s) {

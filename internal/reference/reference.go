@@ -4,7 +4,7 @@
 //
 // A reference is resolved when a program starts or a request is sent. Only references that
 // a trusted file has are resolved: the value of a variable may look like one, and stays
-// text. Variables such as ${VAR} are expanded by [Expansion].
+// text.
 package reference
 
 import "strings"

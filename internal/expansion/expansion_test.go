@@ -1,9 +1,11 @@
-package reference
+package expansion
 
 import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
 func TestExpand(t *testing.T) {
@@ -11,7 +13,7 @@ func TestExpand(t *testing.T) {
 	for _, tt := range []struct {
 		in, want       string
 		unset, secrets []string
-		endless        []Kind
+		endless        []reference.Kind
 	}{
 		{in: "plain", want: "plain"},
 		{in: "${A}${A}", want: "11"},
@@ -40,7 +42,7 @@ func TestExpand(t *testing.T) {
 		{in: "${op://v/i/f}", want: "${op://v/i/f}", secrets: []string{"op://v/i/f"}},
 		{in: "${file:${A}/x}", want: "${file:${A}/x}", secrets: []string{"file:${A}/x"}},
 		{in: "${LIKE} ${file:-d}${keyring:-e}", want: "${A} de"},
-		{in: "${cmd:echo '{'} ${A}", want: "${cmd:echo '{'} 1", endless: []Kind{Command}},
+		{in: "${cmd:echo '{'} ${A}", want: "${cmd:echo '{'} 1", endless: []reference.Kind{reference.Command}},
 		{in: "${command:x}", want: "${command:x}"},
 	} {
 		got, x := recorded(tt.in, vars)
@@ -56,15 +58,15 @@ func TestExpand(t *testing.T) {
 // A record is what an expansion found.
 type record struct {
 	unset, secrets []string
-	endless        []Kind
+	endless        []reference.Kind
 }
 
 func recorded(s string, vars map[string]string) (expanded string, r record) {
-	return Expansion{
+	return Rules{
 		Lookup:  func(name string) (string, bool) { v, ok := vars[name]; return v, ok },
 		Unset:   func(name string) { r.unset = append(r.unset, name) },
 		Refer:   func(text string) { r.secrets = append(r.secrets, text) },
-		Endless: func(kind Kind) { r.endless = append(r.endless, kind) },
+		Endless: func(kind reference.Kind) { r.endless = append(r.endless, kind) },
 	}.Expand(s), r
 }
 

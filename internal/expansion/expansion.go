@@ -1,30 +1,36 @@
-package reference
+// Package expansion expands variables in the texts of a configuration, and finds references to
+// secrets there. It is a leaf.
+package expansion
 
-import "strings"
+import (
+	"strings"
 
-// An Expansion says what the parts of a text between ${ and } stand for.
-type Expansion struct {
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+)
+
+// Rules say what the parts of a text between ${ and } stand for.
+type Rules struct {
 	Lookup  func(name string) (value string, ok bool) // the value of a variable
 	Unset   func(name string)                         // is called with each variable without a value and a default
 	Refer   func(text string)                         // is called with each reference to a secret, without ${ and }
-	Endless func(Kind)                                // is called with each reference to a secret that is not closed
+	Endless func(reference.Kind)                      // is called with each reference to a secret that is not closed
 }
 
 // Expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in s. As in Claude
 // Code, a variable that is set to nothing is set, and $VAR is plain text. A
 // default may hold references. What can't be replaced stays, and so do references to secrets.
-func (x Expansion) Expand(s string) string {
+func (r Rules) Expand(s string) string {
 	if !strings.Contains(s, "${") {
 		return s
 	}
-	e := expansion{Expansion: x, text: s, ends: closings(s)}
+	e := writer{Rules: r, text: s, ends: closings(s)}
 	e.write(0, len(s), 0)
 	return e.out.String()
 }
 
-// An expansion takes time in proportion to its text, however references are nested.
-type expansion struct {
-	Expansion
+// A writer takes time in proportion to its text, however references are nested.
+type writer struct {
+	Rules
 	text string
 	ends []int32 // at the place of each ${, the place of the } that belongs to it, or 0
 	out  strings.Builder
@@ -34,7 +40,7 @@ type expansion struct {
 const maxNesting = 100
 
 // write writes the text from a place to another one. depth counts the defaults around it.
-func (e *expansion) write(from, to, depth int) {
+func (e *writer) write(from, to, depth int) {
 	for {
 		before := strings.Index(e.text[from:to], "${")
 		if before < 0 {
@@ -74,10 +80,10 @@ func (e *expansion) write(from, to, depth int) {
 
 // isSecret reports whether the text between the ${ at from and the } at end, 0 if there is
 // none, is a reference to a secret.
-func (e *expansion) isSecret(from, end int) bool {
+func (e *writer) isSecret(from, end int) bool {
 	rest := e.text[from+2:]
-	kind, _, ok := Cut(rest[:min(len(rest), len("keyring:"))])
-	if ok && end == 0 && kind != Input {
+	kind, _, ok := reference.Cut(rest[:min(len(rest), len("keyring:"))])
+	if ok && end == 0 && kind != reference.Input {
 		e.Endless(kind)
 	}
 	return ok && end > 0
