@@ -88,8 +88,7 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 }
 
 // ownEntries returns c with the entries of bundled servers as they run in this program.
-// config takes the command "metarouter" for the program itself, which it is not here.
-// bundled is Options.Bundled.
+// config takes the command "metarouter" for the program itself, which it is not here. bundled is Options.Bundled.
 func ownEntries(c config.Config, bundled []string) config.Config {
 	self, err := os.Executable()
 	if err != nil {

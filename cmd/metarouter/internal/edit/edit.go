@@ -240,11 +240,7 @@ func noSuchServer(files []file, name string) error {
 	if s, ok := typo.Nearest(name, names); ok {
 		like = fmt.Sprintf("did you mean %q? ", s)
 	}
-	const most = 20
-	if more := len(names) - most; more > 0 {
-		names = append(names[:most], fmt.Sprintf("and %d more", more))
-	}
-	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, strings.Join(names, ", ")))
+	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))
 }
 
 // Init writes a first configuration.

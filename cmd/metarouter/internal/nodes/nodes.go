@@ -157,8 +157,7 @@ func noteUnheard(out *console.Console, nodes []cluster.NodeInfo, c config.Cluste
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not
 // authenticated, so the command lines, which end with the flags, have nothing of it but keys.
 func noteUntrusted(out *console.Console, nodes []cluster.NodeInfo, flags string) {
-	const most = 5
-	count := 0
+	count, most := 0, 5
 	for _, n := range nodes {
 		if n.Trusted || n.Self || nodekey.Check(n.Key) != nil {
 			continue

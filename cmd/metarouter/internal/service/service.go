@@ -172,8 +172,7 @@ func usesOf(r *adapter.Parts) map[string]int {
 	return uses
 }
 
-// serverOptions returns the options of the MCP server of the profiles that an edit of the
-// configuration may change.
+// serverOptions returns the options of the MCP server of the profiles that an edit may change.
 func serverOptions(c config.Config, chosen []string) *server.Options {
 	mode, pinned := shown(c.Router, chosen)
 	return &server.Options{

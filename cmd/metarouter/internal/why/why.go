@@ -131,8 +131,7 @@ func (x *inquiry) look(r *adapter.Parts) {
 	x.asked = x.names.Unprefixed(x.asked, x.servers)
 }
 
-// tool returns the tool that the question names, by its name or by its name before
-// "tools", "rename".
+// tool returns the tool that the question names, by its name or by its name before "tools", "rename".
 func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
 	if t, ok := x.names.Only(x.asked); ok {
 		return t, true
