@@ -14,7 +14,9 @@ import (
 )
 
 // IsLoopback reports whether a host is this machine.
-func IsLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+func IsLoopback(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+}
 
 // LeadsElsewhere reports whether a valid URL, or "", leads to another machine.
 func LeadsElsewhere(s string) bool {
