@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -73,10 +71,7 @@ func profileAdvice(d *decoder, name string, profiles map[string]Profile) string 
 	if d.mistakes >= maxProblems {
 		return "" // no one reads it
 	}
-	if like, ok := typo.Nearest(name, slices.Sorted(maps.Keys(profiles))); ok {
-		return fmt.Sprintf("did you mean %q?", like)
-	}
-	return `write it into "profiles" of "metarouter", or name another one`
+	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
 }
 
 // someProfile returns the name of a profile to show as an example.

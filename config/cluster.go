@@ -41,15 +41,15 @@ type clusterDecoder struct{ *decoder }
 type clusterText struct {
 	broken bool // by a mistake that leaves the router in no cluster
 	value  Cluster
-	urls   []int // places of the last "urls", one for each
+	urls   []int    // places of the last "urls", one for each
+	keys   []string // of the last "trusted"
 }
 
 const (
 	atCluster      = atRouter + ".cluster"
 	defaultCluster = "metarouter"
 
-	maxTrusted = 1000 // nodes
-	maxPath    = 4096 // bytes
+	maxPath = 4096 // bytes
 )
 
 // clusterName is what a cluster and a node may be named. The names are parts of NATS's subjects.
@@ -64,7 +64,7 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
 		list := func(to *[]string, field func(hujson.ObjectMember)) func(hujson.ObjectMember) {
 			return func(m hujson.ObjectMember) {
-				*to = nil
+				*to, c.keys = nil, nil
 				before := d.mistakes
 				field(m)
 				tolerated += d.mistakes - before
@@ -74,7 +74,7 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 			"urls":    set(d, &v.URLs, cluster.readURLs),
 			"share":   list(&v.Share, d.to(&v.Share, "patterns")),
 			"use":     list(&v.Use, d.to(&v.Use, "patterns")),
-			"trusted": list(&v.Trusted, set(d, &v.Trusted, cluster.trusted)),
+			"trusted": list(&v.Trusted, d.to(&v.Trusted, "nodeKey")),
 		}))(m)
 		if d.mistakes-tolerated > before {
 			c.broken = true
@@ -141,45 +141,36 @@ func (d clusterDecoder) file(kind string) reader[string] {
 	}
 }
 
-// trusted reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
-func (d clusterDecoder) trusted(v hujson.Value) (keys []string, err error) {
-	a, ok := v.Value.(*hujson.Array)
+// nodeKey reads the public key of a node. It reports one that is wrong, and leaves it out.
+func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
+	key, err := text(v)
+	if err == nil {
+		err = nodekey.Check(key)
+	}
 	switch {
-	case !ok:
-		return nil, errors.New(`must be an array, so no other node is trusted; write ["U…"] with the public keys that 'metarouter nodes key' prints on the nodes`)
-	case len(a.Elements) > maxTrusted:
-		return nil, fmt.Errorf("must have at most %d keys, so no other node is trusted; write fewer", maxTrusted)
+	case err != nil:
+		d.mistake(v.StartOffset, `this key of "trusted" trusts no node: it %v`, err)
+	case slices.Contains(d.cluster.keys, key):
+		d.warn(v.StartOffset, `this key of "trusted" is here twice; remove one`)
+	default:
+		d.cluster.keys = append(d.cluster.keys, key)
+		return key, nil
 	}
-	for i, e := range a.Elements {
-		key, err := text(e)
-		if err == nil {
-			err = nodekey.Check(key)
-		}
-		switch {
-		case err != nil:
-			d.mistake(e.StartOffset, `"trusted[%d]" trusts no node: it %v`, i, err)
-		case slices.Contains(keys, key):
-			d.warn(e.StartOffset, `"trusted[%d]" is here twice; remove one`, i)
-		default:
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
+	return "", errLeftOut
 }
 
-// serviceName is what "service" of an entry may be.
-var serviceName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 // IsService reports whether "service" of an entry may be the name.
-func IsService(name string) bool { return serviceName().MatchString(name) }
+func IsService(name string) bool {
+	return name != "" && nodeAt(atEntry+".service").fits(name, true) == nil
+}
 
 // serviceField returns the function that decodes "service" of an entry. After a mistake the server
 // is one of its own.
 func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		s, err := text(m.Value)
-		if err != nil || s != "" && !IsService(s) {
-			d.mistake(m.Name.StartOffset, `"service" must be a name of 1 to 64 letters, digits and . _ -, so the server is not one with those of other nodes; write it like "web-search"`)
+		if n := nodeAt(d.level); err != nil || n.fits(s, true) != nil {
+			d.mistake(m.Name.StartOffset, `"service" %s`, n.Says)
 			s = ""
 		}
 		*to = s

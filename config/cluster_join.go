@@ -81,10 +81,8 @@ func (d clusterDecoder) warnOf(c Config) {
 			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 		}
 	}
-	names, size, cost := make([]string, len(c.Servers)), 0, 0
-	for i, s := range c.Servers {
-		names[i], size = s.Name, size+len(s.Name)
-	}
+	names, size := namesOf(c.Servers)
+	cost := 0
 	d.at(atCluster + ".share")
 	for i, text := range t.value.Share {
 		if cost += len(text) * size; cost > maxCompared {
@@ -95,7 +93,7 @@ func (d clusterDecoder) warnOf(c Config) {
 		case strings.Trim(text, "*") == "":
 			d.warn(at, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
 		case err == nil && !slices.ContainsFunc(names, p.Match):
-			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, serverAdvice(text, names))
+			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, advice(text, names, noServer))
 		}
 	}
 	d.at(atCluster + ".use")

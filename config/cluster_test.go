@@ -74,9 +74,9 @@ func TestCluster(t *testing.T) {
 		{at + `, "share": ["a", "[x"]`, with(nil), `error: "share[1]" must be a name or a pattern`},
 		{at + `, "use": [1]`, with(nil), `error: "use[0]" must be a string`},
 		{at + `, "trusted": "` + keyA + `"`, with(nil), `error: "trusted" must be an array, so no other node is trusted`},
-		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `error: "trusted[1]" trusts no node: it is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
-		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: "trusted[1]" is here twice`},
-		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: "trusted[0]" trusts no node: it must be a string; put it in quotes` + "\n" + `error: "trusted[1]" trusts no node: it has 8 characters`},
+		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `error: this key of "trusted" trusts no node: it is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
+		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: this key of "trusted" is here twice`},
+		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: this key of "trusted" trusts no node: it must be a string; put it in quotes` + "\n" + `error: this key of "trusted" trusts no node: it has 8 characters`},
 
 		// What is probably not as intended.
 		{`"urls": ["nats://u:sk-secret@h:4222"]`, with(func(c *Cluster) { c.URLs = []string{"nats://u:sk-secret@h:4222"} }), `warning: the connection to the NATS server h:4222 is not encrypted, so others on the way can read calls and results; write "tls://h:4222"`},

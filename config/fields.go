@@ -202,6 +202,8 @@ func (d *decoder) reading(n *node, how string) reader[string] {
 		return d.pattern
 	case "clusterName":
 		return clusterDecoder{d}.word
+	case "nodeKey":
+		return clusterDecoder{d}.nodeKey
 	case "creds", "ca", "file":
 		return clusterDecoder{d}.file(how)
 	case "roots":

@@ -51,10 +51,6 @@ func ReadText(path string, data []byte) (Config, error) {
 }
 
 func read(path string, data []byte, env environment) (Config, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("read config: %w", err)
-	}
 	s, err := parse(path, data)
 	if err != nil {
 		return Config{}, err
@@ -111,10 +107,6 @@ func readFile(path string) ([]byte, error) {
 func load(paths []string, env environment) (Config, error) {
 	var sources []source
 	for _, path := range paths {
-		path, err := filepath.Abs(path)
-		if err != nil {
-			return Config{}, fmt.Errorf("read config: %w", err)
-		}
 		data, err := env.readFile(path)
 		if err != nil {
 			return Config{}, fmt.Errorf("read config: %w", err)
@@ -209,7 +201,13 @@ type source struct {
 	general bool // the file has all settings of another client
 }
 
-func parse(path string, data []byte) (source, error) { return parseWithin(path, data, maxFile) }
+func parse(path string, data []byte) (source, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return source{}, fmt.Errorf("read config: %w", err)
+	}
+	return parseWithin(path, data, maxFile)
+}
 
 // parseWithin parses a file of so many bytes at most.
 func parseWithin(path string, data []byte, most int) (source, error) {

@@ -206,10 +206,7 @@ const maxCompared = 100 << 20
 // allowed. They are warnings, since an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
 	d.name = ""
-	names, size := make([]string, len(c.Servers)), 0
-	for i, s := range c.Servers {
-		names[i], size = s.Name, size+len(s.Name)
-	}
+	names, size := namesOf(c.Servers)
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
@@ -224,7 +221,7 @@ func checkProfiles(d *decoder, c Config) {
 				continue // of servers on other nodes, which need not be there now
 			}
 			if p, err := glob.Parse(text); err == nil && !slices.ContainsFunc(names, p.Match) {
-				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, serverAdvice(text, names))
+				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, advice(text, names, noServer))
 			}
 		}
 		for i, e := range said.inner("pinned").elements() {
@@ -242,16 +239,24 @@ func checkProfiles(d *decoder, c Config) {
 	}
 }
 
-// serverAdvice says what to write instead of a pattern that matches no server.
-func serverAdvice(text string, names []string) string {
-	const most = 64 // bytes that are compared with all names
-	if len(text) <= most {
-		if like, ok := typo.Nearest(text, names); ok {
-			return fmt.Sprintf("did you mean %q?", like)
-		}
+// advice says what to write instead of a word: one of the words that is similar, or what otherwise says.
+func advice(word string, words []string, otherwise string) string {
+	const most = 64 // bytes that are compared with all words
+	if like, ok := typo.Nearest(word[:min(len(word), most)], words); ok {
+		return fmt.Sprintf("did you mean %q?", like)
 	}
-	return `write the name of one in "mcpServers", or a pattern such as "files*"`
+	return otherwise
 }
+
+// namesOf returns the names of servers, and how many bytes they have.
+func namesOf(servers []Server) (names []string, size int) {
+	for _, s := range servers {
+		names, size = append(names, s.Name), size+len(s.Name)
+	}
+	return names, size
+}
+
+const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
 
 // A filter is the part of a profile that allows and denies, with its patterns parsed.
 type filter struct {
