@@ -51,6 +51,7 @@ type checker struct {
 // and its destination stays as it was.
 type decoder struct {
 	checker
+	readings map[string]reader[string]
 	profiles map[string]said // the members of profiles without mistakes, by their names
 
 	// Of the classification that is decoded now:

@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // fields are the keys that an object may have, each with the function that decodes it.
@@ -179,45 +180,29 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 	return err
 }
 
-// reading returns the reader of a string: as it is written, or how the tag of the field says.
+// reading returns the reader of a string: how the tag of the field says, or as it is written.
 func (d *decoder) reading(n *node, how string) reader[string] {
-	texts := texts{&d.expander}
-	if read := texts.url(how); read != nil {
+	if d.readings == nil {
+		d.readings = readings(d)
+	}
+	if read := d.readings[how]; read != nil {
 		return read
 	}
-	switch how {
-	case "expanded":
-		return d.expanded
-	case "referring":
-		return d.referring
-	case "path":
-		return texts.path
-	case "argument":
-		return d.argument
-	case "program":
-		return texts.program
-	case "glob", "patterns":
-		return pattern
-	case "regexp":
-		return d.pattern
-	case "clusterName":
-		return clusterDecoder{d}.word
-	case "nodeKey":
-		return clusterDecoder{d}.nodeKey
-	case "creds", "ca", "file":
-		return clusterDecoder{d}.file(how)
-	case "roots":
-		return texts.root
-	case "tls":
-		return texts.tlsFile
-	case "category":
-		return d.category
-	case "value":
-		return d.bounded(maxValue)
-	case "word":
-		return d.bounded(maxWord)
-	}
 	return n.word
+}
+
+// readings returns the readers of strings by their names in tags.
+func readings(d *decoder) map[string]reader[string] {
+	texts, cluster, value := texts{&d.expander}, clusterDecoder{d}, d.bounded(maxValue)
+	return map[string]reader[string]{
+		"expanded": d.expanded, "referring": d.referring, "argument": d.argument, "value": value, "word": d.bounded(maxWord),
+		"path": texts.path, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
+		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
+		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
+		"url": texts.checked(d.expanded, true, urls.Web), "address": texts.checked(d.expanded, false, urls.Web),
+		"document": texts.checked(d.expanded, true, urls.Document), "resource": texts.checked(d.expanded, true, urls.Resource),
+		"issuer": texts.checked(value, false, urls.Issuer), "jwks": texts.checked(value, true, urls.Keys), "redirect": texts.redirect,
+	}
 }
 
 // array decodes an array.

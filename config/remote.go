@@ -91,7 +91,7 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 			if v.Value.Kind() != '"' {
 				return "", errors.New(`must be a URI, or false to send no resource parameter; write "https://host/path"`)
 			}
-			return texts{&d.expander}.url("resource")(v)
+			return d.reading(nil, "resource")(v)
 		})(m)
 	}
 }

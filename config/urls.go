@@ -11,31 +11,13 @@ import (
 // texts reads strings of further kinds.
 type texts struct{ *expander }
 
-// url returns the reader of a URL of a kind (see reading); nil if it is none.
-func (d texts) url(kind string) reader[string] {
-	switch kind {
-	case "url":
-		return d.checked(d.expanded, true, urls.Web)
-	case "address":
-		return d.checked(d.expanded, false, urls.Web)
-	case "document":
-		return d.checked(d.expanded, true, urls.Document)
-	case "resource":
-		return d.checked(d.expanded, true, urls.Resource)
-	case "issuer":
-		return d.checked(d.bounded(maxValue), false, urls.Issuer)
-	case "jwks":
-		return d.checked(d.bounded(maxValue), true, urls.Keys)
-	case "redirect": // of another client; what is no whole URL is that client's matter
-		return func(v hujson.Value) (string, error) {
-			s, err := d.expanded(v)
-			if err == nil && d.isKnown(s) && urls.Web(s) != nil {
-				s = ""
-			}
-			return s, err
-		}
+// redirect reads a redirect URI of another client. What is no whole URL is that client's matter.
+func (d texts) redirect(v hujson.Value) (string, error) {
+	s, err := d.expanded(v)
+	if err == nil && d.isKnown(s) && urls.Web(s) != nil {
+		s = ""
 	}
-	return nil
+	return s, err
 }
 
 // checked returns a reader of a text that is checked once its variables are known. optional allows "".
