@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -198,4 +200,68 @@ func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	}
 	var missing variables
 	return d.absolute(d.expand(s, &missing))
+}
+
+// startsRouter reports whether the command, or what it wraps, would start
+// another one of us. What hides deeper is for METAROUTER_DEPTH to find.
+func (e environment) startsRouter(command string, args []string, cwd string) bool {
+	for command, args := range commandline.All(command, args) {
+		switch {
+		case commandline.Name(command) == "metarouter":
+			if rest := commandline.AfterOptions(args, []string{"--config", "--data", "--log-level"}); len(rest) == 0 || rest[0] != "builtin" {
+				return true
+			}
+		case slices.Contains(args, "serve") && e.isOurselves(command, cwd):
+			return true // under another name this may be a program that embeds us, so only the word itself counts
+		}
+	}
+	return false
+}
+
+// isOurselves reports whether the command is our own executable, by whatever link.
+func (e environment) isOurselves(command, cwd string) bool {
+	if e.executable == "" {
+		return false
+	}
+	if !strings.ContainsAny(command, `/\`) {
+		found, err := e.lookPath(command)
+		if err != nil {
+			return false
+		}
+		command = found
+	} else if !filepath.IsAbs(command) {
+		command = filepath.Join(cwd, command)
+	}
+	theirs, err := os.Stat(command)
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(e.executable)
+	return err == nil && os.SameFile(theirs, ours)
+}
+
+// leaveWindows replaces a command line for Windows by the command that it runs, on other systems. A
+// command line that can't run here keeps the server from being started.
+func (d entryDecoder) leaveWindows(s *Server, o *hujson.Object) {
+	if d.env.windows || d.env.asWritten || s.Transport != Stdio {
+		return
+	}
+	w, ok := program.ForWindows(s.Command, s.Args)
+	if !ok {
+		return
+	}
+	if _, err := d.env.lookPath(s.Command); err == nil {
+		return // a program of this system
+	}
+	m, _ := jsonc.Member(o, "command")
+	_, err := d.env.lookPath(w.Command)
+	if w.Command == "" || err != nil && !w.Known && w.Command != "metarouter" {
+		if !s.Disabled {
+			d.reject(m.Name.StartOffset, `this is an entry for Windows, which can't run on this system; write the program itself, such as "command": "npx", "args": ["-y", "…"]`)
+		}
+		return
+	}
+	words := secret.Words(append([]string{w.Command}, w.Args...), "…")
+	d.warn(m.Name.StartOffset, "this is an entry for Windows, and runs here as %q; write that to make it the same everywhere", bounded(strings.Join(words, " ")))
+	s.Command, s.Args = w.Command, w.Args
 }
