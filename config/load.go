@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -254,4 +256,64 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 	}
 	p.Fix = fix
 	return p
+}
+
+// Find returns the files to load: those of the --config flags, else .mcp.json in the
+// working directory, else metarouter/mcp.json in the user's config folder.
+//
+// named is false for a .mcp.json in the working directory that no flag names. It may be a
+// stranger's and runs commands, so check [Config.Trusted] before it is used.
+//
+// The error is [fs.ErrNotExist] if there is no file.
+func Find(flagPaths []string) (paths []string, named bool, err error) {
+	if len(flagPaths) > 0 {
+		for _, path := range flagPaths {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return nil, false, fmt.Errorf("find config: %w", err)
+			}
+			paths = append(paths, path)
+		}
+		return paths, true, nil
+	}
+	project, err := filepath.Abs(".mcp.json")
+	if err != nil {
+		return nil, false, fmt.Errorf("find config: %w", err)
+	}
+	if exists(project) {
+		return []string{project}, false, nil
+	}
+	own, err := Own()
+	if err != nil {
+		return nil, false, fmt.Errorf("no %s, and %w", project, err)
+	}
+	if exists(own) {
+		return []string{own}, true, nil
+	}
+	return nil, false, fmt.Errorf("find config: %s and %s: %w", project, own, fs.ErrNotExist)
+}
+
+// Own returns the absolute path of the user's own file, which may not exist.
+func Own() (string, error) {
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("the user's config folder is not known: %w; name a file with --config", err)
+	}
+	return filepath.Join(folder, "metarouter", "mcp.json"), nil
+}
+
+// NodeKey returns the absolute path of the private key by which routers of other machines know those
+// of this user. The file may not exist.
+func NodeKey() (string, error) {
+	own, err := Own()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(own), "node.nk"), nil
+}
+
+// exists is true for a file that can't be examined too: Load returns the reason.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
