@@ -20,7 +20,7 @@ type fields map[string]func(hujson.ObjectMember)
 
 // keys returns the functions that decode the keys of the struct to which to points, except those of known.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
-// how its strings are read (see reading). What fits, the schema says.
+// how its values are read (see readings, field and array). What fits, the schema says.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
 		known = make(fields)
@@ -119,9 +119,9 @@ func into[T any](to *T, read reader[T], v hujson.Value) error {
 	return err
 }
 
-// A selfDecoder decodes itself. at is the place of the value's key, of the value in an array. The
-// error completes a sentence that begins with the key; errLeftOut says that the value was reported,
-// and is left out.
+// A selfDecoder decodes itself. at is the place of the value's key; in an array, it is the place of the
+// value. The error completes a sentence that begins with the key. After errLeftOut, which needs no
+// report, the value is left out of its array, or a pointer to it is nil.
 type selfDecoder interface {
 	decode(d *decoder, at int, v hujson.Value) error
 }
