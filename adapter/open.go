@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -63,7 +64,7 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 			o.Log.Warn(p.Error())
 		}
 	}
-	p := config.Pipeline{
+	p := reload.Pipeline{
 		Watch:  follow,
 		Adjust: func(c config.Config) config.Config { return ownEntries(c, o.Bundled) },
 		Sent:   warn,
@@ -87,8 +88,7 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 }
 
 // ownEntries returns c with the entries of bundled servers as they run in this program.
-// config takes the command "metarouter" for the program itself, which it is not here.
-// bundled is Options.Bundled.
+// config takes the command "metarouter" for the program itself, which it is not here. bundled is Options.Bundled.
 func ownEntries(c config.Config, bundled []string) config.Config {
 	self, err := os.Executable()
 	if err != nil {

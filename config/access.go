@@ -1,12 +1,16 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // isPublic reports whether the router lets in clients of its own machine that prove nothing.
@@ -34,7 +38,7 @@ func checkIssuers(d *decoder, c Config) {
 	switch u, err := url.Parse(h.PublicURL); {
 	case h.PublicURL == "":
 		d.mistake(at, `"oauth" lets no client in without "publicUrl": tokens must be issued for this address, and clients learn there where to log in; write "publicUrl": "https://tools.example.com" next to it, the address by which clients reach this router`)
-	case err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case err == nil && u.Scheme == "http" && !urls.IsLoopback(u.Hostname()):
 		d.warn(at, `"publicUrl" is not encrypted, so others on the way can take the access tokens of "oauth"; write an https URL, with "tlsCert" and "tlsKey" or a proxy with TLS in front of the router`)
 	}
 	for i, e := range d.last[atIssuers].inner("issuers").elements() {
@@ -69,10 +73,7 @@ func profileAdvice(d *decoder, name string, profiles map[string]Profile) string 
 	if d.mistakes >= maxProblems {
 		return "" // no one reads it
 	}
-	if like, ok := Similar(name, slices.Sorted(maps.Keys(profiles))); ok {
-		return fmt.Sprintf("did you mean %q?", like)
-	}
-	return `write it into "profiles" of "metarouter", or name another one`
+	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
 }
 
 // someProfile returns the name of a profile to show as an example.
@@ -117,7 +118,7 @@ func checkCertificates(d *decoder, r *Router) {
 		return
 	}
 	for _, m := range o.Members {
-		i := slices.IndexFunc(h.Certificates, func(c Certificate) bool { return c.Name != "" && c.Subject == keyOf(m) })
+		i := slices.IndexFunc(h.Certificates, func(c Certificate) bool { return c.Name != "" && c.Subject == jsonc.Key(m) })
 		if i < 0 {
 			continue // its mistake was reported
 		}
@@ -156,4 +157,73 @@ func checkAudit(d *decoder, c Config) {
 		}
 		d.mistake(m.member.Value.StartOffset, `"audit" and "accessLog" can't be the same file; write another one, such as "audit.jsonl"`)
 	}
+}
+
+// A Certificate says whom client certificates with some attributes let in. The zero value
+// matches none.
+type Certificate struct {
+	Subject    string                 // such as "CN=build" or "DNS=build.example.com,O=Acme"
+	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them, and nil matches none
+	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
+	Profile    string                 `key:"profile"` // "" is no profile of its own
+	Role       Role                   `key:"role"`
+	Rate       Rate                   `key:"rate"` // of the requests with this certificate; the zero value is that of all clients
+}
+
+// certificatesField returns the function that decodes "certificates". After a mistake in an
+// entry its certificates let no client in, also if a less specific entry would. After a mistake
+// in a subject none of the entries does, since it is not known which certificates are meant.
+func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) {
+	read := func(v hujson.Value) (all []Certificate, err error) {
+		seen := make(map[string]bool)
+		members, err := membersOf(d.level, v)
+		for _, m := range members {
+			attributes, wrong := clientcert.Attributes(jsonc.Key(m))
+			same := clientcert.Identity(attributes)
+			switch paths := guardsNamed(jsonc.Key(m), atCertificates); {
+			case wrong != nil && len(paths) > 0:
+				d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
+			case wrong == nil && seen[same]:
+				wrong = errTwice
+			}
+			if wrong != nil {
+				return nil, inside(m.Name.StartOffset, "."+jsonc.Key(m), wrong)
+			}
+			seen[same] = true
+			all = append(all, certificateOf(d, m, attributes))
+		}
+		slices.SortStableFunc(all, func(a, b Certificate) int { return len(b.Attributes) - len(a.Attributes) })
+		return all, err
+	}
+	return func(m hujson.ObjectMember) {
+		*to = []Certificate{{}}
+		set(d, to, read)(m)
+	}
+}
+
+// certificateOf reads what clients with a certificate may do: a profile, or an object. After a
+// mistake it has no Name.
+func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
+	subject := jsonc.Key(m)
+	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
+	before, at := d.mistakes, d.level
+	defer func() { d.level = at }()
+	d.level = below(at, "*")
+	switch value := m.Value.Value.(type) {
+	case *hujson.Object:
+		d.object(value, d.keys(&c, nil))
+	default:
+		set(d, &c.Profile, func(v hujson.Value) (string, error) {
+			s, err := nameOfProfile(v)
+			if err != nil {
+				err = errors.New(`must be the name of a profile, or an object; write "work" or {"profile": "work"}`)
+			}
+			return s, err
+		})(m)
+	}
+	if d.mistakes > before {
+		d.mistake(m.Name.StartOffset, "certificates with %q let no client in because of mistakes in the entry; correct them", subject)
+		c.Name = ""
+	}
+	return c
 }

@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 )
 
 const tlsOfTests = `"tlsCert": "c", "tlsKey": "k", "clientCA": "ca.pem", `
 
 func TestCertificates(t *testing.T) {
-	cn := []Attribute{{"CN", "build"}}
+	cn := []clientcert.Attribute{{Name: "CN", Value: "build"}}
 	for _, tt := range []struct {
 		entry string
 		want  Certificate
@@ -26,7 +28,7 @@ func TestCertificates(t *testing.T) {
 		{`"CN=build": "ci"`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Profile: "ci", Role: RoleUse}, ""},
 		{`"CN=build": {}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Role: RoleUse}, ""},
 		{`"dns = b.example , O=Acme\\, Inc.\\\\=": {"name": "b", "profile": "ci", "role": "admin", "rate": "2/s"}`,
-			Certificate{Subject: `dns = b.example , O=Acme\, Inc.\\=`, Attributes: []Attribute{{"DNS", "b.example"}, {"O", `Acme, Inc.\=`}}, Name: "b", Profile: "ci", Role: RoleAdmin, Rate: Rate{2, 2}}, ""},
+			Certificate{Subject: `dns = b.example , O=Acme\, Inc.\\=`, Attributes: []clientcert.Attribute{{Name: "DNS", Value: "b.example"}, {Name: "O", Value: `Acme, Inc.\=`}}, Name: "b", Profile: "ci", Role: RoleAdmin, Rate: Rate{2, 2}}, ""},
 
 		{`"CN=build": "gone"`, Certificate{Subject: "CN=build", Attributes: cn, Profile: "gone", Role: RoleUse}, `error: certificates with "CN=build" let no client in: there is no profile "gone"`},
 		{`"CN=build": "C I"`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: "CN=build" must be the name of a profile, or an object; write`},

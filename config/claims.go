@@ -2,8 +2,6 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +13,11 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -168,27 +169,10 @@ func checkPair(cert, key string) error {
 // checkAuthorities says why a file does not hold certificates in PEM, and nothing else.
 func checkAuthorities(path string) error {
 	data, err := safefile.Read(path, maxPEM)
-	if err != nil {
-		return withoutPath(err)
+	if err == nil {
+		_, err = clientcert.Authorities(data)
 	}
-	n := 0
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("it holds a %q, and not only certificates", block.Type)
-		}
-		if n++; !isCertificate(block.Bytes) {
-			return fmt.Errorf("its certificate %d is damaged", n)
-		}
-	}
-	if n == 0 {
-		return errors.New("it holds no certificate in PEM")
-	}
-	return nil
-}
-
-func isCertificate(der []byte) bool {
-	_, err := x509.ParseCertificate(der)
-	return err == nil
+	return withoutPath(err)
 }
 
 // withoutPath returns the error without a path, in which variables may be expanded.
@@ -208,28 +192,10 @@ func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 			d.mistake(m.Name.StartOffset, `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
 			return
 		}
-		if host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		if !urls.IsLoopback(host) {
 			d.claim(m.Name.StartOffset, claim{kind: claimAddress, text: *to})
 		}
 	}
-}
-
-// folderArguments are the well-known servers that take folders, by the names of their
-// packages and programs.
-var folderArguments = map[string]struct {
-	all     bool     // each argument that is no option is a folder
-	home    bool     // the server takes ~ for the home folder
-	options []string // that have a folder as their value
-	mounts  bool     // the folders are the sources of bind mounts
-}{
-	"@modelcontextprotocol/server-filesystem": {all: true, home: true},
-	"mcp-server-filesystem":                   {all: true, home: true},
-	"mcp-server-git":                          {options: []string{"--repository", "-r"}},
-	"mcp_server_git":                          {options: []string{"--repository", "-r"}},
-	"uv":                                      {options: []string{"--directory"}},
-	"metarouter builtin files":                {all: true},
-	"docker":                                  {mounts: true},
-	"podman":                                  {mounts: true},
 }
 
 // claimFolders finds the folders among the arguments of a well-known server. args are the
@@ -238,84 +204,18 @@ func (d entryDecoder) claimFolders(s *Server, args []hujson.Value) {
 	if s.Transport != Stdio || s.Disabled || d.env.asWritten || len(args) != len(s.Args) {
 		return
 	}
-	name, first := serverProgram(s.Command, s.Args)
-	known, ok := folderArguments[name]
-	if !ok {
-		return
-	}
-	add := func(i int, folder func(arg string) string) {
-		path := folder(s.Args[i])
-		if known.home {
+	for _, f := range commandline.Folders(s.Command, s.Args) {
+		path := f.Of(s.Args[f.Argument])
+		if f.AtHome {
 			path = d.env.atHome(path)
 		}
 		if !filepath.IsAbs(path) {
 			if s.Cwd == "" || path == "" || strings.HasPrefix(path, "~") {
-				return // it depends on the folder of the router
+				continue // it depends on the folder of the router
 			}
 			path = filepath.Join(s.Cwd, path)
 		}
-		said, _ := text(args[i])
-		d.claim(args[i].StartOffset, claim{kind: claimFolder, text: folder(said), path: path, orFile: known.mounts})
+		said, _ := text(args[f.Argument])
+		d.claim(args[f.Argument].StartOffset, claim{kind: claimFolder, text: f.Of(said), path: path, orFile: f.OrFile})
 	}
-	whole := func(arg string) string { return arg }
-	for i := first; i < len(s.Args); i++ {
-		arg := s.Args[i]
-		for _, option := range known.options {
-			switch {
-			case arg == option && i+1 < len(s.Args):
-				i++
-				add(i, whole)
-			case strings.HasPrefix(arg, option+"="):
-				add(i, func(arg string) string { return strings.TrimPrefix(arg, option+"=") })
-			}
-		}
-		switch {
-		case known.mounts && strings.Contains(arg, "type=bind,"):
-			add(i, mountSource)
-		case known.all && arg != "" && !strings.HasPrefix(arg, "-"):
-			add(i, whole)
-		}
-	}
-}
-
-// mountSource returns the folder of a bind mount such as "type=bind,src=/x,dst=/y".
-func mountSource(mount string) string {
-	for part := range strings.SplitSeq(mount, ",") {
-		if key, path, ok := strings.Cut(part, "="); ok && (key == "src" || key == "source") {
-			return path
-		}
-	}
-	return ""
-}
-
-// serverProgram returns the name of the package or program that a command runs, and where
-// in args its own arguments begin.
-func serverProgram(command string, args []string) (name string, first int) {
-	name = programName(command)
-	switch name {
-	case "npx", "bunx", "pnpx", "uvx":
-		rest := afterOptions(args, wrappers[name])
-		if len(rest) == 0 {
-			return name, len(args)
-		}
-		return bareName(rest[0]), len(args) - len(rest) + 1
-	case "python", "python3":
-		if len(args) > 1 && args[0] == "-m" {
-			return args[1], 2
-		}
-	case "metarouter":
-		if len(args) > 1 && args[0] == "builtin" {
-			return "metarouter builtin " + args[1], 2
-		}
-	}
-	return name, 0
-}
-
-// bareName is a package without its version.
-func bareName(p string) string {
-	if at := strings.LastIndex(p, "@"); at > 0 {
-		return p[:at]
-	}
-	name, _, _ := strings.Cut(p, "==")
-	return name
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // DefaultClassification returns the defaults of all keys.
@@ -24,94 +26,83 @@ type mention struct {
 	key, name string
 }
 
-// classificationField decodes into to, on top of what an earlier file has set.
-func classificationField(d *decoder, to **Classification) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		if *to == nil {
-			*to = DefaultClassification()
-		}
-		c := *to
-		var mentions []mention
-		fallback := func(m hujson.ObjectMember) {
-			set(d, &c.Fallback, text)(m)
-			mentions = append(mentions, mention{m.Name.StartOffset, keyOf(m), c.Fallback})
-		}
-		known := d.keys(c, fields{
-			"categories": elements(d, &c.Categories, `[{"name": "…"}]`, categoryReader(d, &mentions)),
-			"rules":      rulesField(d, &c.Rules, &mentions),
-			"fallback":   fallback, "fallback_category": fallback,
-		})
-		outside := outsideFields(d, &c.Outside, known)
-		objectField(d, known)(m)
-		outside(m.Name.StartOffset)
-		if len(c.Categories) == 0 || c.Outside != nil {
-			return // the categories are not known yet
-		}
-		names := map[string]bool{"": true}
-		for _, k := range c.Categories {
-			names[k.Name] = true
-		}
-		for _, said := range mentions {
-			if !names[said.name] {
-				d.mistake(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
-			}
-		}
-		if !names[c.Fallback] {
-			c.Fallback = ""
+// decode decodes on top of what an earlier file has set.
+func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
+	d.mentions, d.categories = nil, make(map[string]bool)
+	known := d.keys(c, nil)
+	outside := outsideFields(d, &c.Outside, known)
+	d.objectAt(at, v, known)
+	outside(at)
+	if len(c.Categories) == 0 || c.Outside != nil {
+		return nil // the categories are not known yet
+	}
+	names := map[string]bool{"": true}
+	for _, k := range c.Categories {
+		names[k.Name] = true
+	}
+	for _, said := range d.mentions {
+		if !names[said.name] {
+			d.mistake(said.offset, "%q is %q, which is not a category; write the name of one", said.key, said.name)
 		}
 	}
+	if !names[c.Fallback] {
+		c.Fallback = ""
+	}
+	return nil
 }
 
-// categoryReader returns a function that decodes one category. A category needs a name of
-// its own.
-func categoryReader(d *decoder, mentions *[]mention) func(*hujson.Object, int) (Category, bool) {
-	names := make(map[string]bool)
-	return func(o *hujson.Object, at int) (Category, bool) {
-		var k Category
-		d.object(o, d.keys(&k, fields{"rules": rulesField(d, &k.Rules, mentions)}))
-		m, named := member(o, "name")
-		if named = named && m.Value.Value.Kind() != 'n'; named {
+// category reads the name of a category.
+func (d *decoder) category(v hujson.Value) (string, error) {
+	name, err := text(v)
+	if err == nil {
+		at := v.StartOffset
+		if m := d.last[d.level].member; m.Value.StartOffset == at {
 			at = m.Name.StartOffset
 		}
-		switch {
-		case !named:
-			d.mistake(at, `the category needs a name; write "name": "…"`)
-		case names[k.Name]:
-			d.mistake(at, "there is a category %q already, and it counts; rename or remove one", k.Name)
-		case k.Name != "":
-			names[k.Name] = true
-			return k, true
-		}
-		return k, false
+		d.mentions = append(d.mentions, mention{at, lastStep(d.level), name})
 	}
+	return name, err
 }
 
-// rulesField decodes a list of rules. A rule with any mistake is left out: without the
-// wrong part, it would apply to other texts than its author meant.
-func rulesField(d *decoder, to *[]Rule, mentions *[]mention) func(hujson.ObjectMember) {
-	return elements(d, to, `[{"min_words": 100, "model": "…"}]`, func(o *hujson.Object, at int) (Rule, bool) {
-		var r Rule
-		before := d.mistakes
-		category := func(v hujson.Value) (string, error) {
-			name, err := text(v)
-			if err == nil {
-				*mentions = append(*mentions, mention{v.StartOffset, "categories", name})
-			}
-			return name, err
-		}
-		d.object(o, d.keys(&r, fields{"categories": set(d, &r.Categories, list(category))}))
-		switch {
-		case d.mistakes > before:
-			return r, false
-		case r.Model == "" && r.UseReasoning == nil:
-			d.mistake(at, `the rule sets nothing; write "model": "…" or "use_reasoning": true`)
-			return r, false
-		case r.MaxWords > 0 && r.MinWords > r.MaxWords:
-			d.mistake(at, `the rule never applies; write a "min_words" that is not above "max_words"`)
-			return r, false
-		}
-		return r, true
-	})
+// decode leaves out a category without a name of its own.
+func (k *Category) decode(d *decoder, at int, v hujson.Value) error {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		d.mistake(at, `the category must be an object; write {"name": "…"}`)
+		return errLeftOut
+	}
+	d.object(o, d.keys(k, nil))
+	switch m, ok := jsonc.Member(o, "name"); {
+	case !ok || m.Value.Value.Kind() == 'n':
+		d.mistake(at, `the category needs a name; write "name": "…"`)
+	case d.categories[k.Name]:
+		d.mistake(m.Name.StartOffset, "there is a category %q already, and it counts; rename or remove one", k.Name)
+	case k.Name != "":
+		d.categories[k.Name] = true
+		return nil
+	}
+	return errLeftOut
+}
+
+// decode leaves out a rule with any mistake: without the wrong part, it would apply to other texts
+// than its author meant.
+func (r *Rule) decode(d *decoder, at int, v hujson.Value) error {
+	before := d.mistakes
+	if o, ok := v.Value.(*hujson.Object); ok {
+		d.object(o, d.keys(r, nil))
+	} else {
+		d.mistake(at, `the rule must be an object; write {"min_words": 100, "model": "…"}`)
+	}
+	switch {
+	case d.mistakes > before:
+	case r.Model == "" && r.UseReasoning == nil:
+		d.mistake(at, `the rule sets nothing; write "model": "…" or "use_reasoning": true`)
+	case r.MaxWords > 0 && r.MinWords > r.MaxWords:
+		d.mistake(at, `the rule never applies; write a "min_words" that is not above "max_words"`)
+	default:
+		return nil
+	}
+	return errLeftOut
 }
 
 // outsideFields adds the keys of another classification server to known. Call the function
@@ -194,28 +185,4 @@ func (d *expander) pattern(v hujson.Value) (string, error) {
 		return "", fmt.Errorf(`must be a regular expression (%s); close every bracket, and write \\ before a character that is meant literally`, why)
 	}
 	return s, nil
-}
-
-// elements decodes an array of objects. read decodes one object; if it returns false, it has
-// reported why, and the object is left out. example is shown where a value is not an
-// object.
-func elements[T any](d *decoder, to *[]T, example string, read func(o *hujson.Object, at int) (T, bool)) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		a, ok := m.Value.Value.(*hujson.Array)
-		if !ok {
-			d.mistake(m.Name.StartOffset, "%q must be an array of objects; write %s", keyOf(m), example)
-			return
-		}
-		*to = nil
-		for i, e := range a.Elements {
-			o, ok := e.Value.(*hujson.Object)
-			if !ok {
-				d.mistake(e.StartOffset, "\"%s[%d]\" must be an object; write %s", keyOf(m), i, example)
-				continue
-			}
-			if t, ok := read(o, e.StartOffset); ok {
-				*to = append(*to, t)
-			}
-		}
-	}
 }

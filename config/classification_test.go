@@ -83,7 +83,7 @@ func TestClassificationProblems(t *testing.T) {
 		{"empty name", categories(`{§"name": " "}`), `must not be empty`, "a z"},
 		{"a number for a name", categories(`{§"name": 1}`), `must be a string; put it in quotes`, "a z"},
 		{"twice", categories(`{§"name": "a", "model": "m"}`), `there is a category "a" already`, "a z"},
-		{"a string", categories(`§"b"`), `"categories[1]" must be an object; write [{"name": "…"}]`, "a z"},
+		{"a string", categories(`§"b"`), `the category must be an object; write {"name": "…"}`, "a z"},
 		{"no list", `{§"categories": {"name": "a"}}`, `must be an array of objects; write [{"name": "…"}]`, ""},
 		{"a keyword", categories(`{"name": "b", "keywords": ["k", §1]}`), `"keywords[1]" must be a string`, "a b z"},
 		{"key of a category", categories(`{"name": "b", §"keyword": []}`), `did you mean "keywords"?`, "a b z"},

@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/nats-io/nkeys"
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // A Cluster says how the router shares servers with those of other machines. After a mistake in a
@@ -42,16 +42,15 @@ type clusterDecoder struct{ *decoder }
 type clusterText struct {
 	broken bool // by a mistake that leaves the router in no cluster
 	value  Cluster
-	urls   []int // places of the last "urls", one for each
+	urls   []int    // places of the last "urls", one for each
+	keys   []string // of the last "trusted"
 }
 
 const (
 	atCluster      = atRouter + ".cluster"
 	defaultCluster = "metarouter"
 
-	maxTrusted = 1000 // nodes
-	maxURLs    = 32
-	maxPath    = 4096 // bytes
+	maxPath = 4096 // bytes
 )
 
 // clusterName is what a cluster and a node may be named. The names are parts of NATS's subjects.
@@ -64,19 +63,19 @@ func clusterField(d *decoder) func(hujson.ObjectMember) {
 		c.value.Name = cmp.Or(c.value.Name, defaultCluster)
 		v, before, tolerated := &c.value, d.mistakes, 0
 		// list decodes a list that is empty after a mistake, which leaves the router in its cluster.
-		list := func(to *[]string, read reader[[]string]) func(hujson.ObjectMember) {
+		list := func(to *[]string, field func(hujson.ObjectMember)) func(hujson.ObjectMember) {
 			return func(m hujson.ObjectMember) {
-				*to = nil
+				*to, c.keys = nil, nil
 				before := d.mistakes
-				set(d, to, read)(m)
+				field(m)
 				tolerated += d.mistakes - before
 			}
 		}
 		objectField(d, d.keys(v, fields{
 			"urls":    set(d, &v.URLs, cluster.readURLs),
-			"share":   list(&v.Share, patterns),
-			"use":     list(&v.Use, patterns),
-			"trusted": list(&v.Trusted, cluster.trusted),
+			"share":   list(&v.Share, d.to(&v.Share, "patterns")),
+			"use":     list(&v.Use, d.to(&v.Use, "patterns")),
+			"trusted": list(&v.Trusted, d.to(&v.Trusted, "nodeKey")),
 		}))(m)
 		if d.mistakes-tolerated > before {
 			c.broken = true
@@ -107,7 +106,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 		}
 		var some []string
 		if err == nil {
-			some, err = splitURLs(s)
+			some, err = urls.NATS(s)
 		}
 		if err != nil {
 			return nil, inside(e.StartOffset, path, err)
@@ -117,48 +116,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 		}
 		all = append(all, some...)
 	}
-	return all, checkURLs(all)
-}
-
-// splitURLs returns the URLs of a text with commas between them. No error shows a part of a URL
-// that may be secret.
-func splitURLs(text string) (all []string, err error) {
-	for s := range strings.SplitSeq(text, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		u, err := url.Parse(s)
-		switch {
-		case err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
-			return nil, errors.New(`must be a whole URL of NATS that begins with nats:, tls:, ws: or wss:; write it like "nats://hub:4222"`)
-		case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#") || strings.Trim(u.Path, "/") != "" && !isWebSocket(s):
-			return nil, errors.New(`must be a URL without a path, a query and a fragment; write it like "nats://hub:4222"`)
-		case !isPort(u.Port()):
-			return nil, errors.New(`must have a port from 1 to 65535, or none; write it like "nats://hub:4222"`)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func isPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return s == "" || err == nil && n > 0
-}
-
-func isWebSocket(u string) bool { return strings.HasPrefix(strings.ToLower(u), "ws") }
-
-// checkURLs says what is wrong with valid URLs together.
-func checkURLs(all []string) error {
-	switch {
-	case len(all) == 0:
-		return errors.New(`names no NATS server; write ["nats://hub:4222"], with the address of yours`)
-	case len(all) > maxURLs:
-		return fmt.Errorf("must have at most %d URLs; write those of a few servers, which know the others", maxURLs)
-	case slices.ContainsFunc(all, func(u string) bool { return isWebSocket(u) != isWebSocket(all[0]) && !strings.Contains(u+all[0], "${") }):
-		return errors.New("must be either URLs with ws: and wss:, or with nats: and tls:; write those of one kind")
-	}
-	return nil
+	return all, urls.CheckNATS(all)
 }
 
 // word reads the name of a cluster or a node. That of a node may be empty.
@@ -184,67 +142,133 @@ func (d clusterDecoder) file(kind string) reader[string] {
 	}
 }
 
-// trusted reads the public keys of nodes. It reports each one that is wrong, and leaves it out.
-func (d clusterDecoder) trusted(v hujson.Value) (keys []string, err error) {
-	a, ok := v.Value.(*hujson.Array)
+// nodeKey reads the public key of a node. It reports one that is wrong, and leaves it out.
+func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
+	key, err := text(v)
+	if err == nil {
+		err = nodekey.Check(key)
+	}
 	switch {
-	case !ok:
-		return nil, errors.New(`must be an array, so no other node is trusted; write ["U…"] with the public keys that 'metarouter nodes key' prints on the nodes`)
-	case len(a.Elements) > maxTrusted:
-		return nil, fmt.Errorf("must have at most %d keys, so no other node is trusted; write fewer", maxTrusted)
+	case err != nil:
+		d.mistake(v.StartOffset, `this key of "trusted" trusts no node: it %v`, err)
+	case slices.Contains(d.cluster.keys, key):
+		d.warn(v.StartOffset, `this key of "trusted" is here twice; remove one`)
+	default:
+		d.cluster.keys = append(d.cluster.keys, key)
+		return key, nil
 	}
-	for i, e := range a.Elements {
-		key, err := text(e)
-		if err == nil {
-			err = CheckNodeKey(key)
-		}
-		switch {
-		case err != nil:
-			d.mistake(e.StartOffset, `"trusted[%d]" trusts no node: it %v`, i, err)
-		case slices.Contains(keys, key):
-			d.warn(e.StartOffset, `"trusted[%d]" is here twice; remove one`, i)
-		default:
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
+	return "", errLeftOut
 }
-
-// lenKey is how many characters the public key of a node has.
-const lenKey = 56
-
-// CheckNodeKey says why a text is not the public key of a node, and what to do; nil if it is one.
-// The error completes a sentence that begins with the key, and shows no part of the text.
-func CheckNodeKey(key string) error {
-	const advice = "; write the key that 'metarouter nodes key' prints on that node, which begins with U"
-	switch {
-	case strings.HasPrefix(key, "S"):
-		return errors.New("seems to be the seed of a private key, which no other node may know" + advice + ", and make a new private key")
-	case len(key) != lenKey:
-		return fmt.Errorf("has %d characters, and the public key of a node has %d"+advice, len(key), lenKey)
-	case key[0] != 'U':
-		return errors.New("is not the public key of a node" + advice)
-	case !nkeys.IsValidPublicUserKey(key):
-		return errors.New("has a wrong checksum, so a character of it is wrong" + advice)
-	}
-	return nil
-}
-
-// serviceName is what "service" of an entry may be.
-var serviceName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // IsService reports whether "service" of an entry may be the name.
-func IsService(name string) bool { return serviceName().MatchString(name) }
+func IsService(name string) bool {
+	return name != "" && nodeAt(atEntry+".service").fits(name, true) == nil
+}
 
 // serviceField returns the function that decodes "service" of an entry. After a mistake the server
 // is one of its own.
 func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		s, err := text(m.Value)
-		if err != nil || s != "" && !IsService(s) {
-			d.mistake(m.Name.StartOffset, `"service" must be a name of 1 to 64 letters, digits and . _ -, so the server is not one with those of other nodes; write it like "web-search"`)
+		if n := nodeAt(d.level); err != nil || n.fits(s, true) != nil {
+			d.mistake(m.Name.StartOffset, `"service" %s`, n.Says)
 			s = ""
 		}
 		*to = s
+	}
+}
+
+// JoinCluster has the router join a cluster by the URLs of NATS, with commas between them, instead
+// of those of the files. All else is as the files say. The error says what is wrong with the URLs,
+// or that a mistake in the files leaves the router in no cluster; then r stays as it was.
+func (r *Router) JoinCluster(text string) error {
+	all, err := urls.NATS(text)
+	if err == nil {
+		err = urls.CheckNATS(all)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.clusterBroken:
+		return errors.New(`needs a "cluster" without mistakes in the configuration; run 'metarouter check', and correct them`)
+	}
+	c := Cluster{Name: defaultCluster}
+	if r.Cluster != nil {
+		c = *r.Cluster
+	} else if r.clusterWithoutURLs != nil {
+		c = *r.clusterWithoutURLs
+	}
+	c.URLs = all
+	r.Cluster, r.clusterWithoutURLs = &c, nil
+	return nil
+}
+
+// Secrets returns the passwords and tokens in the URLs.
+func (c *Cluster) Secrets() []string {
+	if c == nil {
+		return nil
+	}
+	return urls.NATSSecrets(c.URLs)
+}
+
+// checkCluster sets the cluster of the router, and reports what only all files together show.
+func checkCluster(d *decoder, c *Config) {
+	t := &d.cluster
+	if d.last[atCluster].source.path == "" {
+		return
+	}
+	at := d.at(atCluster)
+	if tls := t.value.TLS; (tls.Cert == "") != (tls.Key == "") {
+		t.broken = true
+		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
+	} else if tls.Cert != "" {
+		d.claim(at, claim{kind: claimCluster, text: "cert", path: tls.Cert, keyPath: tls.Key})
+	}
+	in := t.value // the decoder does not stay in memory
+	switch {
+	case t.broken:
+		c.Router.clusterBroken = true
+		return // what else is wrong does not matter yet
+	case len(t.value.URLs) == 0:
+		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
+		c.Router.clusterWithoutURLs = &in
+	default:
+		c.Router.Cluster = &in
+	}
+	clusterDecoder{d}.warnOf(*c)
+}
+
+// warnOf reports what has no effect, and what lets more in than was probably meant.
+func (d clusterDecoder) warnOf(c Config) {
+	t, at := &d.cluster, d.at(atCluster)
+	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {
+		d.warn(at, `"share" and "use" of "cluster" have no effect without "trusted", which names the nodes to share with; run 'metarouter nodes' to see them, and 'metarouter nodes trust KEY --write' to add one`)
+	}
+	d.at(atCluster + ".urls")
+	for i, offset := range t.urls {
+		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (ClusterTLS{}) {
+			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
+		}
+	}
+	names, size := namesOf(c.Servers)
+	cost := 0
+	d.at(atCluster + ".share")
+	for i, text := range t.value.Share {
+		if cost += len(text) * size; cost > maxCompared {
+			break
+		}
+		at := d.last[atCluster+".share"].elements()[i].StartOffset
+		switch p, err := glob.Parse(text); {
+		case strings.Trim(text, "*") == "":
+			d.warn(at, `"share" with %q shares every server, also those that are added later; write the names of those that other machines may use`, text)
+		case err == nil && !slices.ContainsFunc(names, p.Match):
+			d.warn(at, `"share" has the server %q, which does not exist; %s`, text, advice(text, names, noServer))
+		}
+	}
+	d.at(atCluster + ".use")
+	for i, text := range t.value.Use {
+		if !strings.ContainsAny(text, `@*?[`) {
+			d.warn(d.last[atCluster+".use"].elements()[i].StartOffset, `"use" has %q, which is no name of a server of another node; write %q, or %q for that of a node`, text, text+"@*", text+"@NODE")
+		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
@@ -71,9 +74,9 @@ func TestCluster(t *testing.T) {
 		{at + `, "share": ["a", "[x"]`, with(nil), `error: "share[1]" must be a name or a pattern`},
 		{at + `, "use": [1]`, with(nil), `error: "use[0]" must be a string`},
 		{at + `, "trusted": "` + keyA + `"`, with(nil), `error: "trusted" must be an array, so no other node is trusted`},
-		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `error: "trusted[1]" trusts no node: it is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
-		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: "trusted[1]" is here twice`},
-		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: "trusted[0]" trusts no node: it must be a string; put it in quotes` + "\n" + `error: "trusted[1]" trusts no node: it has 8 characters`},
+		{at + `, "trusted": ["` + keyA + `", "` + strings.ToLower(keyB) + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `error: this key of "trusted" trusts no node: it is not the public key of a node; write the key that 'metarouter nodes key' prints on that node`},
+		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: this key of "trusted" is here twice`},
+		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: this key of "trusted" trusts no node: it must be a string; put it in quotes` + "\n" + `error: this key of "trusted" trusts no node: it has 8 characters`},
 
 		// What is probably not as intended.
 		{`"urls": ["nats://u:sk-secret@h:4222"]`, with(func(c *Cluster) { c.URLs = []string{"nats://u:sk-secret@h:4222"} }), `warning: the connection to the NATS server h:4222 is not encrypted, so others on the way can read calls and results; write "tls://h:4222"`},
@@ -108,7 +111,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 	if c == nil {
 		return
 	}
-	if urls, err := splitURLs(strings.Join(c.URLs, ",")); err != nil || !reflect.DeepEqual(urls, c.URLs) || checkURLs(urls) != nil {
+	if all, err := urls.NATS(strings.Join(c.URLs, ",")); err != nil || !reflect.DeepEqual(all, c.URLs) || urls.CheckNATS(all) != nil {
 		t.Errorf("the URLs %q: %v", c.URLs, err)
 	}
 	if !clusterName().MatchString(c.Name) || c.Node != "" && !clusterName().MatchString(c.Node) {
@@ -123,7 +126,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 		}
 	}
 	for _, key := range c.Trusted {
-		if err := CheckNodeKey(key); err != nil {
+		if err := nodekey.Check(key); err != nil {
 			t.Errorf("%q is trusted: %v", key, err)
 		}
 	}
@@ -188,25 +191,6 @@ func TestJoinCluster(t *testing.T) {
 		}
 		if before != nil && before.URLs[0] != "tls://old" {
 			t.Error("the value of the files was modified")
-		}
-	}
-}
-
-func TestCheckNodeKey(t *testing.T) {
-	wrong := strings.Replace(keyA, "6", "7", 1)
-	for key, says := range map[string]string{
-		keyA: "", keyB: "",
-		"":                 "has 0 characters, and the public key of a node has 56",
-		wrong:              "has a wrong checksum, so a character of it is wrong",
-		keyA[:55]:          "has 55 characters",
-		keyA + "\n":        "has 57 characters",
-		keyA[:54] + "\r\n": "has a wrong checksum",
-		"AC7KDYS6MJY722ENOFOATRMTUIVBL22O2AJMYJ6JWJDHGTFI5SKTO3KE":   "is not the public key of a node",
-		"SUAONX5VP4WIMWSL4YIPMOK3ASZO7WMLD3N6WHR65ZJFQF4GE52PZBHZJM": "seems to be the seed of a private key",
-	} {
-		err := CheckNodeKey(key)
-		if (err == nil) != (says == "") || err != nil && (!strings.HasPrefix(err.Error(), says) || len(key) > 20 && strings.Contains(err.Error(), key)) {
-			t.Errorf("%q: %v, want %q", key, err, says)
 		}
 	}
 }

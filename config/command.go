@@ -3,12 +3,16 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -36,7 +40,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
 		}
-		set(d.decoder, &s.Command, d.program)(m)
+		d.to(&s.Command, "program")(m)
 		if err != nil {
 			return
 		}
@@ -50,8 +54,8 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 // that exists is right as it is, whatever spaces it has.
 func (d entryDecoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
 	said = strings.TrimSpace(said)
-	words := shellWords(said)
-	if len(words) < 2 || len(said) > maxScript {
+	words := commandline.Words(said)
+	if len(words) < 2 || len(said) > commandline.MaxScript {
 		return "", nil, false
 	}
 	isLauncher := slices.Contains(launchers, strings.ToLower(words[0]))
@@ -83,7 +87,7 @@ func (d entryDecoder) splitCommand(said, cwd string) (program string, args []str
 			break
 		}
 		if found(said[:i]) && said[0] != '"' && said[0] != '\'' {
-			return said[:i], shellWords(said[i:]), true
+			return said[:i], commandline.Words(said[i:]), true
 		}
 	}
 	return words[0], words[1:], isLauncher || found(words[0])
@@ -123,15 +127,12 @@ func quote(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// shellWords splits a command line as a shell would, with quotes and without expansion.
-func shellWords(line string) []string { return splitCommands(line, " \t\n", "")[0] }
-
 // argumentsField returns the function that decodes the arguments of an entry.
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		at, m := m.Name.StartOffset, d.repaired(m)
 		if line, err := text(m.Value); err == nil {
-			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(shellWords(line))))
+			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
 		if key, offset := keyAmongArguments(m.Value); key != "" {
@@ -139,7 +140,7 @@ func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 			d.reject(offset, `%q belongs next to "args", not into it; write "args": %s, %q: …`, key, bounded(quoteAll(words)), key)
 			return
 		}
-		set(d, &s.Args, list(d.argument))(m)
+		d.to(&s.Args, "argument")(m)
 	}
 }
 
@@ -155,22 +156,12 @@ func keyAmongArguments(v hujson.Value) (key string, offset int) {
 			continue
 		}
 		for _, m := range o.Members {
-			if knownAt(atEntry, keyOf(m)) {
-				return keyOf(m), m.Name.StartOffset
+			if knownAt(atEntry, jsonc.Key(m)) {
+				return jsonc.Key(m), m.Name.StartOffset
 			}
 		}
 	}
 	return "", 0
-}
-
-// member returns the last member of an object with a key.
-func member(o *hujson.Object, key string) (found hujson.ObjectMember, ok bool) {
-	for _, m := range o.Members {
-		if keyOf(m) == key {
-			found, ok = m, true
-		}
-	}
-	return found, ok
 }
 
 // stringsOf returns the strings of an array.
@@ -189,7 +180,7 @@ func stringsOf(v hujson.Value) (all []string, ok bool) {
 
 // argumentsOf returns the arguments of an entry as they are written.
 func argumentsOf(o *hujson.Object) []string {
-	m, ok := member(o, "args")
+	m, ok := jsonc.Member(o, "args")
 	if !ok {
 		return nil
 	}
@@ -199,7 +190,7 @@ func argumentsOf(o *hujson.Object) []string {
 
 // pathOf returns the path under a key of an entry, "" if the entry has none.
 func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
-	m, ok := member(o, key)
+	m, ok := jsonc.Member(o, key)
 	if !ok {
 		return ""
 	}
@@ -209,4 +200,68 @@ func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	}
 	var missing variables
 	return d.absolute(d.expand(s, &missing))
+}
+
+// startsRouter reports whether the command, or what it wraps, would start
+// another one of us. What hides deeper is for METAROUTER_DEPTH to find.
+func (e environment) startsRouter(command string, args []string, cwd string) bool {
+	for command, args := range commandline.All(command, args) {
+		switch {
+		case commandline.Name(command) == "metarouter":
+			if rest := commandline.AfterOptions(args, []string{"--config", "--data", "--log-level"}); len(rest) == 0 || rest[0] != "builtin" {
+				return true
+			}
+		case slices.Contains(args, "serve") && e.isOurselves(command, cwd):
+			return true // under another name this may be a program that embeds us, so only the word itself counts
+		}
+	}
+	return false
+}
+
+// isOurselves reports whether the command is our own executable, by whatever link.
+func (e environment) isOurselves(command, cwd string) bool {
+	if e.executable == "" {
+		return false
+	}
+	if !strings.ContainsAny(command, `/\`) {
+		found, err := e.lookPath(command)
+		if err != nil {
+			return false
+		}
+		command = found
+	} else if !filepath.IsAbs(command) {
+		command = filepath.Join(cwd, command)
+	}
+	theirs, err := os.Stat(command)
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(e.executable)
+	return err == nil && os.SameFile(theirs, ours)
+}
+
+// leaveWindows replaces a command line for Windows by the command that it runs, on other systems. A
+// command line that can't run here keeps the server from being started.
+func (d entryDecoder) leaveWindows(s *Server, o *hujson.Object) {
+	if d.env.windows || d.env.asWritten || s.Transport != Stdio {
+		return
+	}
+	w, ok := program.ForWindows(s.Command, s.Args)
+	if !ok {
+		return
+	}
+	if _, err := d.env.lookPath(s.Command); err == nil {
+		return // a program of this system
+	}
+	m, _ := jsonc.Member(o, "command")
+	_, err := d.env.lookPath(w.Command)
+	if w.Command == "" || err != nil && !w.Known && w.Command != "metarouter" {
+		if !s.Disabled {
+			d.reject(m.Name.StartOffset, `this is an entry for Windows, which can't run on this system; write the program itself, such as "command": "npx", "args": ["-y", "…"]`)
+		}
+		return
+	}
+	words := secret.Words(append([]string{w.Command}, w.Args...), "…")
+	d.warn(m.Name.StartOffset, "this is an entry for Windows, and runs here as %q; write that to make it the same everywhere", bounded(strings.Join(words, " ")))
+	s.Command, s.Args = w.Command, w.Args
 }

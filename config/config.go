@@ -1,5 +1,4 @@
-// Package config turns .mcp.json files into a value, and sends a new value when the files
-// are edited.
+// Package config turns .mcp.json files into a value.
 //
 // # Reading
 //
@@ -17,9 +16,8 @@
 //
 // # Edits
 //
-// A [Pipeline] reads the files again when they change, and sends each new [Config] to one
-// receiver. A bad edit changes nothing. All keys take effect at once, except those that
-// [RestartKeys] names.
+// All keys take effect when an edited file is read again (see package internal/reload), except those
+// that [RestartKeys] names.
 //
 // All functions may be called from any goroutine. Values are shared and never modified.
 package config
@@ -37,6 +35,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // A Config is one or more configuration files as a value. It is not modified
@@ -47,9 +46,9 @@ type Config struct {
 	Router   Router
 	Problems []Problem // everything that is wrong, in the order of the files
 
-	approvals []approval // what an approval of each of Files covers
-	sources   []source   // the text, if it is not expanded
-	claims    []claim    // what the files say about the system, if they are expanded
+	approvals []trustfile.Approval // what an approval of each of Files covers
+	sources   []source             // the text, if it is not expanded
+	claims    []claim              // what the files say about the system, if they are expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
@@ -64,11 +63,11 @@ type Server struct {
 	Cwd        string            `key:"cwd,path"`     // absolute, or "" for the router's own
 	InheritEnv []string          `key:"inheritEnv"`   // names of further variables of the router that the child gets; "*" is all
 	KeepStrays bool              // what the child starts outside its process group is not killed with it
-	Roots      []string          // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
+	Roots      []string          `key:"roots,roots"` // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
 
 	URL     string
 	Headers map[string]string `key:"headers,referring"`
-	OAuth   *OAuth            // nil if absent
+	OAuth   *OAuth            `key:"oauth"` // nil if absent
 
 	Disabled      bool          `key:"disabled"`
 	ByHand        bool          // a person disabled it, not the file
@@ -161,10 +160,10 @@ type Router struct {
 		Name   string `key:"name"`   // in serverInfo; default "metarouter"
 		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" is none
 	} `key:"gateway"`
-	Capabilities   map[string][]string `key:"capabilities"` // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
-	Classification *Classification     // nil if absent
-	Assist         *Assist             // nil if no model is asked
-	Embeddings     *Endpoint           // of the vectors of tasks and tools; nil for the model in the program
+	Capabilities   map[string][]string `key:"capabilities"`   // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
+	Classification *Classification     `key:"classification"` // nil if absent
+	Assist         *Assist             `key:"assist"`         // nil if no model is asked
+	Embeddings     *Endpoint           `key:"embeddings"`     // of the vectors of tasks and tools; nil for the model in the program
 	Profiles       map[string]Profile  // by name, which matches [a-z0-9-]{1,32}
 	Cluster        *Cluster            // nil if the router is in no cluster
 
@@ -184,13 +183,13 @@ type AccessLog struct {
 // A Classification is the "classification" object: the categories of texts, and the
 // classifier.
 type Classification struct {
-	Categories   []Category // in the order of their class indices; none: the capability tags
-	Rules        []Rule     // for all categories, after those of the category
-	Model        string     `key:"model"`                          // where neither the category nor a rule has one; default "default"
-	UseReasoning bool       `key:"use_reasoning"`                  // where neither the category nor a rule says; default false
-	Threshold    float64    `key:"threshold confidence_threshold"` // the confidence below which the fallback is the answer; default 0.6
-	Fallback     string     // a category's name; "" is none
-	MaxText      int        `key:"max_text"` // bytes of a text; default 8192
+	Categories   []Category `key:"categories"`                          // in the order of their class indices; none: the capability tags
+	Rules        []Rule     `key:"rules"`                               // for all categories, after those of the category
+	Model        string     `key:"model"`                               // where neither the category nor a rule has one; default "default"
+	UseReasoning bool       `key:"use_reasoning"`                       // where neither the category nor a rule says; default false
+	Threshold    float64    `key:"threshold confidence_threshold"`      // the confidence below which the fallback is the answer; default 0.6
+	Fallback     string     `key:"fallback fallback_category,category"` // a category's name; "" is none
+	MaxText      int        `key:"max_text"`                            // bytes of a text; default 8192
 
 	Outside *Outside // another classification server that is asked first; nil for the built-in classifier alone
 }
@@ -204,16 +203,16 @@ type Category struct {
 	Examples     []string `key:"examples"`      // texts of the category
 	Model        string   `key:"model"`         // "" is the Classification's
 	UseReasoning *bool    `key:"use_reasoning"` // nil is the Classification's
-	Rules        []Rule   // the first that applies decides
+	Rules        []Rule   `key:"rules"`         // the first that applies decides
 }
 
 // A Rule sets the model and the use of reasoning for texts that meet all its conditions.
 type Rule struct {
-	Categories      []string // the text is in one of these; none: any
-	ConfidenceBelow float64  `key:"confidence_below"` // the confidence is below this; 0: any
-	MinWords        int      `key:"min_words"`        // the text has at least so many words; 0: any number
-	MaxWords        int      `key:"max_words"`        // the text has at most so many words; 0: any number
-	Patterns        []string `key:"patterns,regexp"`  // regular expressions (RE2), one must match; none: any text
+	Categories      []string `key:"categories,category"` // the text is in one of these; none: any
+	ConfidenceBelow float64  `key:"confidence_below"`    // the confidence is below this; 0: any
+	MinWords        int      `key:"min_words"`           // the text has at least so many words; 0: any number
+	MaxWords        int      `key:"max_words"`           // the text has at most so many words; 0: any number
+	Patterns        []string `key:"patterns,regexp"`     // regular expressions (RE2), one must match; none: any text
 
 	Model        string `key:"model"`         // "" leaves it as it is
 	UseReasoning *bool  `key:"use_reasoning"` // nil leaves it as it is
@@ -236,16 +235,16 @@ type Outside struct {
 
 // HTTP is the "http" object: where the router serves over HTTP, and whom.
 type HTTP struct {
-	Addr           string   `key:"addr"` // default "127.0.0.1:8787"
-	AllowedHosts   []string `key:"allowedHosts"`
-	AllowedOrigins []string `key:"allowedOrigins"`
-	PublicURL      string   // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
-	Tokens         []Token
+	Addr           string        `key:"addr"` // default "127.0.0.1:8787"
+	AllowedHosts   []string      `key:"allowedHosts"`
+	AllowedOrigins []string      `key:"allowedOrigins"`
+	PublicURL      string        // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
+	Tokens         []Token       `key:"tokens,closed"`
 	Issuers        []Issuer      // "oauth": identity providers whose access tokens let clients in
-	ClientCA       string        // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks for none
+	ClientCA       string        `key:"clientCA,tls"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks for none
 	Certificates   []Certificate // whom certificates of clients let in; the first one that matches counts, and those with more attributes come first
-	TLSCert        string        // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
-	TLSKey         string        // absolute path of the certificate's key, PEM
+	TLSCert        string        `key:"tlsCert,tls"`    // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
+	TLSKey         string        `key:"tlsKey,tls"`     // absolute path of the certificate's key, PEM
 	MaxBody        int64         `key:"maxBody"`        // bytes of a body; default 16 MiB
 	MaxBodyMemory  int64         `key:"maxBodyMemory"`  // bytes that the bodies of all requests and long answers take together; default 256 MiB
 	MaxHeader      int64         `key:"maxHeader"`      // bytes of a request's line and headers; default 64 KiB

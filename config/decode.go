@@ -1,13 +1,12 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
@@ -52,8 +51,13 @@ type checker struct {
 // and its destination stays as it was.
 type decoder struct {
 	checker
+	readings map[string]reader[string]
 	profiles map[string]said // the members of profiles without mistakes, by their names
-	cluster  clusterText
+
+	// Of the classification that is decoded now:
+	mentions   []mention       // of categories
+	categories map[string]bool // by their names
+	cluster    clusterText
 }
 
 // A said is a member of an object in a source. In the zero value, the source has no path.
@@ -79,7 +83,7 @@ func (s said) elements() []hujson.Value {
 // inner returns the member under a key of the member's object.
 func (s said) inner(key string) said {
 	if o, ok := s.member.Value.Value.(*hujson.Object); ok {
-		s.member, _ = member(o, key)
+		s.member, _ = jsonc.Member(o, key)
 		return s
 	}
 	return said{}
@@ -148,7 +152,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 	at := d.level
 	defer func() { d.level = at }()
 	for _, m := range o.Members {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		path := below(at, key)
 		if seen[key] {
 			d.guard(d.mistake, path)(m.Name.StartOffset, "%q is here twice; remove one, since only the last one counts", key)
@@ -170,13 +174,4 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 			d.guard(d.refuse, path)(m.Name.StartOffset, "%q must not be null; remove it, or write its value", key)
 		}
 	}
-}
-
-// keyOf returns the key of a member. Most keys have no escapes, and are not decoded.
-func keyOf(m hujson.ObjectMember) string {
-	lit := m.Name.Value.(hujson.Literal)
-	if inner := lit[1 : len(lit)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
-	}
-	return lit.String()
 }

@@ -7,6 +7,10 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/dotenv"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // An entry is the text of one server, not decoded yet.
@@ -31,7 +35,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 	places := make(map[string]int) // in entries, by the name
 	collect := func(o *hujson.Object) {
 		for _, m := range o.Members {
-			e := entry{source: d.source, name: keyOf(m), member: m}
+			e := entry{source: d.source, name: jsonc.Key(m), member: m}
 			if d.notAServer(m) {
 				continue
 			}
@@ -52,7 +56,7 @@ func entriesOf(d *decoder, r *Router) []entry {
 		servers, others := new(hujson.Object), new(hujson.Object)
 		for _, m := range d.source.root.Members {
 			of := others
-			if m.Value.Value.Kind() == '{' && keyOf(m) != atRouter {
+			if m.Value.Value.Kind() == '{' && jsonc.Key(m) != atRouter {
 				of = servers
 			}
 			of.Members = append(of.Members, m)
@@ -78,12 +82,12 @@ func entriesOf(d *decoder, r *Router) []entry {
 func isBare(root *hujson.Object) bool {
 	found := false
 	for _, m := range root.Members {
-		if slices.Contains(roots, keyOf(m)) {
+		if slices.Contains(roots, jsonc.Key(m)) {
 			return false
 		}
 		o, ok := m.Value.Value.(*hujson.Object)
 		found = found || ok && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-			return slices.Contains([]string{"command", "url", "httpUrl", "serverUrl"}, keyOf(m))
+			return slices.Contains([]string{"command", "url", "httpUrl", "serverUrl"}, jsonc.Key(m))
 		})
 	}
 	return found
@@ -145,8 +149,6 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		}),
 		"args":    arguments,
 		"env":     environment,
-		"roots":   set(d.decoder, &s.Roots, d.roots),
-		"oauth":   oauthField(d.decoder, &s.OAuth),
 		"service": serviceField(d.decoder, &s.Service),
 		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
@@ -167,7 +169,7 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.checkLogin(s, o)
 	d.warnOfSecrets(o)
 	d.reportMissing(s)
-	if m, ok := member(o, "args"); ok {
+	if m, ok := jsonc.Member(o, "args"); ok {
 		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
 			d.claimFolders(s, a.Elements)
 		}
@@ -209,7 +211,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 	if s.URL == "" && !broken {
 		d.reject(at, `an http server needs an address; write "url": "https://…"`)
 	}
-	if s.URL != "" && !broken && !d.missing.any() && !(urls{&d.expander}).isWebURL(s.URL) {
+	if s.URL != "" && !broken && d.isKnown(s.URL) && urls.Web(s.URL) != nil {
 		d.reject(at, `the url must be a whole URL; write "https://host/path"`)
 	}
 }
@@ -233,7 +235,7 @@ func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object
 	}
 	vars, err := d.readEnvFile(s.EnvFile)
 	if err != nil {
-		m, _ := member(o, "envFile")
+		m, _ := jsonc.Member(o, "envFile")
 		d.reject(m.Name.StartOffset, `"envFile" can't be read: %v; correct the path or the file`, withoutPath(err))
 		return env
 	}
@@ -254,7 +256,7 @@ func (d *expander) readEnvFile(path string) (map[string]string, error) {
 	if !known {
 		var data []byte
 		if data, f.err = d.env.readFile(path); f.err == nil {
-			f.vars, f.err = parseDotenv(string(data))
+			f.vars, f.err = dotenv.Parse(string(data))
 		}
 		if d.envFiles == nil {
 			d.envFiles = make(map[string]envFile)

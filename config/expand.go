@@ -8,7 +8,9 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/expansion"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // variables are those that an expansion has not found.
@@ -25,132 +27,6 @@ func addOnce(names *[]string, name string) {
 	if len(*names) < maxMissing && !slices.Contains(*names, name) {
 		*names = append(*names, name)
 	}
-}
-
-// expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in s. As in Claude
-// Code, a variable that is set to nothing is set, and $VAR is plain text. A
-// default may hold references. What can't be replaced stays and is added to
-// missing. References to secrets stay too; refer is called with each.
-func expand(s string, lookup func(string) (string, bool), refer func(text string, missing *variables), missing *variables) string {
-	if !strings.Contains(s, "${") {
-		return s
-	}
-	e := expansion{text: s, ends: closings(s), lookup: lookup, refer: refer, missing: missing}
-	e.write(0, len(s), 0)
-	return e.out.String()
-}
-
-// An expansion takes time in proportion to its text, however references are nested.
-type expansion struct {
-	text    string
-	ends    []int32 // at the place of each ${, the place of the } that belongs to it, or 0
-	lookup  func(string) (string, bool)
-	refer   func(text string, missing *variables)
-	missing *variables
-	out     strings.Builder
-}
-
-// maxNesting is how many defaults may be inside each other. Deeper ones stay as they are.
-const maxNesting = 100
-
-// write writes the text from a place to another one. depth counts the defaults around it.
-func (e *expansion) write(from, to, depth int) {
-	for {
-		before := strings.Index(e.text[from:to], "${")
-		if before < 0 {
-			e.out.WriteString(e.text[from:to])
-			return
-		}
-		e.out.WriteString(e.text[from : from+before])
-		from += before
-		end := int(e.ends[from])
-		name, rest, ok := "", 0, false
-		if end > 0 {
-			name, rest, ok = variable(e.text[from+2 : end])
-		}
-		rest += from + 2
-		value, isSet := "", false
-		if ok {
-			value, isSet = e.lookup(name)
-		}
-		switch hasDefault := ok && rest < end; {
-		case isSet:
-			e.out.WriteString(value)
-		case hasDefault && depth < maxNesting:
-			e.write(rest+len(":-"), end, depth+1)
-		case ok && !hasDefault:
-			addOnce(&e.missing.unset, name)
-			e.out.WriteString(e.text[from : end+1])
-		case e.isSecret(from, end):
-			e.refer(e.text[from+2:end], e.missing)
-			e.out.WriteString(e.text[from : end+1])
-		default: // not a reference
-			e.out.WriteString("${")
-			end = from + 1
-		}
-		from = end + 1
-	}
-}
-
-// isSecret reports whether the text between the ${ at from and the } at end, 0 if there is
-// none, is a reference to a secret.
-func (e *expansion) isSecret(from, end int) bool {
-	rest := e.text[from+2:]
-	kind, _, ok := reference.Cut(rest[:min(len(rest), len("keyring:"))])
-	if ok && end == 0 && kind != reference.Input {
-		addOnce(&e.missing.wrong, fmt.Sprintf("the reference ${%s:… has no end; close it with }, and write as many { as } into a command", kind))
-	}
-	return ok && end > 0
-}
-
-// variable returns the variable's name at the begin of the text between ${ and }, and how
-// long the text is up to the name's end, where a default may follow. Other text, such as
-// the shell's ${x%pattern}, is not a reference.
-func variable(body string) (name string, length int, ok bool) {
-	rest := strings.TrimPrefix(body, "env:")
-	if strings.HasPrefix(rest, "-") {
-		rest = body // ${env:-default}, of the variable env
-	}
-	for ; length < len(rest); length++ {
-		c := rest[length]
-		if !(c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || length > 0 && '0' <= c && c <= '9') {
-			break
-		}
-	}
-	name = rest[:length]
-	length += len(body) - len(rest)
-	return name, length, name != "" && (length == len(body) || strings.HasPrefix(body[length:], ":-"))
-}
-
-// closings returns, at the place of each ${, the place of the } that belongs to it, or 0.
-// In a command, other braces count too.
-func closings(s string) []int32 {
-	const brace = -1 // an open brace that is no ${
-	ends := make([]int32, len(s))
-	var open []int32
-	commands := 0 // how many of open are commands
-	isCommand := func(at int32) bool { return at != brace && strings.HasPrefix(s[at:], "${cmd:") }
-	for i := range len(s) {
-		switch {
-		case s[i] == '}' && len(open) > 0:
-			at := open[len(open)-1]
-			open = open[:len(open)-1]
-			if isCommand(at) {
-				commands--
-			}
-			if at != brace {
-				ends[at] = int32(i)
-			}
-		case strings.HasPrefix(s[i:], "${"):
-			open = append(open, int32(i))
-			if isCommand(int32(i)) {
-				commands++
-			}
-		case s[i] == '{' && commands > 0 && s[i-1] != '$':
-			open = append(open, brace)
-		}
-	}
-	return ends
 }
 
 func (v variables) any() bool { return len(v.unset)+len(v.prompts)+len(v.wrong) > 0 }
@@ -186,12 +62,24 @@ func shortened(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// expand replaces the variables in s, unless the text is to stay as it is written.
+// expand replaces the variables in s, unless the text is to stay as it is written. What can't be
+// replaced is added to missing.
 func (d *expander) expand(s string, missing *variables) string {
 	if d.env.asWritten {
 		return s
 	}
-	return expand(s, d.lookup, d.refer, missing)
+	return d.rules(missing).Expand(s)
+}
+
+func (d *expander) rules(missing *variables) expansion.Rules {
+	return expansion.Rules{
+		Lookup: d.lookup,
+		Unset:  func(name string) { addOnce(&missing.unset, name) },
+		Refer:  func(text string) { d.refer(text, missing) },
+		Endless: func(kind reference.Kind) {
+			addOnce(&missing.wrong, fmt.Sprintf("the reference ${%s:… has no end; close it with }, and write as many { as } into a command", kind))
+		},
+	}
 }
 
 // expanded reads a string and expands its variables.
@@ -214,13 +102,13 @@ func (d *expander) complete(v hujson.Value) (s string, missing variables, err er
 }
 
 // program reads a command. A ~ at its begin is the home folder, as in a shell.
-func (d *expander) program(v hujson.Value) (string, error) {
+func (d texts) program(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	return d.env.atHome(s), err
 }
 
 // path reads a path, relative to the project's folder.
-func (d *expander) path(v hujson.Value) (string, error) {
+func (d texts) path(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	return d.absolute(s), err
 }
@@ -268,4 +156,51 @@ func (s source) project() string {
 		return filepath.Dir(folder)
 	}
 	return folder
+}
+
+// texts reads strings of further kinds.
+type texts struct{ *expander }
+
+// redirect reads a redirect URI of another client. What is no whole URL is that client's matter.
+func (d texts) redirect(v hujson.Value) (string, error) {
+	s, err := d.expanded(v)
+	if err == nil && d.isKnown(s) && urls.Web(s) != nil {
+		s = ""
+	}
+	return s, err
+}
+
+// checked returns a reader of a text that is checked once its variables are known. optional allows "".
+func (d texts) checked(read reader[string], optional bool, check func(string) error) reader[string] {
+	return func(v hujson.Value) (string, error) {
+		s, err := read(v)
+		if err == nil && (s != "" || !optional) && d.isKnown(s) {
+			err = check(s)
+		}
+		return s, err
+	}
+}
+
+// isKnown reports whether all variables and references in a text have their values.
+func (d *expander) isKnown(s string) bool {
+	return !d.missing.any() && !((d.env.asWritten || len(d.references) > 0) && strings.Contains(s, "${"))
+}
+
+// maxPublicURL bounds "publicUrl", in bytes.
+const maxPublicURL = 512
+
+// publicURLField returns the function that decodes "publicUrl".
+func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
+	return func(m hujson.ObjectMember) {
+		set(d, to, func(v hujson.Value) (string, error) {
+			s, err := d.bounded(maxPublicURL)(v)
+			if err == nil && s != "" && d.isKnown(s) {
+				s, err = urls.Public(s)
+			}
+			return s, err
+		})(m)
+		if urls.LeadsElsewhere(*to) {
+			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
+		}
+	}
 }

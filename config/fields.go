@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // fields are the keys that an object may have, each with the function that decodes it.
@@ -18,7 +20,7 @@ type fields map[string]func(hujson.ObjectMember)
 
 // keys returns the functions that decode the keys of the struct to which to points, except those of known.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
-// how its strings are read (see reading). What fits, the schema says.
+// how its values are read (see readings, field and array). What fits, the schema says.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
 		known = make(fields)
@@ -61,7 +63,7 @@ func setDefaults(level string, of reflect.Value) {
 			setDefaults(path, to)
 		} else if key != "" && said != nil {
 			v, err := hujson.Parse(said)
-			if err = cmp.Or(err, new(decoder).value(path, how, v, to)); err != nil {
+			if err = cmp.Or(err, new(decoder).value(path, how, 0, v, to)); err != nil {
 				panic(err) // a test reads the schema
 			}
 		}
@@ -75,14 +77,20 @@ func isObject(field reflect.Value) bool {
 
 // field returns the function that decodes a member into a field of a struct.
 func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) {
-	if isObject(to) {
+	if _, ok := to.Addr().Interface().(selfDecoder); isObject(to) && !ok {
 		return objectField(d, d.keys(to.Addr().Interface(), nil))
 	}
 	return func(m hujson.ObjectMember) {
+		switch how {
+		case "closed": // a mistake must not let more clients in
+			to.Set(reflect.MakeSlice(to.Type(), 1, 1))
+		case "tls": // nor make the router serve without TLS
+			to.SetString(noFile)
+		}
 		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
 			m = d.repaired(m)
 		}
-		d.misread(m, to, d.value(d.level, how, m.Value, to))
+		d.misread(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
 	}
 }
 
@@ -111,10 +119,21 @@ func into[T any](to *T, read reader[T], v hujson.Value) error {
 	return err
 }
 
+// A selfDecoder decodes itself. at is the place of the value's key; in an array, it is the place of the
+// value. The error completes a sentence that begins with the key. After errLeftOut, which needs no
+// report, the value is left out of its array, or a pointer to it is nil.
+type selfDecoder interface {
+	decode(d *decoder, at int, v hujson.Value) error
+}
+
+var errLeftOut = errors.New("is left out")
+
 // value decodes what stands at a level. After an error, the destination is as it was.
-func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) error {
+func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Value) error {
 	n := nodeAt(level)
 	switch to := to.Addr().Interface().(type) {
+	case selfDecoder:
+		return to.decode(d, at, v)
 	case *bool:
 		return into(to, boolean, v)
 	case *int:
@@ -131,25 +150,26 @@ func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) err
 		return into(to, transport, v)
 	case *json.RawMessage:
 		return into(to, raw, v)
-	case *[]string:
-		switch how {
-		case "patterns":
-			return into(to, patterns, v)
-		case "pinned": // none is not the same as nothing written
-			err := into(to, list(text), v)
-			*to = append([]string{}, *to...)
-			return err
-		}
-		return into(to, list(d.reading(n, how)), v)
 	}
 	switch to.Kind() {
 	case reflect.Map:
 		return d.dict(level, how, v, to)
+	case reflect.Slice:
+		return d.array(level, how, v, to)
 	case reflect.Pointer: // to tell a value from the absence of one
 		value := reflect.New(to.Type().Elem())
-		err := d.value(level, how, v, value.Elem())
+		if value.Elem().Kind() == reflect.Struct {
+			setDefaults(level, value.Elem())
+		}
+		if !to.IsNil() {
+			value.Elem().Set(to.Elem())
+		}
+		err := d.value(level, how, at, v, value.Elem())
 		if err == nil {
 			to.Set(value)
+		} else if err == errLeftOut {
+			to.SetZero()
+			return nil
 		}
 		return err
 	}
@@ -160,99 +180,123 @@ func (d *decoder) value(level, how string, v hujson.Value, to reflect.Value) err
 	return err
 }
 
-// reading returns the reader of a string: as it is written, or how the tag of the field says.
+// reading returns the reader of a string: how the tag of the field says, or as it is written.
 func (d *decoder) reading(n *node, how string) reader[string] {
-	switch how {
-	case "expanded":
-		return d.expanded
-	case "referring":
-		return d.referring
-	case "path":
-		return d.path
-	case "argument":
-		return d.argument
-	case "program":
-		return d.program
-	case "glob":
-		return pattern
-	case "regexp":
-		return d.pattern
-	case "url":
-		return urls{&d.expander}.webURL
-	case "address":
-		return urls{&d.expander}.address
-	case "document":
-		return urls{&d.expander}.documentURL
-	case "redirect":
-		return urls{&d.expander}.redirectURI
-	case "issuer":
-		return urls{&d.expander}.issuerURL
-	case "jwks":
-		return urls{&d.expander}.keysURL
-	case "clusterName":
-		return clusterDecoder{d}.word
-	case "creds", "ca", "file":
-		return clusterDecoder{d}.file(how)
-	case "value":
-		return d.bounded(maxValue)
-	case "word":
-		return d.bounded(maxWord)
+	if d.readings == nil {
+		d.readings = readings(d)
+	}
+	if read := d.readings[how]; read != nil {
+		return read
 	}
 	return n.word
 }
 
-// list reads an array of strings.
-func list(read reader[string]) reader[[]string] {
-	return array(math.MaxInt, "strings", `must be an array of strings; write ["…"]`, read)
-}
-
-// array reads an array of so many elements at most. mustBe says what a value must be.
-func array[T any](most int, of, mustBe string, read reader[T]) reader[[]T] {
-	return func(v hujson.Value) (all []T, err error) {
-		a, ok := v.Value.(*hujson.Array)
-		switch {
-		case !ok:
-			return nil, errors.New(mustBe)
-		case len(a.Elements) > most:
-			return nil, fmt.Errorf("must have at most %d %s; write fewer", most, of)
-		}
-		for i, e := range a.Elements {
-			t, err := read(e)
-			if err != nil {
-				return nil, inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
-			}
-			all = append(all, t)
-		}
-		return all, nil
+// readings returns the readers of strings by their names in tags.
+func readings(d *decoder) map[string]reader[string] {
+	texts, cluster, value := texts{&d.expander}, clusterDecoder{d}, d.bounded(maxValue)
+	return map[string]reader[string]{
+		"expanded": d.expanded, "referring": d.referring, "argument": d.argument, "value": value, "word": d.bounded(maxWord),
+		"path": texts.path, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
+		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
+		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
+		"url": texts.checked(d.expanded, true, urls.Web), "address": texts.checked(d.expanded, false, urls.Web),
+		"document": texts.checked(d.expanded, true, urls.Document), "resource": texts.checked(d.expanded, true, urls.Resource),
+		"issuer": texts.checked(value, false, urls.Issuer), "jwks": texts.checked(value, true, urls.Keys), "redirect": texts.redirect,
 	}
 }
 
-// dict decodes an object whose keys are free, or for "patterned" are patterns.
+// array decodes an array.
+func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) error {
+	n := nodeAt(level)
+	a, ok := v.Value.(*hujson.Array)
+	switch {
+	case !ok:
+		return instead(n, how, v, to)
+	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:
+		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
+	}
+	all := reflect.Zero(to.Type())
+	if how == "patterns" || how == "pinned" || how == "roots" { // none is not the same as nothing written
+		all = reflect.MakeSlice(to.Type(), 0, len(a.Elements))
+	}
+	for i, e := range a.Elements {
+		value := reflect.New(to.Type().Elem()).Elem()
+		switch err := d.value(level, how, e.StartOffset, e, value); {
+		case err == errLeftOut:
+		case err != nil:
+			return inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+		default:
+			all = reflect.Append(all, value)
+		}
+	}
+	to.Set(all)
+	return nil
+}
+
+// instead decodes what may stand in the place of an array.
+func instead(n *node, how string, v hujson.Value, array reflect.Value) (err error) {
+	to, _ := array.Addr().Interface().(*[]string)
+	switch kind := v.Value.Kind(); {
+	case how == "scopes" && kind == '"': // separated by spaces
+		*to = strings.Fields(v.Value.(hujson.Literal).String())
+	case how == "ours":
+		*to = make([]string, 1)
+		err = into(&(*to)[0], n.word, v)
+	case how == "roots" && kind == 't': // those of the clients
+		*to = nil
+	case how == "roots" && kind == 'f':
+		*to = []string{}
+	default:
+		err = errors.New(cmp.Or(n.array, `must be an array of strings; write ["…"]`))
+	}
+	return err
+}
+
+// dict decodes an object whose keys are free, for "patterned" are patterns, and for "ours" are scopes.
 func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) error {
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return errors.New(`must be an object; write {"…": …}`)
+	members, err := membersOf(level, v)
+	if err != nil {
+		return err
 	}
 	all := reflect.MakeMap(to.Type())
-	for _, m := range o.Members {
-		key, value := keyOf(m), reflect.New(to.Type().Elem()).Elem()
-		err := d.value(below(level, "*"), how, m.Value, value)
+	for _, m := range members {
+		key, value := jsonc.Key(m), reflect.New(to.Type().Elem()).Elem()
+		err := d.value(below(level, "*"), how, m.Name.StartOffset, m.Value, value)
 		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
 			err = errTwice
 		}
-		if err == nil && how == "patterned" {
+		switch {
+		case err != nil:
+		case how == "patterned":
 			err = checkPattern(key)
+		case how == "ours":
+			err = checkScope(key)
 		}
 		if err != nil {
 			return inside(m.Name.StartOffset, "."+key, err)
 		}
 		all.SetMapIndex(reflect.ValueOf(key), value)
 	}
-	if all.Len() == 0 {
+	if all.Len() == 0 && how != "ours" { // with a map of no scopes, none of ours can be asked for
 		all = reflect.Zero(to.Type())
 	}
 	to.Set(all)
 	return nil
+}
+
+var errTwice = errors.New("is here twice; remove one")
+
+// membersOf returns the members of the object at a level whose keys are free.
+func membersOf(level string, v hujson.Value) ([]hujson.ObjectMember, error) {
+	n := nodeAt(level)
+	o, ok := v.Value.(*hujson.Object)
+	switch {
+	case !ok:
+		return nil, errors.New(cmp.Or(n.Says, `must be an object; write {"…": …}`))
+	case n.MaxMembers > 0 && len(o.Members) > n.MaxMembers:
+		return nil, fmt.Errorf("must have at most %d keys; write fewer", n.MaxMembers)
+	}
+	return o.Members, nil
 }
 
 // misread reports why a member can't be decoded into to, unless err is nil.
@@ -264,7 +308,7 @@ func (d *decoder) misread(m hujson.ObjectMember, to reflect.Value, err error) {
 	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
 		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
 	}
-	d.guard(d.reject, d.level)(wrong.offset, "%q %v", keyOf(m)+wrong.path, wrong.err)
+	d.guard(d.reject, d.level)(wrong.offset, "%q %v", jsonc.Key(m)+wrong.path, wrong.err)
 }
 
 // A misfit is a reader's error about a place inside its value.
@@ -285,13 +329,16 @@ func inside(offset int, path string, err error) error {
 
 // objectField returns the function that decodes an object within the object.
 func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		if o, ok := m.Value.Value.(*hujson.Object); ok {
-			d.object(o, known)
-			return
-		}
-		d.guard(d.reject, d.level)(m.Name.StartOffset, "%q must be an object; write {…}", keyOf(m))
+	return func(m hujson.ObjectMember) { d.objectAt(m.Name.StartOffset, m.Value, known) }
+}
+
+// objectAt decodes an object whose key is at a place.
+func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
+	if o, ok := v.Value.(*hujson.Object); ok {
+		d.object(o, known)
+		return
 	}
+	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", lastStep(d.level))
 }
 
 // orObject returns the function that decodes a member that may also be an object.

@@ -9,7 +9,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An Issuer is an identity provider whose access tokens let HTTP clients in. The zero value
@@ -17,8 +20,8 @@ type Issuer struct {
 	Audience     string              `key:"audience,value"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
 	User         string              `key:"user"`           // the claim that names the user; default "sub"
 	Profiles     []ProfileRule       // users get the profiles of all rules that match, together; users whom none matches are refused
-	Admins       []Claim             // users whom one matches have the role admin
-	Scopes       map[string][]string // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
+	Admins       []Claim             `key:"admins"`             // users whom one matches have the role admin
+	Scopes       map[string][]string `key:"scopeMap,ours"`      // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
 	KeysURL      string              `key:"jwksUrl,jwks"`       // "jwksUrl", where its keys are; "" is where its metadata say
 	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for none
 	ClientSecret string              `key:"clientSecret,value"` // of ClientID; "" for a public client
@@ -43,10 +46,8 @@ const (
 )
 
 const (
-	maxIssuers = 20
-	maxScopes  = 3    // that one scope of an issuer stands for
-	maxWord    = 256  // bytes of a name of a claim, of a scope or of a client, and of the subject of a certificate
-	maxValue   = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
+	maxWord  = 256  // bytes of a name of a claim, of a scope or of a client, and of the subject of a certificate
+	maxValue = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret
 )
 
 // issuersField returns the function that decodes "oauth" of "http". A mistake in it never makes
@@ -55,10 +56,12 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		*to = []Issuer{{}}
 		before, read := d.mistakes, false
-		objectField(d, fields{"issuers": set(d, to, func(v hujson.Value) ([]Issuer, error) {
+		field := d.to(to, "closed")
+		objectField(d, fields{"issuers": func(m hujson.ObjectMember) {
 			read = true
-			return readIssuers(d, v)
-		})})(m)
+			field(m)
+			refuseTwice(d, m.Value, *to)
+		}})(m)
 		if len(*to) == 0 && d.mistakes > before {
 			*to = []Issuer{{}}
 		}
@@ -68,15 +71,9 @@ func issuersField(d *decoder, to *[]Issuer) func(hujson.ObjectMember) {
 	}
 }
 
-func readIssuers(d *decoder, v hujson.Value) ([]Issuer, error) {
-	const mustBe = `must be an array; write [{"url": "https://id.example.com", "profiles": {"groups=devs": "work"}}]`
+// refuseTwice makes issuers that are there twice the zero value.
+func refuseTwice(d *decoder, v hujson.Value, issuers []Issuer) {
 	first := make(map[string]int)
-	issuers, err := array(maxIssuers, "issuers", mustBe, func(v hujson.Value) (Issuer, error) {
-		if o, ok := v.Value.(*hujson.Object); ok {
-			return issuerOf(d, o, v.StartOffset), nil
-		}
-		return Issuer{}, errors.New(`must be an object; write {"url": "https://id.example.com"}`)
-	})(v)
 	for i := range issuers {
 		url := issuers[i].URL
 		if earlier, again := first[url]; again && url != "" {
@@ -86,17 +83,17 @@ func readIssuers(d *decoder, v hujson.Value) ([]Issuer, error) {
 			first[url] = i
 		}
 	}
-	return issuers, err
 }
 
-// issuerOf reads an issuer. After a mistake it is the zero value.
-func issuerOf(d *decoder, o *hujson.Object, at int) Issuer {
-	before, i := d.mistakes, defaults[Issuer](atIssuers+".issuers")
-	d.object(o, d.keys(&i, fields{
-		"profiles": profileRules(d, &i.Profiles),
-		"admins":   set(d, &i.Admins, claims),
-		"scopeMap": set(d, &i.Scopes, scopeMap),
-	}))
+// decode decodes an issuer. After a mistake it is the zero value.
+func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return errors.New(nodeAt(d.level).Says)
+	}
+	before := d.mistakes
+	setDefaults(d.level, reflect.ValueOf(i).Elem())
+	d.object(o, d.keys(i, fields{"profiles": profileRules(d, &i.Profiles)}))
 	switch {
 	case d.mistakes > before:
 	case i.URL == "":
@@ -107,9 +104,9 @@ func issuerOf(d *decoder, o *hujson.Object, at int) Issuer {
 		d.warn(at, `"clientSecret" has no effect without the "clientId" that it belongs to; write that too`)
 	}
 	if d.mistakes > before {
-		return Issuer{}
+		*i = Issuer{}
 	}
-	return i
+	return nil
 }
 
 // bounded returns a reader of a text of so many bytes at most, whose variables it expands.
@@ -130,6 +127,14 @@ func (d *expander) bounded(most int) reader[string] {
 	}
 }
 
+func (c *Claim) decode(_ *decoder, _ int, v hujson.Value) error {
+	s, err := text(v)
+	if err == nil {
+		*c, err = claimOf(s)
+	}
+	return err
+}
+
 // claimOf parses "NAME=VALUE", or "*".
 func claimOf(s string) (Claim, error) {
 	if s == "*" {
@@ -147,90 +152,34 @@ func claimOf(s string) (Claim, error) {
 	return Claim{name, value}, nil
 }
 
-// claims reads an array of claims.
-var claims = array(maxRules, "claims", `must be an array of claims; write it like ["groups=ops"]`, func(v hujson.Value) (Claim, error) {
-	s, err := text(v)
-	if err != nil {
-		return Claim{}, err
-	}
-	return claimOf(s)
-})
-
 // profileRules returns the function that decodes {"NAME=VALUE": "profile"}, and reports each mistake.
 func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		*all = nil
-		rules, err := membersOf(m.Value, `must be an object; write it like {"groups=devs": "work", "*": "everyone"}`)
+		rules, err := membersOf(d.level, m.Value)
 		if err != nil {
-			d.reject(m.Name.StartOffset, "%q %v", keyOf(m), err)
+			d.reject(m.Name.StartOffset, "%q %v", jsonc.Key(m), err)
 		}
 		seen := make(map[string]bool)
 		for _, r := range rules {
-			key := keyOf(r)
+			key := jsonc.Key(r)
 			claim, err := claimOf(key)
 			name, wrong := nameOfProfile(r.Value)
 			if err = cmp.Or(err, wrong); seen[key] {
 				err = errTwice
 			}
 			if seen[key] = true; err != nil {
-				d.reject(r.Name.StartOffset, "%q %v", keyOf(m)+"."+key, err)
+				d.reject(r.Name.StartOffset, "%q %v", jsonc.Key(m)+"."+key, err)
 			}
 			*all = append(*all, ProfileRule{claim, name})
 		}
 	}
 }
 
-// scopeMap reads {"theirs": "mcp:read"} or {"theirs": ["mcp:read", "mcp:call"]}.
-func scopeMap(v hujson.Value) (map[string][]string, error) {
-	ours := nodeAt(atIssuers + ".issuers.scopeMap.*").word
-	all := make(map[string][]string)
-	return all, each(v, `must be an object; write it like {"tools.read": "mcp:read"}`, func(m hujson.ObjectMember) (err error) {
-		key := keyOf(m)
-		if key == "" || len(key) > maxWord || strings.ContainsFunc(key, func(r rune) bool { return r == ' ' || unprintable(r) }) {
-			return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
-		}
-		if m.Value.Value.Kind() == '[' {
-			if all[key], err = list(ours)(m.Value); len(all[key]) > maxScopes {
-				err = errors.New("must have each scope once")
-			}
-			return err
-		}
-		scope, err := ours(m.Value)
-		all[key] = []string{scope}
-		return err
-	})
-}
-
-// each calls f with the members of an object whose keys are free. mustBe says what v must be.
-func each(v hujson.Value, mustBe string, f func(hujson.ObjectMember) error) error {
-	members, err := membersOf(v, mustBe)
-	if err != nil {
-		return err
-	}
-	seen := make(map[string]bool)
-	for _, m := range members {
-		key := keyOf(m)
-		err := f(m)
-		if seen[key] {
-			err = errTwice
-		}
-		if seen[key] = true; err != nil {
-			return inside(m.Name.StartOffset, "."+key, err)
-		}
+// checkScope says why a text is not one scope of an issuer.
+func checkScope(s string) error {
+	if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || unprintable(r) }) {
+		return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
 	}
 	return nil
-}
-
-var errTwice = errors.New("is here twice; remove one")
-
-// membersOf returns the members of an object whose keys are free. mustBe says what v must be.
-func membersOf(v hujson.Value, mustBe string) ([]hujson.ObjectMember, error) {
-	o, ok := v.Value.(*hujson.Object)
-	switch {
-	case !ok:
-		return nil, errors.New(mustBe)
-	case len(o.Members) > maxRules:
-		return nil, fmt.Errorf("must have at most %d keys; write fewer", maxRules)
-	}
-	return o.Members, nil
 }

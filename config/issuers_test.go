@@ -87,7 +87,7 @@ error: "profiles.h=" must be NAME=VALUE`},
 		{id + `, "admins": ["ops"]`, Issuer{}, `error: "admins[0]" must be NAME=VALUE`},
 		{id + `, "scopeMap": {"x": "mcp:reads"}`, Issuer{}, `error: "scopeMap.x" must be "mcp:read", "mcp:call" or "mcp:admin"; did you mean "mcp:read"?`},
 		{id + `, "scopeMap": {"x": ["mcp:read", "admin"]}`, Issuer{}, `error: "scopeMap.x[1]" must be`},
-		{id + `, "scopeMap": {"x": ["mcp:read", "mcp:read", "mcp:read", "mcp:read"]}`, Issuer{}, `error: "scopeMap.x" must have each scope once`},
+		{id + `, "scopeMap": {"x": ["mcp:read", "mcp:read", "mcp:read", "mcp:read"]}`, Issuer{}, `error: "scopeMap.x" must have at most 3 elements`},
 		{id + `, "scopeMap": {"x y": "mcp:read"}`, Issuer{}, `error: "scopeMap.x y" must be one scope`},
 		{id + `, "introspect": true`, Issuer{}, `error: "introspect" needs a client`},
 		{id + `, "introspect": true, "clientId": "x"`, Issuer{}, `error: "introspect" needs a client`},
@@ -124,7 +124,7 @@ func TestOAuthFailsClosed(t *testing.T) {
 		`"oauth": {"issuers": [` + good + `, "https://b.example"]}`: {",", `error: "issuers[1]" must be an object`},
 		`"oauth": {"issuers": [` + good + `, {"url": 1}]}`:          {"https://id.example,,", `error: "url" must be a string`},
 		`"oauth": {"issuers": [` + good + `, {"url": "https://b.example"}, ` + good + `]}`: {",https://b.example,,", `warning: no user`},
-		`"oauth": {"issuers": [` + strings.Repeat(good+",", 21) + `]}`:                     {",", `error: "issuers" must have at most 20 issuers`},
+		`"oauth": {"issuers": [` + strings.Repeat(good+",", 21) + `]}`:                     {",", `error: "issuers" must have at most 20 elements`},
 		`"publicUrl": "", "oauth": {"issuers": [` + good + `]}`:                            {"https://id.example,", `error: "publicUrl" is here twice`},
 	} {
 		c := loadHTTP(t, text)

@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,9 +14,11 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
@@ -49,10 +53,6 @@ func ReadText(path string, data []byte) (Config, error) {
 }
 
 func read(path string, data []byte, env environment) (Config, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("read config: %w", err)
-	}
 	s, err := parse(path, data)
 	if err != nil {
 		return Config{}, err
@@ -72,7 +72,7 @@ func ServersKey(path string, data []byte) (string, error) {
 		return "", nil
 	}
 	for _, key := range roots {
-		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return keyOf(m) == key }) {
+		if slices.ContainsFunc(s.root.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == key }) {
 			return key, nil
 		}
 	}
@@ -109,10 +109,6 @@ func readFile(path string) ([]byte, error) {
 func load(paths []string, env environment) (Config, error) {
 	var sources []source
 	for _, path := range paths {
-		path, err := filepath.Abs(path)
-		if err != nil {
-			return Config{}, fmt.Errorf("read config: %w", err)
-		}
 		data, err := env.readFile(path)
 		if err != nil {
 			return Config{}, fmt.Errorf("read config: %w", err)
@@ -143,7 +139,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
-		c.approvals = append(c.approvals, s.approval())
+		c.approvals = append(c.approvals, trustfile.Of(s.said(), s.bare))
 		d.source = s
 		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {
@@ -207,12 +203,13 @@ type source struct {
 	general bool // the file has all settings of another client
 }
 
-const (
-	maxDepth  = 1000    // brackets that may be open at the same place, since the parser recurses
-	maxValues = 200_000 // members and elements, since each takes some hundred bytes once it is parsed
-)
-
-func parse(path string, data []byte) (source, error) { return parseWithin(path, data, maxFile) }
+func parse(path string, data []byte) (source, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return source{}, fmt.Errorf("read config: %w", err)
+	}
+	return parseWithin(path, data, maxFile)
+}
 
 // parseWithin parses a file of so many bytes at most.
 func parseWithin(path string, data []byte, most int) (source, error) {
@@ -224,19 +221,12 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if len(data) > most {
 		return s, s.problem(0, "the file is larger than %d MiB; write less", most>>20)
 	}
-	switch at, depth, values := measure(data); {
-	case depth > maxDepth:
-		return s, s.problem(at, "more than %d brackets are open here; write fewer", maxDepth)
-	case values > maxValues:
-		return s, s.problem(at, "the file has more than %d keys and values up to here; write fewer", maxValues)
-	}
-	// The parser demands a newline after a comment at the very end.
-	value, err := hujson.Parse(append(slices.Clip(data), '\n'))
+	value, err := jsonc.Parse(data)
 	if err != nil {
 		if p, ok := foreign(s); ok {
 			return s, p
 		}
-		return s, s.syntaxError(err)
+		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}
 	root, ok := value.Value.(*hujson.Object)
 	if !ok {
@@ -244,97 +234,6 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	s.root, s.bare, s.general = root, isBare(root), isGeneral(root)
 	return s, nil
-}
-
-// measure counts the open brackets and the values of a text without building anything. It
-// stops at the place where one of them is above its limit.
-func measure(data []byte) (at, depth, values int) {
-	for at = 0; at < len(data) && depth <= maxDepth && values <= maxValues; at++ {
-		switch c := data[at]; {
-		case c == '{' || c == '[':
-			depth++
-			values++
-		case c == '}' || c == ']':
-			depth--
-		case c == ',':
-			values++
-		case c == '"':
-			at = afterString(data, at)
-		case c == '/' && at+1 < len(data):
-			at = afterComment(data, at)
-		}
-	}
-	return at - 1, depth, values
-}
-
-// afterString returns the place of the quote that ends the string at a place.
-func afterString(data []byte, at int) int {
-	for at++; at < len(data) && data[at] != '"'; at++ {
-		if data[at] == '\\' {
-			at++
-		}
-	}
-	return at
-}
-
-// afterComment returns the place of the last byte of the comment at a place.
-func afterComment(data []byte, at int) int {
-	end := "\n"
-	switch data[at+1] {
-	case '/':
-	case '*':
-		end = "*/"
-	default:
-		return at // a mistake
-	}
-	n := bytes.Index(data[at+2:], []byte(end))
-	if n < 0 {
-		return len(data)
-	}
-	return at + 2 + n + len(end) - 1
-}
-
-// syntaxError returns the parser's error with its place, which the parser has only as text,
-// and with a correction. The literal that the parser quotes is dropped: it may be a secret.
-func (s source) syntaxError(err error) Problem {
-	var line, column int
-	message := err.Error()
-	if n, _ := fmt.Sscanf(message, "hujson: line %d, column %d:", &line, &column); n == 2 {
-		message = strings.SplitN(message, ": ", 3)[2]
-	}
-	if literal := "invalid literal"; strings.HasPrefix(message, literal) {
-		message = literal
-	}
-	start := 0 // of the line
-	for ; line > 1 && start < len(s.data); line-- {
-		if n := bytes.IndexByte(s.data[start:], '\n'); n >= 0 {
-			start += n + 1
-		} else {
-			start = len(s.data)
-		}
-	}
-	offset := start + max(column-1, 0)
-	return s.problem(offset, "%s; %s", message, s.advice(offset))
-}
-
-func (s source) advice(offset int) string {
-	if offset >= len(s.data) {
-		return "close every quote, bracket and brace"
-	}
-	switch s.data[offset] {
-	case '\'', '`':
-		return "write double quotes"
-	case '=':
-		return "write a colon between a key and its value"
-	case '"', '{', '[':
-		return "is a comma missing before it, or a backslash not doubled?"
-	case '}', ']', ',', ':':
-		return "is a value missing before it, or a bracket closed twice?"
-	case '/':
-		return "write comments as // … or /* … */"
-	default:
-		return "write keys and strings in double quotes"
-	}
 }
 
 // problem returns an error at a byte of the source. Its message says what is wrong, then
@@ -357,4 +256,64 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 	}
 	p.Fix = fix
 	return p
+}
+
+// Find returns the files to load: those of the --config flags, else .mcp.json in the
+// working directory, else metarouter/mcp.json in the user's config folder.
+//
+// named is false for a .mcp.json in the working directory that no flag names. It may be a
+// stranger's and runs commands, so check [Config.Trusted] before it is used.
+//
+// The error is [fs.ErrNotExist] if there is no file.
+func Find(flagPaths []string) (paths []string, named bool, err error) {
+	if len(flagPaths) > 0 {
+		for _, path := range flagPaths {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return nil, false, fmt.Errorf("find config: %w", err)
+			}
+			paths = append(paths, path)
+		}
+		return paths, true, nil
+	}
+	project, err := filepath.Abs(".mcp.json")
+	if err != nil {
+		return nil, false, fmt.Errorf("find config: %w", err)
+	}
+	if exists(project) {
+		return []string{project}, false, nil
+	}
+	own, err := Own()
+	if err != nil {
+		return nil, false, fmt.Errorf("no %s, and %w", project, err)
+	}
+	if exists(own) {
+		return []string{own}, true, nil
+	}
+	return nil, false, fmt.Errorf("find config: %s and %s: %w", project, own, fs.ErrNotExist)
+}
+
+// Own returns the absolute path of the user's own file, which may not exist.
+func Own() (string, error) {
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("the user's config folder is not known: %w; name a file with --config", err)
+	}
+	return filepath.Join(folder, "metarouter", "mcp.json"), nil
+}
+
+// NodeKey returns the absolute path of the private key by which routers of other machines know those
+// of this user. The file may not exist.
+func NodeKey() (string, error) {
+	own, err := Own()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(own), "node.nk"), nil
+}
+
+// exists is true for a file that can't be examined too: Load returns the reason.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // fakeWorld is an environment of these files and variables, and nothing else.
@@ -387,7 +389,7 @@ func TestLoadErrors(t *testing.T) {
 		{"bad escape", `{"a": "sk-secret\q"}`, 1, 7, "invalid literal; is a comma missing before it, or a backslash not doubled?"},
 		{"no quotes", `{"a": sk-secret}`, 1, 7, "write keys and strings in double quotes"},
 		{"two values", "{}\n{}", 2, 1, "after top-level value"},
-		{"too deep", strings.Repeat("[", maxDepth+1), 1, maxDepth + 1, "brackets"},
+		{"too deep", strings.Repeat("[", 1001), 1, 1001, "brackets"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := load([]string{testFile}, fakeWorld(map[string]string{testFile: tt.text}, nil))
@@ -454,7 +456,7 @@ func checkAccess(t *testing.T, r Router) {
 			if !reflect.DeepEqual(i, Issuer{}) {
 				t.Errorf("something is left of an issuer with a mistake: %+v", i)
 			}
-		} else if err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) || i.User == "" {
+		} else if err != nil || u.Scheme != "https" && !urls.IsLoopback(u.Hostname()) || i.User == "" {
 			t.Errorf("%+v can't be asked safely", i)
 		}
 		for _, rule := range i.Profiles {

@@ -12,6 +12,8 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // A Profile says what its clients may see and use. Patterns are those of package
@@ -83,7 +85,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 		d.level = atProfile
 		seen, hasDefault := make(map[string]bool), hasMember(m.Value, DefaultProfile)
 		for _, m := range o.Members {
-			name := keyOf(m)
+			name := jsonc.Key(m)
 			_, isObject := m.Value.Value.(*hujson.Object)
 			places := guardsNamed(name, atProfiles)
 			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
@@ -92,7 +94,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 				continue
 			case isKey:
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
-			case !hasDefault && similar(name, DefaultProfile):
+			case !hasDefault && typo.Similar(name, DefaultProfile):
 				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case CheckProfileName(name) != nil:
 				if !hasDefault {
@@ -126,7 +128,7 @@ func hasKey[T any](all map[string]T, key string) bool {
 
 // profile decodes one profile. With any mistake in it, it allows nothing.
 func (d *decoder) profile(m hujson.ObjectMember) Profile {
-	name := keyOf(m)
+	name := jsonc.Key(m)
 	delete(d.profiles, name) // that of an earlier file
 	o, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
@@ -151,20 +153,6 @@ func (d *decoder) profile(m hujson.ObjectMember) Profile {
 	return p
 }
 
-// patterns reads a list of patterns, which is not nil.
-func patterns(v hujson.Value) ([]string, error) {
-	all, err := list(pattern)(v)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(all) > maxRules:
-		return nil, fmt.Errorf("must have at most %d patterns; join some with *", maxRules)
-	case all == nil:
-		all = []string{}
-	}
-	return all, nil
-}
-
 // askField returns the function that decodes "ask": one of the words, or patterns.
 func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) {
 	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
@@ -183,12 +171,12 @@ func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) 
 // fixedArguments reads {"pattern": {"property": value}}.
 func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.RawMessage, error) {
 	var all map[string]map[string]json.RawMessage
-	if err := d.value("", "", v, reflect.ValueOf(&all).Elem()); err != nil {
+	if err := d.value("", "", 0, v, reflect.ValueOf(&all).Elem()); err != nil {
 		return nil, err
 	}
 	n, size := 0, 0
 	for _, m := range v.Value.(*hujson.Object).Members {
-		text := keyOf(m)
+		text := jsonc.Key(m)
 		if bad := checkPattern(text); bad != nil {
 			return nil, inside(m.Name.StartOffset, "."+text, bad)
 		}
@@ -207,9 +195,7 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 
 // raw reads any value as JSON without comments.
 func raw(v hujson.Value) (json.RawMessage, error) {
-	v = v.Clone()
-	v.Minimize()
-	return v.Pack(), nil
+	return jsonc.Compact(v), nil
 }
 
 // maxCompared bounds the work of checkProfiles: the bytes of patterns times those of the names
@@ -220,10 +206,7 @@ const maxCompared = 100 << 20
 // allowed. They are warnings, since an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
 	d.name = ""
-	names, size := make([]string, len(c.Servers)), 0
-	for i, s := range c.Servers {
-		names[i], size = s.Name, size+len(s.Name)
-	}
+	names, size := namesOf(c.Servers)
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
@@ -238,7 +221,7 @@ func checkProfiles(d *decoder, c Config) {
 				continue // of servers on other nodes, which need not be there now
 			}
 			if p, err := glob.Parse(text); err == nil && !slices.ContainsFunc(names, p.Match) {
-				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, serverAdvice(text, names))
+				d.warn(e.StartOffset, "the profile %q has the server %q, which does not exist; %s", name, text, advice(text, names, noServer))
 			}
 		}
 		for i, e := range said.inner("pinned").elements() {
@@ -256,16 +239,24 @@ func checkProfiles(d *decoder, c Config) {
 	}
 }
 
-// serverAdvice says what to write instead of a pattern that matches no server.
-func serverAdvice(text string, names []string) string {
-	const most = 64 // bytes that are compared with all names
-	if len(text) <= most {
-		if like, ok := Similar(text, names); ok {
-			return fmt.Sprintf("did you mean %q?", like)
-		}
+// advice says what to write instead of a word: one of the words that is similar, or what otherwise says.
+func advice(word string, words []string, otherwise string) string {
+	const most = 64 // bytes that are compared with all words
+	if like, ok := typo.Nearest(word[:min(len(word), most)], words); ok {
+		return fmt.Sprintf("did you mean %q?", like)
 	}
-	return `write the name of one in "mcpServers", or a pattern such as "files*"`
+	return otherwise
 }
+
+// namesOf returns the names of servers, and how many bytes they have.
+func namesOf(servers []Server) (names []string, size int) {
+	for _, s := range servers {
+		names, size = append(names, s.Name), size+len(s.Name)
+	}
+	return names, size
+}
+
+const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
 
 // A filter is the part of a profile that allows and denies, with its patterns parsed.
 type filter struct {

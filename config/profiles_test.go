@@ -84,7 +84,7 @@ func TestProfileProblems(t *testing.T) {
 		{"a deny pattern", `"p": {"tools": {"deny": [§1]}}`, `"deny[0]" must be a string`},
 		{"an ask pattern", `"p": {"tools": {"ask": [§"[]"]}}`, `"ask[0]" must be a name or a pattern`},
 		{"a long pattern", `"p": {"tools": {"deny": [§"` + long + `"]}}`, `must have at most 1024 bytes`},
-		{"many patterns", `"p": {"tools": {§"deny": [` + many + `"a"]}}`, `must have at most 1000 patterns`},
+		{"many patterns", `"p": {"tools": {§"deny": [` + many + `"a"]}}`, `must have at most 1000 elements`},
 		{"tools", `"p": {§"tools": ["x"]}`, `"tools" must be an object`},
 		{"readOnly", `"p": {§"readOnly": "yes"}`, `must be true or false`},
 		{"an ask word", `"p": {§"ask": "destructve"}`, `did you mean "destructive"?`},

@@ -12,11 +12,13 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 func text(v hujson.Value) (string, error) {
-	if lit, ok := v.Value.(hujson.Literal); ok && lit.Kind() == '"' {
-		return lit.String(), nil
+	if s, ok := jsonc.Text(v); ok {
+		return s, nil
 	}
 	return "", errors.New("must be a string; put it in quotes")
 }
@@ -58,7 +60,7 @@ func (n *node) among(s string, isText bool) error {
 	}
 	last := len(words) - 1
 	says := fmt.Sprintf("must be %s or %s", strings.Join(quoted[:last], ", "), quoted[last])
-	like, ok := Similar(s, words)
+	like, ok := typo.Nearest(s, words)
 	switch {
 	case isText && slices.Contains(words, s):
 		return nil
@@ -105,7 +107,7 @@ func number(v hujson.Value) string {
 // repaired returns a member with the numbers and booleans in its array or object as strings, and
 // without what is null. Clients take such values, so they are only warned of.
 func (d *reports) repaired(m hujson.ObjectMember) hujson.ObjectMember {
-	key := keyOf(m)
+	key := jsonc.Key(m)
 	m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
 		if left {
 			d.warn(offset, "%q is null, so it is left out; remove it, or write a string", key+path)
@@ -147,7 +149,7 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 		o := *value
 		o.Members = nil
 		for _, m := range value.Members {
-			if repair(&m.Value, m.Name.StartOffset, "."+keyOf(m)) {
+			if repair(&m.Value, m.Name.StartOffset, "."+jsonc.Key(m)) {
 				o.Members = append(o.Members, m)
 			}
 		}
@@ -156,23 +158,8 @@ func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) 
 	return v
 }
 
-// roots reads the roots of a server: true for its clients', false for no roots, or an array of
-// folders and file URIs.
-func (d *decoder) roots(v hujson.Value) ([]string, error) {
-	if clients, err := boolean(v); err == nil && clients {
-		return nil, nil
-	} else if err == nil {
-		return []string{}, nil
-	}
-	if v.Value.Kind() != '[' {
-		return nil, errors.New(`must be false, true or an array of folders; write ["./src"], or false for no roots`)
-	}
-	all, err := list(d.root)(v)
-	return append([]string{}, all...), err
-}
-
 // root reads a folder, or a file URI.
-func (d *expander) root(v hujson.Value) (string, error) {
+func (d texts) root(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	switch scheme, _, isURI := strings.Cut(s, "://"); {
 	case err != nil || isURI && scheme == "file":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
@@ -64,7 +65,7 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		d.warn(offset, "%q"+clearText+"; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
 	}
 	for _, key := range []string{"command", "env", "headers", "args"} {
-		m, _ := member(o, key)
+		m, _ := jsonc.Member(o, key)
 		if in, ok := m.Value.Value.(*hujson.Object); ok && key == "command" { // in Zed's dialect
 			d.warnOfSecrets(in)
 			continue
@@ -73,7 +74,7 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		case *hujson.Object:
 			for _, e := range value.Members {
 				said, _ := text(e.Value)
-				warn(e.Name.StartOffset, key+"."+keyOf(e), keyOf(e), said)
+				warn(e.Name.StartOffset, key+"."+jsonc.Key(e), jsonc.Key(e), said)
 			}
 		case *hujson.Array:
 			option := "" // the argument before
@@ -134,7 +135,9 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 			return r, fmt.Sprintf("%s has no valid name; use letters, digits, dots, dashes and underscores", short(r.Text))
 		}
 	case reference.File:
-		r.Body = d.absolute(expand(body, d.lookup, func(string, *variables) {}, missing))
+		inner := d.rules(missing)
+		inner.Refer = func(string) {}
+		r.Body = d.absolute(inner.Expand(body))
 		if strings.TrimSpace(body) == "" {
 			return r, "${file:} names no file; write ${file:PATH}"
 		}
@@ -154,7 +157,7 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 
 // passwords returns the ids of the inputs of VS Code that are passwords.
 func (s source) passwords() (ids []string) {
-	inputs, _ := member(s.root, "inputs")
+	inputs, _ := jsonc.Member(s.root, "inputs")
 	for _, v := range (said{member: inputs}).elements() {
 		input := said{member: hujson.ObjectMember{Value: v}}
 		name, err := text(input.inner("id").member.Value)

@@ -5,11 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // An OAuth is the "oauth" object of an entry in Claude Code's dialect: how to log in to the
@@ -18,7 +19,7 @@ type OAuth struct {
 	ClientID              string   `key:"clientId,expanded"`         // registered by hand; "" registers a client
 	CallbackPort          int      `key:"callbackPort"`              // on which the log-in comes back; 0 is any free one, and the port of a CallbackURL of this machine is set here
 	AuthServerMetadataURL string   `key:"authServerMetadataUrl,url"` // where the authorization server describes itself; "" finds it
-	Scopes                []string // to ask for; nil is those that the server names
+	Scopes                []string `key:"scopes scope,scopes"`       // to ask for; nil is those that the server names
 
 	// The others are metarouter's own.
 	ClientSecret      string `key:"clientSecret,referring"`     // of ClientID; may be a reference to a secret
@@ -45,23 +46,18 @@ func (o *OAuth) secrets() (all []string) {
 	return all
 }
 
-// oauthField sets the entry's "oauth".
-func oauthField(d *decoder, to **OAuth) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		object, ok := m.Value.Value.(*hujson.Object)
-		if !ok {
-			return // other clients have a switch of that name
-		}
-		o := new(OAuth)
-		scopes := set(d, &o.Scopes, scopes)
-		d.object(object, d.keys(o, fields{
-			"resource": resourceField(d, o),
-			"scopes":   scopes, "scope": scopes, // in OpenCode's dialect
-			"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
-		}))
-		checkOAuth(d, o, m.Name.StartOffset)
-		*to = o
+func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return errLeftOut // other clients have a switch of that name
 	}
+	*o = OAuth{}
+	d.object(object, d.keys(o, fields{
+		"resource":    resourceField(d, o),
+		"redirectUri": d.to(&o.CallbackURL, "redirect"), // Kiro's and Gemini's name of callbackUrl
+	}))
+	checkOAuth(d, o, at)
+	return nil
 }
 
 const clientCredentials = "client_credentials" // a value of "grant"
@@ -69,7 +65,7 @@ const clientCredentials = "client_credentials" // a value of "grant"
 // checkOAuth reports settings that do not fit together. The port of a callback URL of this
 // machine is the one to listen on.
 func checkOAuth(d *decoder, o *OAuth, at int) {
-	if u, err := url.Parse(o.CallbackURL); err == nil && o.CallbackPort == 0 && isLoopback(u.Hostname()) {
+	if u, err := url.Parse(o.CallbackURL); err == nil && o.CallbackPort == 0 && urls.IsLoopback(u.Hostname()) {
 		o.CallbackPort, _ = strconv.Atoi(u.Port()) // "" is 0
 	}
 	secret := o.ClientSecret != "" || o.PrivateKey != ""
@@ -95,27 +91,14 @@ func resourceField(d *decoder, o *OAuth) func(hujson.ObjectMember) {
 			if v.Value.Kind() != '"' {
 				return "", errors.New(`must be a URI, or false to send no resource parameter; write "https://host/path"`)
 			}
-			s, err := d.expanded(v)
-			if u, bad := url.Parse(s); err == nil && s != "" && !d.missing.any() && !strings.Contains(s, "${") && (bad != nil || u.Scheme == "" || u.Fragment != "") {
-				err = errors.New(`must be a whole URI without a fragment, or false to send no resource parameter; write "https://host/path"`)
-			}
-			return s, err
+			return d.reading(nil, "resource")(v)
 		})(m)
 	}
 }
 
-// scopes reads a list of scopes, or a string in which spaces separate them.
-func scopes(v hujson.Value) ([]string, error) {
-	if v.Value.Kind() == '"' {
-		s, err := text(v)
-		return strings.Fields(s), err
-	}
-	return list(text)(v)
-}
-
 // checkLogin reports an "oauth" that no request uses.
 func (d entryDecoder) checkLogin(s *Server, o *hujson.Object) {
-	m, ok := member(o, "oauth")
+	m, ok := jsonc.Member(o, "oauth")
 	if !ok || s.OAuth == nil {
 		return
 	}

@@ -31,26 +31,34 @@ type node struct {
 	Additional json.RawMessage  `json:"additionalProperties"` // a node, or false
 	Defs       map[string]*node `json:"$defs"`
 
-	Enum      []any           `json:"enum"`
-	Minimum   *int            `json:"minimum"`
-	Maximum   *int            `json:"maximum"`
-	Above     *int            `json:"exclusiveMinimum"`
-	Below     *int            `json:"exclusiveMaximum"`
-	MinLength int             `json:"minLength"`
-	MaxLength int             `json:"maxLength"`
-	Pattern   *string         `json:"pattern"`
-	Default   json.RawMessage `json:"default"`
+	Enum       []any           `json:"enum"`
+	Minimum    *int            `json:"minimum"`
+	Maximum    *int            `json:"maximum"`
+	Above      *int            `json:"exclusiveMinimum"`
+	Below      *int            `json:"exclusiveMaximum"`
+	MinLength  int             `json:"minLength"`
+	MaxLength  int             `json:"maxLength"`
+	MaxItems   int             `json:"maxItems"`
+	MaxMembers int             `json:"maxProperties"`
+	Pattern    *string         `json:"pattern"`
+	Default    json.RawMessage `json:"default"`
 
 	// Says is what is said of a value that does not fit, if the keywords do not say it well enough:
 	// a sentence that begins with the key. Editors show it too.
 	Says string `json:"errorMessage"`
 
+	array   string            // Says of an array, whose elements may have another one
 	keys    []string          // of the object
 	matches func(string) bool // the pattern
 }
 
 // add joins what another node says of the same value.
 func (n *node) add(m *node) {
+	if says := m.Says; m.Items != nil {
+		n.array = cmp.Or(n.array, says)
+	} else {
+		n.Says = cmp.Or(n.Says, says)
+	}
 	if n.Enum == nil {
 		n.Enum = m.Enum
 	}
@@ -63,7 +71,8 @@ func (n *node) add(m *node) {
 	}{{&n.Minimum, m.Minimum}, {&n.Maximum, m.Maximum}, {&n.Above, m.Above}, {&n.Below, m.Below}} {
 		*of.to = cmp.Or(*of.to, of.from)
 	}
-	n.MinLength, n.MaxLength, n.Pattern, n.Says = cmp.Or(n.MinLength, m.MinLength), cmp.Or(n.MaxLength, m.MaxLength), cmp.Or(n.Pattern, m.Pattern), cmp.Or(n.Says, m.Says)
+	n.MinLength, n.MaxLength, n.Pattern = cmp.Or(n.MinLength, m.MinLength), cmp.Or(n.MaxLength, m.MaxLength), cmp.Or(n.Pattern, m.Pattern)
+	n.MaxItems, n.MaxMembers = cmp.Or(n.MaxItems, m.MaxItems), cmp.Or(n.MaxMembers, m.MaxMembers)
 	n.keys = slices.AppendSeq(n.keys, maps.Keys(m.Properties))
 	if n.Pattern != nil {
 		of := lazy.Regexp(*n.Pattern)

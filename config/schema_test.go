@@ -147,41 +147,35 @@ func TestSchemaRejects(t *testing.T) {
 }
 
 // readers says where in the file the keys stand that each function of this package
-// reads with a fields literal, or each struct has in its tags.
+// reads with a fields literal, or each struct has in its tags or its method decode.
 var readers = map[string][]string{
-	"entriesOf":           {"/"},
-	"routerFields":        {"/metarouter/"},
-	"Router":              {"/metarouter/"},
-	"HTTP":                {"/metarouter/http/"},
-	"entry":               {"/mcpServers/*/"},
-	"entryKeys":           {"/mcpServers/*/"},
-	"Server":              {"/mcpServers/*/"},
-	"ToolFilter":          {"/mcpServers/*/tools/"},
-	"logField":            {"/metarouter/accessLog/", "/metarouter/audit/"},
-	"AccessLog":           {"/metarouter/accessLog/"},
-	"Audit":               {"/metarouter/audit/"},
-	"classificationField": {"/metarouter/classification/"},
-	"Classification":      {"/metarouter/classification/"},
-	"outsideFields":       {"/metarouter/classification/"},
-	"Outside":             {"/metarouter/classification/"},
-	"Endpoint":            {"/metarouter/assist/", "/metarouter/embeddings/"},
-	"categoryReader":      {"/metarouter/classification/categories/*/"},
-	"Category":            {"/metarouter/classification/categories/*/"},
-	"profile":             {"/metarouter/profiles/*/"},
-	"Profile":             {"/metarouter/profiles/*/"},
-	"oauthField":          {"/mcpServers/*/oauth/"},
-	"OAuth":               {"/mcpServers/*/oauth/"},
-	"tokenOf":             {"/metarouter/http/tokens/*/"},
-	"Token":               {"/metarouter/http/tokens/*/"},
-	"issuersField":        {"/metarouter/http/oauth/"},
-	"issuerOf":            {"/metarouter/http/oauth/issuers/*/"},
-	"Issuer":              {"/metarouter/http/oauth/issuers/*/"},
-	"Certificate":         {"/metarouter/http/certificates/*/"},
-	"clusterField":        {"/metarouter/cluster/"},
-	"Cluster":             {"/metarouter/cluster/"},
-	"ClusterTLS":          {"/metarouter/cluster/tls/"},
-	"rulesField":          {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
-	"Rule":                {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
+	"entriesOf":      {"/"},
+	"routerFields":   {"/metarouter/"},
+	"Router":         {"/metarouter/"},
+	"HTTP":           {"/metarouter/http/"},
+	"entry":          {"/mcpServers/*/"},
+	"entryKeys":      {"/mcpServers/*/"},
+	"Server":         {"/mcpServers/*/"},
+	"ToolFilter":     {"/mcpServers/*/tools/"},
+	"log":            {"/metarouter/accessLog/", "/metarouter/audit/"},
+	"AccessLog":      {"/metarouter/accessLog/"},
+	"Audit":          {"/metarouter/audit/"},
+	"Classification": {"/metarouter/classification/"},
+	"outsideFields":  {"/metarouter/classification/"},
+	"Outside":        {"/metarouter/classification/"},
+	"Endpoint":       {"/metarouter/assist/", "/metarouter/embeddings/"},
+	"Category":       {"/metarouter/classification/categories/*/"},
+	"profile":        {"/metarouter/profiles/*/"},
+	"Profile":        {"/metarouter/profiles/*/"},
+	"OAuth":          {"/mcpServers/*/oauth/"},
+	"Token":          {"/metarouter/http/tokens/*/"},
+	"issuersField":   {"/metarouter/http/oauth/"},
+	"Issuer":         {"/metarouter/http/oauth/issuers/*/"},
+	"Certificate":    {"/metarouter/http/certificates/*/"},
+	"clusterField":   {"/metarouter/cluster/"},
+	"Cluster":        {"/metarouter/cluster/"},
+	"ClusterTLS":     {"/metarouter/cluster/tls/"},
+	"Rule":           {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
 // Every key that Load reads is in the schema, at its place, and every key of the schema
@@ -219,8 +213,12 @@ func TestSchemaHasEveryKey(t *testing.T) {
 					add(n.Name.Name, func(place string) map[string]bool { return tagsOf(s, place) })
 				}
 			case *ast.FuncDecl:
+				of := n.Name.Name
+				if of == "decode" { // of a struct, whose other keys are in its tags
+					of = n.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
+				}
 				for _, literal := range literals(n) {
-					add(n.Name.Name, func(place string) map[string]bool { return keysOf(literal, place) })
+					add(of, func(place string) map[string]bool { return keysOf(literal, place) })
 				}
 			}
 			return true

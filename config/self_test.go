@@ -63,6 +63,7 @@ func TestStartsRouter(t *testing.T) {
 		{"bash|-lc|cd ~/src/metarouter && node server.js", false},
 		{"bash|-l|-c|echo hi; \"/opt/my dir/metarouter\" --config x serve", true},
 		{"sh|-c|metarouter builtin files", false},
+		{"sh|-c|metarouter builtin files; metarouter serve", true},
 		{"sh|-c|sh -c 'metarouter serve'", true},
 		{"cmd|/c|metarouter|serve", true},
 		{"cmd.exe|/d|/c|npx -y metarouter serve", true},

@@ -1,10 +1,13 @@
 package config
 
 import (
+	"errors"
 	"sync"
 	"unicode"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // defaultRouter returns the settings of a file without any.
@@ -19,22 +22,13 @@ var defaultServer = sync.OnceValue(func() Server { return defaults[Server](atEnt
 
 func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
-		"assist":         assistField(d, &r.Assist),
-		"embeddings":     embeddingsField(d, &r.Embeddings),
-		"accessLog":      accessLogField(d, &r.AccessLog),
-		"audit":          auditField(d, &r.Audit),
-		"classification": classificationField(d, &r.Classification),
-		"profiles":       profilesField(d, &r.Profiles),
-		"cluster":        clusterField(d),
+		"profiles": profilesField(d, &r.Profiles),
+		"cluster":  clusterField(d),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
 			"addr":         addressField(d, &r.HTTP.Addr),
 			"publicUrl":    publicURLField(d, &r.HTTP.PublicURL),
-			"tokens":       tokensField(d, &r.HTTP.Tokens),
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
-			"clientCA":     tlsFileField(d, &r.HTTP.ClientCA),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
-			"tlsCert":      tlsFileField(d, &r.HTTP.TLSCert),
-			"tlsKey":       tlsFileField(d, &r.HTTP.TLSKey),
 		})),
 	})
 }
@@ -45,18 +39,144 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.Repla
 // without TLS.
 const noFile = "\x00"
 
-// tlsFileField returns the function that decodes the path of a file for TLS.
-func tlsFileField(d *decoder, to *string) func(hujson.ObjectMember) {
+// tlsFile reads the path of a file for TLS.
+func (d texts) tlsFile(v hujson.Value) (string, error) {
+	s, missing, err := d.complete(v)
+	if missing.any() {
+		d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
+		return noFile, nil
+	}
+	return d.absolute(s), err
+}
+
+// An Endpoint is an OpenAI-compatible API.
+type Endpoint struct {
+	URL     string            `key:"url,address"` // the base, such as http://127.0.0.1:11434/v1
+	Model   string            `key:"model,expanded"`
+	Headers map[string]string `key:"headers,expanded"`
+}
+
+// An Assist is the "assist" object: the model that is asked where a search is not sure.
+type Assist struct {
+	Sampling bool // the client's own model, by MCP sampling; Endpoint is empty then
+	Endpoint
+}
+
+// decode leaves out what is wrong.
+func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
+	s, err := text(v)
+	if *a = (Assist{Sampling: err == nil && s == "sampling"}); a.Sampling {
+		return nil
+	}
+	return a.Endpoint.decode(d, at, v)
+}
+
+// decode leaves out an endpoint with any mistake.
+func (e *Endpoint) decode(d *decoder, at int, v hujson.Value) error {
+	*e = Endpoint{}
+	key := lastStep(d.level)
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		d.mistake(at, "%q %s", key, nodeAt(d.level).Says)
+		return errLeftOut
+	}
+	before := d.mistakes
+	d.missing = variables{}
+	d.object(o, d.keys(e, nil))
+	missing := d.missing
+	d.missing = variables{}
+	switch {
+	case missing.any():
+		d.mistake(d.missingAt, "%q is not used: %s", key, missing)
+	case d.mistakes > before: // the reason is reported already
+	case e.URL == "" || e.Model == "":
+		d.mistake(at, `%q needs "url" and "model"; write {"url": "http://127.0.0.1:11434/v1", "model": "…"}`, key)
+	default:
+		return nil
+	}
+	return errLeftOut
+}
+
+// An Audit says whether and where the audit log is written.
+type Audit struct {
+	Off      bool   // "audit": false
+	File     string // absolute path; "" is audit.jsonl in the data folder, of a router that serves over HTTP
+	MaxSize  int64  `key:"maxSize"`  // bytes of a file, after which another is begun; default 10 MiB
+	MaxFiles int    `key:"maxFiles"` // number of files that are kept, including the current one; default 10
+}
+
+// decode leaves no access log after a mistake.
+func (l *AccessLog) decode(d *decoder, at int, v hujson.Value) error {
+	err := d.log(v, l, &l.File, "accessLog", "no access log is written")
+	if v.Value.Kind() == '{' && l.File == "" && !hasMember(v, "file") {
+		d.mistake(at, `"accessLog" names no file, so none is written; write "file": "access.log"`)
+	}
+	return err
+}
+
+// decode has the log written where it is by default after a mistake.
+func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
+	if a.Off = v.Value.Kind() == 'f'; a.Off {
+		return nil
+	}
+	return d.log(v, a, &a.File, "audit", "the audit log is written to its default file")
+}
+
+// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it is
+// reported what otherwise says.
+func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise string) error {
 	path := func(v hujson.Value) (string, error) {
 		s, missing, err := d.complete(v)
 		if missing.any() {
-			d.mistake(v.StartOffset, "nothing is served over HTTP without this file: %s", missing)
-			return noFile, nil
+			d.mistake(v.StartOffset, "%s: %s", otherwise, missing)
+			return "", nil
 		}
-		return d.absolute(s), err
+		if s = d.absolute(s); s != "" {
+			d.claim(v.StartOffset, claim{kind: claimLog, text: name, path: s})
+		}
+		return s, err
 	}
-	return func(m hujson.ObjectMember) {
-		*to = noFile
-		set(d, to, path)(m)
+	if o, ok := v.Value.(*hujson.Object); ok {
+		d.object(o, d.keys(log, fields{"file": set(d, file, path)}))
+		return nil
 	}
+	if into(file, path, v) != nil {
+		return errors.New(nodeAt(d.level).Says)
+	}
+	return nil
 }
+
+// hasMember reports whether the object has the member.
+func hasMember(object hujson.Value, key string) bool {
+	_, ok := jsonc.Member(object.Value.(*hujson.Object), key)
+	return ok
+}
+
+// restartKeys are the keys of "metarouter" that take effect at the router's next start.
+// All other keys take effect when the file is saved. The descriptions in schema.json name the
+// same keys.
+var restartKeys = []struct {
+	key   string
+	value func(Router) any
+}{
+	{"http.addr", func(r Router) any { return r.HTTP.Addr }},
+	{"http.tlsCert", func(r Router) any { return r.HTTP.TLSCert }},
+	{"http.tlsKey", func(r Router) any { return r.HTTP.TLSKey }},
+	{"http.clientCA", func(r Router) any { return r.HTTP.ClientCA }},
+	{"http.maxHeader", func(r Router) any { return r.HTTP.MaxHeader }},
+}
+
+// RestartKeys returns the keys of "metarouter" in which a and b differ and that take effect
+// at the router's next start, such as "http.addr".
+func RestartKeys(a, b Router) (keys []string) {
+	for _, k := range restartKeys {
+		if k.value(a) != k.value(b) {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
+}
+
+// RestartKeys returns the keys that the files set and that take effect at the router's
+// next start only.
+func (c Config) RestartKeys() []string { return RestartKeys(defaultRouter(), c.Router) }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // A Token is what HTTP clients prove their identity with. The zero value lets no client in.
@@ -73,49 +73,37 @@ func (t *Token) identify(text string) bool {
 // clients apart there.
 func CheckTokenName(name string) error { return nodeAt(atToken+".name").fits(name, true) }
 
-// tokensField returns the function that decodes "tokens". A mistake in a token lets no client in
-// with it; it never lets more in.
-func tokensField(d *decoder, to *[]Token) func(hujson.ObjectMember) {
-	read := array(math.MaxInt, "tokens", `must be an array; write [{"token": "${CI_TOKEN}", "name": "ci"}]`, func(v hujson.Value) (Token, error) { return tokenOf(d, v) })
-	return func(m hujson.ObjectMember) {
-		*to = []Token{{}}
-		set(d, to, read)(m)
-	}
-}
-
-// tokenOf reads a token: a string, or an object. After a mistake it is the zero value.
-func tokenOf(d *decoder, v hujson.Value) (Token, error) {
+// decode decodes a token: a string, or an object. After a mistake it is the zero value, so that it
+// never lets more clients in.
+func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 	before := d.mistakes
-	var t Token
-	switch value := v.Value.(type) {
-	case *hujson.Object:
-		var text hujson.Value
-		t.Role = RoleUse
-		d.object(value, d.keys(&t, fields{
-			"token": func(m hujson.ObjectMember) { text = m.Value },
-		}))
-		if text.Value == nil {
-			d.mistake(v.StartOffset, `this token lets no client in: it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
-			return Token{}, nil
-		}
-		if err := tokenText(d, &t, text); err != nil {
-			d.mistake(text.StartOffset, `"token" %v`, err)
-		}
-	case hujson.Literal:
-		t = Token{Role: RoleAdmin, Plain: true}
-		if err := tokenText(d, &t, v); err != nil {
-			return Token{}, err
-		}
-		if d.mistakes == before {
-			d.claim(v.StartOffset, claim{kind: claimPlainToken, text: t.Hash, paste: recommended(t, value.String())})
-		}
+	said := v
+	o, isObject := v.Value.(*hujson.Object)
+	if *t = (Token{Role: RoleAdmin, Plain: true}); isObject {
+		t.Role, t.Plain, said = RoleUse, false, hujson.Value{}
+		d.object(o, d.keys(t, fields{"token": func(m hujson.ObjectMember) { said = m.Value }}))
+	}
+	var err error
+	switch {
+	case said.Value == nil:
+		d.mistake(at, `this token lets no client in: it has no "token"; write {"token": "${CI_TOKEN}", "name": "ci"} and set CI_TOKEN in the environment`)
+	case !isObject && v.Value.Kind() == '[':
+		return errors.New(nodeAt(d.level).Says)
 	default:
-		return Token{}, errors.New(`must be a string or an object; write {"token": "${CI_TOKEN}", "name": "ci"}`)
+		err = tokenText(d, t, said)
+	}
+	switch {
+	case err != nil && !isObject:
+		return err
+	case err != nil:
+		d.mistake(said.StartOffset, `"token" %v`, err)
+	case !isObject && d.mistakes == before:
+		d.claim(at, claim{kind: claimPlainToken, text: t.Hash, paste: recommended(*t, said.Value.(hujson.Literal).String())})
 	}
 	if d.mistakes > before {
-		return Token{}, nil
+		*t = Token{}
 	}
-	return t, nil
+	return nil
 }
 
 // tokenText reads the text of a token. The error is about the type of the value.
@@ -161,7 +149,7 @@ func recommended(t Token, written string) string {
 // machines may try.
 func checkTokens(d *decoder, c Config) {
 	host, _, _ := net.SplitHostPort(c.Router.HTTP.Addr)
-	local := host == "localhost" || net.ParseIP(host).IsLoopback()
+	local := urls.IsLoopback(host)
 	hashes, names := make(map[string]bool), make(map[string]bool)
 	d.at(atToken)
 	elements := d.last[atToken].elements()

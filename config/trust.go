@@ -1,23 +1,23 @@
 package config
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
-	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Trusted reports whether a person has approved the text of c's files with [Config.Trust].
@@ -30,10 +30,10 @@ import (
 // says why no approval counts, and what to do: users other than this one and root can write
 // to dataDir or to the file of approvals in it. Without a data folder, nothing is approved.
 func (c Config) Trusted(dataDir string) error {
-	approved := make(map[string]approval)
+	approved := make(map[string]trustfile.Approval)
 	if dataDir != "" {
 		var err error
-		if approved, err = approvals(dataDir); err != nil {
+		if approved, err = trustfile.Read(dataDir); err != nil {
 			return fmt.Errorf("no approval counts: %w", err)
 		}
 	}
@@ -70,46 +70,17 @@ func (c Config) Trust(dataDir string) error {
 	if dataDir == "" {
 		return errors.New("trust: the approval can't be kept without a data folder; use --data DIR")
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	approved, err := approvals(dataDir)
+	approved, err := trustfile.Read(dataDir)
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	for i, path := range c.Files {
 		approved[path] = c.approvals[i]
 	}
-	data, err := json.MarshalIndent(approved, "", "  ")
-	if err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	if err := atomicfile.Write(trustFile(dataDir), data, true); err != nil {
+	if err := trustfile.Write(dataDir, approved); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
 	return nil
-}
-
-func trustFile(dataDir string) string { return filepath.Join(dataDir, "trust.json") }
-
-// maxApprovals is the most bytes of the file of approvals.
-const maxApprovals = 16 << 20
-
-// approvals returns what was approved by the absolute paths of the files. A missing or
-// damaged file approves nothing. The error says who else could have written approvals.
-func approvals(dataDir string) (map[string]approval, error) {
-	path := trustFile(dataDir)
-	for _, p := range []string{dataDir, path} {
-		if err := safefile.OwnersOnly(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	data, _ := safefile.Read(path, maxApprovals)
-	approved := make(map[string]approval)
-	if json.Unmarshal(data, &approved) != nil || approved == nil {
-		return make(map[string]approval), nil
-	}
-	return approved, nil
 }
 
 // Text returns, for each of c's files, the object that an approval covers: without comments
@@ -118,9 +89,7 @@ func approvals(dataDir string) (map[string]approval, error) {
 func (c Config) Text() []json.RawMessage {
 	all := make([]json.RawMessage, len(c.sources))
 	for i, s := range c.sources {
-		v := hujson.Value{Value: s.said()}.Clone()
-		v.Minimize()
-		all[i] = v.Pack()
+		all[i] = jsonc.Compact(hujson.Value{Value: s.said()})
 	}
 	return all
 }
@@ -129,44 +98,85 @@ func (c Config) Text() []json.RawMessage {
 func (s source) said() *hujson.Object {
 	said := new(hujson.Object)
 	for _, m := range s.root.Members {
-		if key := keyOf(m); s.bare || key == "metarouter" || slices.Contains(roots, key) {
+		if key := jsonc.Key(m); s.bare || key == "metarouter" || slices.Contains(roots, key) {
 			said.Members = append(said.Members, m)
 		}
 	}
 	return said
 }
 
-// canonical appends v without spaces and comments, and with sorted keys. A duplicate key
-// stays, so that no value hides behind another.
-func canonical(to []byte, v hujson.ValueTrimmed) []byte {
-	switch v := v.(type) {
-	case *hujson.Object:
-		to = append(to, '{')
-		type member struct {
-			key   string
-			value hujson.ValueTrimmed
-		}
-		members := make([]member, len(v.Members))
-		for i, m := range v.Members {
-			members[i] = member{keyOf(m), m.Value.Value}
-		}
-		slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
-		for _, m := range members {
-			to = append(strconv.AppendQuote(to, m.key), ':')
-			to = append(canonical(to, m.value), ',')
-		}
-		return append(to, '}')
-	case *hujson.Array:
-		to = append(to, '[')
-		for _, e := range v.Elements {
-			to = append(canonical(to, e.Value), ',')
-		}
-		return append(to, ']')
-	case hujson.Literal:
-		if v.Kind() == '"' {
-			return strconv.AppendQuote(to, v.String())
-		}
-		return append(to, v...)
+// An Untrusted is the error of [Config.Trusted] for a text that no person has approved: it
+// says how the text differs from the one that was approved before. The texts are compared as
+// they are written, without the values of variables.
+type Untrusted struct {
+	Text   Config // that is not approved
+	Before bool   // an earlier text was approved
+
+	// Names of servers whose entries differ, sorted. All are empty without an earlier text.
+	Added, Removed, Edited []string
+	Settings               bool // the "metarouter" object differs
+}
+
+func (u *Untrusted) Error() string {
+	file := strings.Join(u.Text.Files, ", ")
+	if !u.Before {
+		return file + " is not trusted: it was found in this folder, and what it says runs commands"
 	}
-	return to
+	var all []string
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"added", u.Added}, {"removed", u.Removed}, {"edited", u.Edited}} {
+		if len(part.names) > 0 {
+			all = append(all, part.what+": "+someNames(part.names))
+		}
+	}
+	if u.Settings {
+		all = append(all, `edited: the object "metarouter"`)
+	}
+	how := ""
+	if len(all) > 0 {
+		how = " (" + strings.Join(all, "; ") + ")"
+	}
+	return fmt.Sprintf("%s is not trusted: it was edited since you approved it%s", file, how)
+}
+
+// someNames joins the first few names, and counts the others. A name that might be taken for
+// more than a name is quoted.
+func someNames(names []string) string {
+	const most, longest = 5, 60
+	names = slices.Clone(names)
+	for i, name := range names {
+		if utf8.RuneCountInString(name) > longest {
+			name = string([]rune(name)[:longest]) + "…"
+		}
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@…", r)
+		}) {
+			name = strconv.Quote(name)
+		}
+		names[i] = name
+	}
+	return prose.List(names, most)
+}
+
+// compare adds how the text of a file differs from the approved one.
+func (u *Untrusted) compare(before, now trustfile.Approval) {
+	if before.Entries == nil || now.Entries == nil {
+		return // which entries there were is not known
+	}
+	u.Settings = u.Settings || before.Settings != now.Settings
+	for _, name := range slices.Sorted(maps.Keys(now.Entries)) {
+		switch was, known := before.Entries[name]; {
+		case !known:
+			u.Added = append(u.Added, name)
+		case was != now.Entries[name]:
+			u.Edited = append(u.Edited, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Entries)) {
+		if _, stays := now.Entries[name]; !stays {
+			u.Removed = append(u.Removed, name)
+		}
+	}
 }

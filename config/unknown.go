@@ -9,7 +9,9 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // Levels are places in a file at which objects stand: "" is the file itself, atEntry the
@@ -30,9 +32,12 @@ func below(level, key string) string {
 	return level + "." + key
 }
 
+// lastStep returns the key under which the object of a level stands.
+func lastStep(level string) string { return level[strings.LastIndexByte(level, '.')+1:] }
+
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
-	key, at := keyOf(m), m.Name.StartOffset
+	key, at := jsonc.Key(m), m.Name.StartOffset
 	if d.ofOthers(m) {
 		return
 	}
@@ -58,7 +63,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if meant, ok := nearest(key, names); ok {
 		switch {
 		case d.level == "" && meant != atRouter:
-			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, keyOf(m)) }) {
+			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) }) {
 				report = d.refuse // an edit would stop all servers
 			}
 		case strings.HasSuffix(d.level, ".rules"):
@@ -102,7 +107,7 @@ func (d *checker) misplaced(report reporter, m hujson.ObjectMember, levels []str
 		where = "at"
 	}
 	report(m.Name.StartOffset, "the key %q has no effect here: it belongs %s %s; write %s",
-		keyOf(m), where, strings.Join(names, " or "), skeleton(levels[0], name, keyOf(m), d.source.brief(m)))
+		jsonc.Key(m), where, strings.Join(names, " or "), skeleton(levels[0], name, jsonc.Key(m), d.source.brief(m)))
 }
 
 // levelName says in words which object a level is.
@@ -115,7 +120,7 @@ func levelName(level string) string {
 	case atProfile:
 		return "a profile"
 	}
-	return fmt.Sprintf("%q", level[strings.LastIndexByte(level, '.')+1:])
+	return fmt.Sprintf("%q", lastStep(level))
 }
 
 // skeleton returns the JSON of a key at its level, beginning at the top level of the file.
@@ -146,7 +151,7 @@ func (s source) brief(m hujson.ObjectMember) string {
 		return "[…]"
 	}
 	text := string(m.Value.Value.(hujson.Literal))
-	if len(text) > maxBrief || secret.Maybe(keyOf(m)) || secret.Looks(text) {
+	if len(text) > maxBrief || secret.Maybe(jsonc.Key(m)) || secret.Looks(text) {
 		return `"…"`
 	}
 	return text
@@ -199,7 +204,7 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 		return "", false
 	}
 	for _, root := range roots {
-		if slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return keyOf(m) == root && m.Value.Value.Kind() == '{' }) {
+		if slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == root && m.Value.Value.Kind() == '{' }) {
 			return root, true
 		}
 	}
@@ -209,12 +214,12 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 // notAServer reports what stands among the servers and is a setting or a comment. It
 // returns false for what may be meant as a server.
 func (d *checker) notAServer(m hujson.ObjectMember) bool {
-	key := keyOf(m)
+	key := jsonc.Key(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
 	if !isObject && isComment(key) {
 		return true
 	}
-	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, keyOf(m)) }) {
+	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, jsonc.Key(m)) }) {
 		return false
 	}
 	var levels []string
@@ -223,7 +228,7 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 			levels = append(levels, level)
 		}
 	}
-	if isObject && similar(key, atRouter) && settingObject(atRouter, o) {
+	if isObject && typo.Similar(key, atRouter) && settingObject(atRouter, o) {
 		d.refuse(m.Name.StartOffset, "the key %q is that of no server; write %q at the top level of the file", key, atRouter)
 		return true
 	}
@@ -254,6 +259,33 @@ func settingObject(key string, o *hujson.Object) bool {
 		level = atServers
 	}
 	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
-		return knownAt(level, keyOf(m)) || level == atServers && m.Value.Value.Kind() == '{'
+		return knownAt(level, jsonc.Key(m)) || level == atServers && m.Value.Value.Kind() == '{'
 	})
+}
+
+// meant maps frequent mistakes for a key to the key. It counts where the key is known.
+var meant = map[string]string{
+	"cmd": "command", "executable": "command", "program": "command",
+	"arguments": "args", "argv": "args", "params": "args",
+	"environment": "env", "environmentVariables": "env", "envVars": "env",
+	"uri": "url", "endpoint": "url", "baseUrl": "url",
+	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
+	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
+	"port": "addr", "address": "addr", "listen": "addr", "certificate": "tlsCert", "certFile": "tlsCert", "keyFile": "tlsKey",
+	"logFile": "accessLog", "exclude": "deny", "include": "allow",
+}
+
+// nearest returns the known key that was probably meant by an unknown one.
+func nearest(key string, known []string) (string, bool) {
+	words := slices.Clone(known)
+	for spelling, means := range meant {
+		if slices.Contains(known, means) {
+			words = append(words, spelling)
+		}
+	}
+	word, ok := typo.Nearest(key, words)
+	if !slices.Contains(known, word) {
+		word = meant[word]
+	}
+	return word, ok
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
@@ -94,7 +95,7 @@ func (p *Pending) comesBack(r *http.Request) bool {
 		return true
 	}
 	host, port, err := net.SplitHostPort(r.Host)
-	return err == nil && port == strconv.Itoa(p.port) && isLoopback(host)
+	return err == nil && port == strconv.Itoa(p.port) && urls.IsLoopback(host)
 }
 
 // sentence returns the error as a sentence.

@@ -7,9 +7,9 @@ import (
 	"net"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // loopbackPath is the path of redirects to this machine.
@@ -84,7 +84,7 @@ func fixedRedirect(s oauth.Settings) (port int, uri string, err error) {
 		return 0, "", errors.New("oauth.callbackUrl is no URL")
 	}
 	port = s.CallbackPort
-	if port == 0 && isLoopback(u.Hostname()) {
+	if port == 0 && urls.IsLoopback(u.Hostname()) {
 		port, _ = strconv.Atoi(u.Port())
 	}
 	if port == 0 {
@@ -107,10 +107,4 @@ func portOf(c *oauth.Client) int {
 		return 0
 	}
 	return port
-}
-
-// isLoopback reports whether the name or address always is this machine.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

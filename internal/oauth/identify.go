@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
@@ -185,7 +187,7 @@ func metadata(method string, s Settings, i Issuer, r Redirect) *oauthex.ClientRe
 
 // applicationType returns "web" for a redirect to a website, "native" for one to this machine.
 func applicationType(redirectURI string) string {
-	if u, err := url.Parse(redirectURI); err == nil && u.Scheme == "https" && !isLoopback(u.Hostname()) {
+	if u, err := url.Parse(redirectURI); err == nil && u.Scheme == "https" && !urls.IsLoopback(u.Hostname()) {
 		return "web"
 	}
 	return "native"

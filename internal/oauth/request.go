@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
@@ -169,15 +169,7 @@ func isSafe(u *url.URL) bool {
 	if u.Host == "" || u.User != nil {
 		return false
 	}
-	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && urls.IsLoopback(u.Hostname())
 }
 
 // knownAs are codes of single issuers, and the code of RFC 6749 that they mean.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -113,8 +113,7 @@ func isAt(r *http.Request, public string) bool {
 // isLoopback reports whether a host, with or without a port, is the machine itself.
 func isLoopback(host string) bool {
 	u := url.URL{Host: host}
-	name := u.Hostname()
-	return strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
+	return urls.IsLoopback(u.Hostname())
 }
 
 // logout ends the login at a server.

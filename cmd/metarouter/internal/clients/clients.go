@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // EntryName is what our entry is called in a client's file.
@@ -370,7 +372,7 @@ func (c Client) Projects(s Source) []string {
 	if v := d.at("projects"); v != nil && object(v) != nil {
 		for _, m := range object(v).Members {
 			if servers := member(&m.Value, "mcpServers"); servers != nil && object(&servers.Value) != nil && len(object(&servers.Value).Members) > 0 {
-				folders = append(folders, keyOf(m))
+				folders = append(folders, jsonc.Key(m))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
@@ -43,7 +44,7 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 		}
 		here := make(map[string]int)
 		for _, m := range object(v).Members {
-			name := keyOf(m)
+			name := jsonc.Key(m)
 			if c.parts && isPart(&m.Value) {
 				parts = append(parts, name)
 				continue
@@ -99,7 +100,7 @@ func (c Client) convert(f found, path string) (converted, error) {
 	}
 	inputs := f.inputs()
 	for v := range d.root.All() {
-		if said, ok := stringOf(*v); ok {
+		if said, ok := jsonc.Text(*v); ok {
 			if s := c.rewrite(said, f.source, inputs, &to); s != said {
 				d.splice(v.StartOffset, v.EndOffset, quoted(s))
 			}
@@ -282,7 +283,7 @@ func (to *converted) anchor(d *document, from Source) {
 // stringAt returns the last member of that key, nil if there is none, and its value if that is a string.
 func stringAt(v *hujson.Value, key string) (m *hujson.ObjectMember, s string) {
 	if m = member(v, key); m != nil {
-		s, _ = stringOf(m.Value)
+		s, _ = jsonc.Text(m.Value)
 	}
 	return m, s
 }
@@ -331,7 +332,7 @@ func (o Ours) Variables() []string {
 			continue
 		}
 		for v := range d.root.All() {
-			if s, ok := stringOf(*v); ok {
+			if s, ok := jsonc.Text(*v); ok {
 				for _, found := range reference().FindAllStringSubmatch(s, -1) {
 					if name := variableName().FindStringSubmatch(found[1]); name != nil {
 						names = append(names, name[1])

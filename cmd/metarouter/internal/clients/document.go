@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -50,8 +51,7 @@ func open(path string, data []byte) (*document, error) {
 	if _, err := config.ServersKey(path, d.data); err != nil {
 		return nil, err
 	}
-	// The newline is for a comment at the very end, which the parser wants closed.
-	root, err := hujson.Parse(append(slices.Clip(d.data), '\n'))
+	root, err := jsonc.Parse(d.data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -78,17 +78,6 @@ func object(v *hujson.Value) *hujson.Object {
 	return o
 }
 
-func keyOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
-
-// stringOf returns a string's value; ok is false if v is another value.
-func stringOf(v hujson.Value) (s string, ok bool) {
-	lit, ok := v.Value.(hujson.Literal)
-	if !ok || lit.Kind() != '"' {
-		return "", false
-	}
-	return lit.String(), true
-}
-
 // member finds the last member of that key, which is the one that counts.
 func member(v *hujson.Value, key string) *hujson.ObjectMember {
 	o := object(v)
@@ -96,7 +85,7 @@ func member(v *hujson.Value, key string) *hujson.ObjectMember {
 		return nil
 	}
 	for i := len(o.Members) - 1; i >= 0; i-- {
-		if keyOf(o.Members[i]) == key {
+		if jsonc.Key(o.Members[i]) == key {
 			return &o.Members[i]
 		}
 	}

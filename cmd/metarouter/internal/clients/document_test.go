@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // comments are those of a file, in their order.
@@ -71,7 +72,7 @@ func meaning(t testing.TB, data []byte, keys ...string) string {
 			break
 		}
 		if i == len(keys)-1 {
-			o.Members = slices.DeleteFunc(o.Members, func(m hujson.ObjectMember) bool { return keyOf(m) == key })
+			o.Members = slices.DeleteFunc(o.Members, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == key })
 			break
 		}
 		m := member(at, key)
@@ -212,7 +213,7 @@ func FuzzEdits(f *testing.F) {
 				var names []string
 				for i, m := range object(d.at(c.keys...)).Members {
 					if i%2 == 0 {
-						names = append(names, keyOf(m))
+						names = append(names, jsonc.Key(m))
 					}
 				}
 				less, err := without(Client{}, s, names)
@@ -225,13 +226,13 @@ func FuzzEdits(f *testing.F) {
 				}
 				var want, got []string
 				for _, m := range object(d.at(c.keys...)).Members {
-					if !slices.Contains(names, keyOf(m)) {
-						want = append(want, keyOf(m))
+					if !slices.Contains(names, jsonc.Key(m)) {
+						want = append(want, jsonc.Key(m))
 					}
 				}
 				d, _ := open("f", less)
 				for _, m := range object(d.at(c.keys...)).Members {
-					got = append(got, keyOf(m))
+					got = append(got, jsonc.Key(m))
 				}
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: left are %q, want %q", c.Name, got, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
@@ -37,7 +38,7 @@ func openOurs(path string, data []byte) (d *document, homes []*hujson.Value, key
 	}
 	o := object(&d.root)
 	for i := range o.Members {
-		if m := &o.Members[i]; slices.Contains(roots, keyOf(*m)) && object(&m.Value) != nil {
+		if m := &o.Members[i]; slices.Contains(roots, jsonc.Key(*m)) && object(&m.Value) != nil {
 			homes = append(homes, &m.Value)
 		}
 	}
@@ -166,7 +167,7 @@ func RemoveServer(path string, data []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	for _, home := range homes {
-		d.remove(home, func(m hujson.ObjectMember) bool { return keyOf(m) == name })
+		d.remove(home, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == name })
 	}
 	return d.bytes(), nil
 }
@@ -185,7 +186,7 @@ func DisableServer(path string, data []byte, name string, disabled bool) ([]byte
 		case disabled:
 			d.putInLine(entry, field{"disabled", yes("true")})
 		default:
-			d.remove(entry, func(m hujson.ObjectMember) bool { return keyOf(m) == "disabled" })
+			d.remove(entry, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == "disabled" })
 			if enabled != nil {
 				d.set(enabled, yes("true"))
 			}
@@ -237,7 +238,7 @@ func shellWords(entry *hujson.Value, elements []hujson.Value) int {
 	_, command := stringAt(entry, "command")
 	var words []string
 	for _, e := range elements {
-		word, _ := stringOf(e)
+		word, _ := jsonc.Text(e)
 		words = append(words, word)
 	}
 	if w, ok := program.ForWindows(command, words); ok && w.Known && runtime.GOOS != "windows" {

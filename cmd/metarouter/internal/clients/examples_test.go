@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An example is a file as it is found with users.
@@ -123,9 +124,9 @@ func TestImportLosesNothing(t *testing.T) {
 					was, is := theirs.at(append(slices.Clone(e.keys), server)...), imported.at("mcpServers", server)
 					var keys []string
 					for _, m := range object(was).Members {
-						keys = append(keys, keyOf(m))
-						if member(is, keyOf(m)) == nil {
-							t.Errorf("%s: no %q", server, keyOf(m))
+						keys = append(keys, jsonc.Key(m))
+						if member(is, jsonc.Key(m)) == nil {
+							t.Errorf("%s: no %q", server, jsonc.Key(m))
 						}
 					}
 					if len(object(is).Members) != len(keys) {

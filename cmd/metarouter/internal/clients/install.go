@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // An Entry is our entry in a client's file: it starts metarouter with these files.
@@ -80,7 +81,7 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
-		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, keyOf(m)) })
+		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, jsonc.Key(m)) })
 		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
 	}
 	var missing []field
@@ -183,7 +184,7 @@ func stringsOf(m *hujson.ObjectMember) []string {
 	}
 	var all []string
 	for _, e := range array.Elements {
-		s, ok := stringOf(e)
+		s, ok := jsonc.Text(e)
 		if !ok {
 			return nil
 		}

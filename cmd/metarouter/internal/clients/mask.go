@@ -9,6 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -77,12 +78,12 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		for i := range value.Members {
 			m := &value.Members[i]
 			if d.has(&m.Name) {
-				d.show(&m.Name, keyOf(*m))
+				d.show(&m.Name, jsonc.Key(*m))
 			}
-			if entry, ok := m.Value.Value.(*hujson.Object); ok && v == &d.root && d.servers != "" && keyOf(*m) == d.servers {
+			if entry, ok := m.Value.Value.(*hujson.Object); ok && v == &d.root && d.servers != "" && jsonc.Key(*m) == d.servers {
 				d.maskEntries(entry, all)
 			} else {
-				d.mask(&m.Value, keyOf(*m), all)
+				d.mask(&m.Value, jsonc.Key(*m), all)
 			}
 		}
 	case *hujson.Array:
@@ -94,7 +95,7 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 				continue
 			}
 			word := ""
-			if s, _ := stringOf(*e); strings.HasPrefix(s, "-") {
+			if s, _ := jsonc.Text(*e); strings.HasPrefix(s, "-") {
 				word, option = s, ""
 			}
 			d.mask(e, option, all)
@@ -121,9 +122,9 @@ func (d stretch) maskEntries(servers *hujson.Object, all bool) {
 	for i := range servers.Members {
 		m := &servers.Members[i]
 		if d.has(&m.Name) {
-			d.show(&m.Name, keyOf(*m))
+			d.show(&m.Name, jsonc.Key(*m))
 		}
-		key := keyOf(*m)
+		key := jsonc.Key(*m)
 		if _, ok := m.Value.Value.(*hujson.Object); ok {
 			key = ""
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
 // trusted are the keys that lead to the public keys of trusted nodes in a file of ours.
@@ -84,7 +85,7 @@ func elements(array *hujson.Value) []hujson.Value { return array.Value.(*hujson.
 
 func isText(s string) func(hujson.Value) bool {
 	return func(v hujson.Value) bool {
-		said, ok := stringOf(v)
+		said, ok := jsonc.Text(v)
 		return ok && said == s
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
 )
 
@@ -131,7 +132,7 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 	if err != nil || v == nil {
 		return s.Data, err
 	}
-	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, keyOf(m)) })
+	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, jsonc.Key(m)) })
 	return d.bytes(), nil
 }
 
@@ -142,7 +143,7 @@ var compared = []string{"type", "transport", "transportType", "command", "args",
 // but for those that are compared.
 func lacks(our, their *hujson.Value) (keys []string) {
 	for _, m := range object(their).Members {
-		key := keyOf(m)
+		key := jsonc.Key(m)
 		if slices.Contains(compared, key) || slices.Contains(keys, key) {
 			continue
 		}

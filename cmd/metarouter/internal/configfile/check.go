@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // Check prints every problem of the configuration files, and fails if there are errors.
@@ -156,7 +157,7 @@ func ServerNames(c config.Config) (names []string) {
 
 // Similar returns the known name that a misspelled or shortened name may stand for.
 func Similar(name string, known []string) (like string, ok bool) {
-	if like, ok = config.Similar(name, known); ok || len(name) < 3 {
+	if like, ok = typo.Nearest(name, known); ok || len(name) < 3 {
 		return like, ok
 	}
 	for _, k := range known {
@@ -172,7 +173,6 @@ func Similar(name string, known []string) (like string, ok bool) {
 
 // UnknownName returns the error for a name that is not one of the known names of that kind.
 func UnknownName(kind, name string, known []string) error {
-	const most = 20 // names that the error lists
 	if len(known) == 0 {
 		return fmt.Errorf("no %s is named %q; there is no %s", kind, name, kind)
 	} else if len(known) == 1 {
@@ -181,5 +181,5 @@ func UnknownName(kind, name string, known []string) error {
 	if like, ok := Similar(name, known); ok {
 		return fmt.Errorf("no %s is named %q; did you mean %q?", kind, name, like)
 	}
-	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, most)))
+	return fmt.Errorf("no %s is named %q; the %ss are %s", kind, name, kind, plain.Line(prose.List(known, 20)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -186,7 +187,7 @@ func checkNodes(x *findings, seen *Cluster) {
 // checkStrangers names the nodes that are not trusted.
 func checkStrangers(x *findings, nodes []cluster.NodeInfo) {
 	strangers := slices.DeleteFunc(slices.Clone(nodes), func(n cluster.NodeInfo) bool {
-		return n.Trusted || n.Self || config.CheckNodeKey(n.Key) != nil // the key becomes part of a command
+		return n.Trusted || n.Self || nodekey.Check(n.Key) != nil // the key becomes part of a command
 	})
 	for i, n := range strangers {
 		if i == maxStrangers {

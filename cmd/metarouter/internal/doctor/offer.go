@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -169,7 +170,7 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 	}
 	lost := func(key, word string) {
 		fix := fmt.Sprintf(`remove or correct it; the server's tools are %s`, some(theirs))
-		if like, ok := config.Similar(word, theirs); ok {
+		if like, ok := typo.Nearest(word, theirs); ok {
 			fix = fmt.Sprintf("write %q instead of %q", like, word)
 		}
 		x.add(Warning, fmt.Sprintf(`%q in "tools", %q of its entry matches no tool.`, word, key), fix)

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -82,15 +83,13 @@ func (System) Elsewhere(program string) string {
 	return ""
 }
 
-// Like implements [World]. It prefers programs that usually start servers to others on
-// the PATH.
+// Like implements [World]. It prefers programs that usually start servers to others.
 func (w System) Like(name string) string {
 	usual := []string{"npx", "npm", "node", "uvx", "uv", "python", "python3", "docker", "podman", "bun", "bunx", "deno", "pnpm", "yarn", "pipx", "go"}
-	if like, ok := config.Similar(name, usual); ok && w.Has(like) {
+	if like, ok := typo.Nearest(name, usual); ok && w.Has(like) {
 		return like
 	}
-	const least = 5 // letters; shorter names are similar to too many others
-	if len(name) < least {
+	if len(name) < 5 { // shorter names are similar to too many others
 		return ""
 	}
 	var all []string
@@ -100,8 +99,7 @@ func (w System) Like(name string) string {
 			all = append(all, e.Name())
 		}
 	}
-	like, ok := config.Similar(name, all)
-	if ok && w.Has(like) {
+	if like, ok := typo.Nearest(name, all); ok && w.Has(like) {
 		return like
 	}
 	return ""

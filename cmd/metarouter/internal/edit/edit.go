@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // notWritten ends the output without --write.
@@ -236,14 +237,10 @@ func noSuchServer(files []file, name string) error {
 		return exit.Usage(fmt.Errorf("no server is called %q; %s has no server", name, paths))
 	}
 	like := ""
-	if s, ok := config.Similar(name, names); ok {
+	if s, ok := typo.Nearest(name, names); ok {
 		like = fmt.Sprintf("did you mean %q? ", s)
 	}
-	const most = 20
-	if more := len(names) - most; more > 0 {
-		names = append(names[:most], fmt.Sprintf("and %d more", more))
-	}
-	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, strings.Join(names, ", ")))
+	return exit.Usage(fmt.Errorf("no server is called %q; %sthe servers of %s are %s", name, like, paths, prose.List(names, 20)))
 }
 
 // Init writes a first configuration.

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 )
 
 // Add puts an entry into the configuration in use, and offers to log in to the server if that may be
@@ -115,7 +116,7 @@ func noteOwnFile(e *Editor, path string) {
 // TrustNode adds the public key of a node to those that the configuration in use trusts.
 func TrustNode(e *Editor, key string) error {
 	return trusted(e, func(f file) ([]byte, error) {
-		if err := config.CheckNodeKey(key); err != nil {
+		if err := nodekey.Check(key); err != nil {
 			return nil, fmt.Errorf("the given text %w", err)
 		}
 		if file, err := config.NodeKey(); err == nil {

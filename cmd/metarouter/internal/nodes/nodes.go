@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
@@ -156,10 +157,9 @@ func noteUnheard(out *console.Console, nodes []cluster.NodeInfo, c config.Cluste
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not
 // authenticated, so the command lines, which end with the flags, have nothing of it but keys.
 func noteUntrusted(out *console.Console, nodes []cluster.NodeInfo, flags string) {
-	const most = 5
-	count := 0
+	count, most := 0, 5
 	for _, n := range nodes {
-		if n.Trusted || n.Self || config.CheckNodeKey(n.Key) != nil {
+		if n.Trusted || n.Self || nodekey.Check(n.Key) != nil {
 			continue
 		}
 		if count++; count == 1 {

@@ -27,6 +27,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -115,8 +116,8 @@ func legacy(clients []server.Client) bool {
 }
 
 // pipeline returns the pipeline by which edits of the configuration reach the router.
-func (s *Service) pipeline(o *Observers, record *editRecord) config.Pipeline {
-	return config.Pipeline{
+func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
+	return reload.Pipeline{
 		Watch:  s.Watch,
 		Reload: s.Hangup,
 		Adjust: func(c config.Config) config.Config {
@@ -171,8 +172,7 @@ func usesOf(r *adapter.Parts) map[string]int {
 	return uses
 }
 
-// serverOptions returns the options of the MCP server of the profiles that an edit of the
-// configuration may change.
+// serverOptions returns the options of the MCP server of the profiles that an edit may change.
 func serverOptions(c config.Config, chosen []string) *server.Options {
 	mode, pinned := shown(c.Router, chosen)
 	return &server.Options{

@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -156,7 +157,7 @@ func (p *page) line(format string, args ...any) {
 func (p *page) file(root *hujson.Object) {
 	for _, m := range root.Members {
 		servers, isObject := m.Value.Value.(*hujson.Object)
-		switch key := keyOf(m); {
+		switch key := jsonc.Key(m); {
 		case key == "metarouter":
 			mark := ""
 			if p.settings {
@@ -166,7 +167,7 @@ func (p *page) file(root *hujson.Object) {
 			p.title = "" // it has none without a key that is shown
 		case isObject && (key == "mcpServers" || key == "servers" || key == "context_servers"):
 			for _, s := range servers.Members {
-				p.server(keyOf(s), s.Value)
+				p.server(jsonc.Key(s), s.Value)
 			}
 		default: // a server of a file without such a key, or a mistake
 			p.server(key, m.Value)
@@ -191,18 +192,18 @@ func (p part) windows(v hujson.Value) {
 	var args []string
 	members := entry.Members
 	for _, m := range entry.Members {
-		if inner, ok := m.Value.Value.(*hujson.Object); ok && keyOf(m) == "command" {
+		if inner, ok := m.Value.Value.(*hujson.Object); ok && jsonc.Key(m) == "command" {
 			members = slices.Concat(members, inner.Members) // in Zed's dialect
 		}
 	}
 	for _, m := range members {
 		switch value := m.Value.Value.(type) {
 		case hujson.Literal:
-			if key := keyOf(m); key == "command" || key == "path" {
+			if key := jsonc.Key(m); key == "command" || key == "path" {
 				command = value.String()
 			}
 		case *hujson.Array:
-			if keyOf(m) != "args" {
+			if jsonc.Key(m) != "args" {
 				continue
 			}
 			args = nil
@@ -259,7 +260,7 @@ func (p part) value(path, within string, v hujson.Value) {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		for _, m := range value.Members {
-			key := keyOf(m)
+			key := jsonc.Key(m)
 			at := key
 			if path != "" {
 				at = path + "." + key
@@ -506,8 +507,6 @@ func nextReference(value string) (from, to int) {
 	}
 	return len(value), len(value)
 }
-
-func keyOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
 // Quote returns a word unchanged if it is printable and has no space, else quoted.
 func Quote(word string) string {

@@ -5,17 +5,15 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -65,39 +63,11 @@ func (a *authorities) readFile() (p *pool, seen [sha256.Size]byte, err error) {
 		return nil, sha256.Sum256([]byte(err.Error())), err
 	}
 	seen = sha256.Sum256(data)
-	all, err := parseAuthorities(data)
+	all, err := clientcert.Authorities(data)
 	if err != nil {
 		return nil, seen, fmt.Errorf("%s: %w", a.file, err)
 	}
 	return &pool{all}, seen, nil
-}
-
-// parseAuthorities reads certificates in PEM, with comments between them.
-func parseAuthorities(data []byte) (*x509.CertPool, error) {
-	all, n := x509.NewCertPool(), 0
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			break
-		}
-		data = rest
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("it has a %q; it must have certificates only", block.Type)
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("its certificate %d: %w", n+1, err)
-		}
-		all.AddCert(c)
-		n++
-	}
-	switch {
-	case strings.Contains(string(data), "-----BEGIN"):
-		return nil, errors.New("its last certificate is not whole")
-	case n == 0:
-		return nil, errors.New("it has no certificate; write there in PEM the certificates that sign those of clients")
-	}
-	return all, nil
 }
 
 // changed is a ConnState of an [http.Server]. It notes the connections whose clients have

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 )
 
 // An authority signs certificates of clients.
@@ -94,7 +95,7 @@ func entry(profile string, attributes ...string) config.Certificate {
 	c := config.Certificate{Subject: strings.Join(attributes, ","), Profile: profile, Role: config.RoleUse}
 	for _, text := range attributes {
 		name, value, _ := strings.Cut(text, "=")
-		c.Attributes = append(c.Attributes, config.Attribute{Name: name, Value: value})
+		c.Attributes = append(c.Attributes, clientcert.Attribute{Name: name, Value: value})
 	}
 	c.Name = c.Subject
 	return c
@@ -185,7 +186,7 @@ func TestParseAuthorities(t *testing.T) {
 		{"half of the second", string(one) + string(two[:len(two)/2]), "not whole"},
 		{"nonsense in PEM", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "its certificate 1"},
 	} {
-		if p, err := parseAuthorities([]byte(tt.text)); (err != nil) != (tt.want != "") || err != nil && (!strings.Contains(err.Error(), tt.want) || p != nil) {
+		if p, err := clientcert.Authorities([]byte(tt.text)); (err != nil) != (tt.want != "") || err != nil && (!strings.Contains(err.Error(), tt.want) || p != nil) {
 			t.Errorf("%s: %v", tt.what, err)
 		}
 	}

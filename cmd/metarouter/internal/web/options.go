@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -136,7 +137,7 @@ func (l *Listener) principals(r config.Router) []server.Principal {
 	if len(all) == 0 && (len(r.HTTP.Issuers) > 0 || r.HTTP.ClientCA != "") {
 		all = append(all, server.Principal{})
 	}
-	if len(all) == 0 && (!local || leadsElsewhere(r.HTTP.PublicURL)) {
+	if len(all) == 0 && (!local || urls.LeadsElsewhere(r.HTTP.PublicURL)) {
 		l.log.Warn("no client is let in: other machines can reach this router, by its address or http.publicUrl, so its clients must send a token, and the configuration has none")
 		all = append(all, server.Principal{})
 	}

@@ -2,16 +2,16 @@ package web
 
 import (
 	"crypto/x509"
-	"encoding/asn1"
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
 // A subject is whom client certificates with some attributes let in. It is plain data.
 type subject struct {
-	attributes []config.Attribute
+	attributes []clientcert.Attribute
 	hash       string // of the principal; "" lets no client in
 }
 
@@ -56,7 +56,7 @@ func find(leaf *x509.Certificate, all []subject) (hash string, m match) {
 	for _, s := range all {
 		n := len(s.attributes)
 		switch {
-		case n < most, n == 0, slices.ContainsFunc(s.attributes, func(a config.Attribute) bool { return !has(leaf, a) }):
+		case n < most, n == 0, slices.ContainsFunc(s.attributes, func(a clientcert.Attribute) bool { return !a.In(leaf) }):
 		case n == most:
 			hash, m = "", ambiguous
 		case s.hash == "":
@@ -66,40 +66,6 @@ func find(leaf *x509.Certificate, all []subject) (hash string, m match) {
 		}
 	}
 	return hash, m
-}
-
-// commonName is the type of CN.
-var commonName = asn1.ObjectIdentifier{2, 5, 4, 3}
-
-// has reports whether the certificate has the attribute, byte for byte.
-func has(leaf *x509.Certificate, a config.Attribute) bool {
-	switch a.Name {
-	case "CN":
-		names := 0 // Go takes the last one; others may take another one
-		for _, n := range leaf.Subject.Names {
-			if n.Type.Equal(commonName) {
-				names++
-			}
-		}
-		return names == 1 && leaf.Subject.CommonName == a.Value && a.Value != ""
-	case "O":
-		return slices.Contains(leaf.Subject.Organization, a.Value)
-	case "OU":
-		return slices.Contains(leaf.Subject.OrganizationalUnit, a.Value)
-	case "C":
-		return slices.Contains(leaf.Subject.Country, a.Value)
-	case "DNS":
-		return slices.Contains(leaf.DNSNames, a.Value)
-	case "EMAIL":
-		return slices.Contains(leaf.EmailAddresses, a.Value)
-	case "URI":
-		for _, u := range leaf.URIs {
-			if u.String() == a.Value {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // describe names the certificate for a log.

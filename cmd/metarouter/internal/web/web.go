@@ -15,7 +15,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +29,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -107,7 +107,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if !local && len(proofs) == 0 {
 		return nil, fmt.Errorf("--http %s is open to other machines, so clients must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or listen on 127.0.0.1:%d", address, secret.TokenVariable, resolved.Port)
 	}
-	if len(proofs) == 0 && leadsElsewhere(c.PublicURL) {
+	if len(proofs) == 0 && urls.LeadsElsewhere(c.PublicURL) {
 		return nil, fmt.Errorf("clients of other machines come by metarouter.http.publicUrl, %s, so they must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or remove publicUrl", c.PublicURL, secret.TokenVariable)
 	}
 	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
@@ -124,12 +124,6 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
 		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: newKey(),
 	}, nil
-}
-
-// leadsElsewhere reports whether clients on other machines reach the router by its public URL.
-func leadsElsewhere(publicURL string) bool {
-	u, err := url.Parse(publicURL)
-	return err == nil && u.Host != "" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback()
 }
 
 // proofsOf returns how clients prove who they are. It is empty if anyone is let in.

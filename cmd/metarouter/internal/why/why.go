@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -130,8 +131,7 @@ func (x *inquiry) look(r *adapter.Parts) {
 	x.asked = x.names.Unprefixed(x.asked, x.servers)
 }
 
-// tool returns the tool that the question names, by its name or by its name before
-// "tools", "rename".
+// tool returns the tool that the question names, by its name or by its name before "tools", "rename".
 func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
 	if t, ok := x.names.Only(x.asked); ok {
 		return t, true
@@ -314,7 +314,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 		for _, t := range x.snapshot.Server(of) {
 			theirs = append(theirs, t.Name)
 		}
-		if like, ok := config.Similar(name, theirs); ok {
+		if like, ok := typo.Nearest(name, theirs); ok {
 			a.say("server %q has no tool %q; did you mean %s:%s?", of, name, of, like)
 			return
 		}

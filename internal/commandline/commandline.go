@@ -1,8 +1,10 @@
-package config
+// Package commandline takes the command lines of MCP servers apart: into words, into the commands
+// that they wrap, and into the folders that they name. It expands nothing, and looks at no file. It
+// is a leaf.
+package commandline
 
 import (
-	"os"
-	"path/filepath"
+	"iter"
 	"slices"
 	"strings"
 
@@ -32,47 +34,45 @@ var shells = map[string][]string{
 	"cmd": nil, "powershell": nil, "pwsh": nil,
 }
 
-// startsRouter reports whether the command, or what it wraps, would start
-// another one of us. What hides deeper is for METAROUTER_DEPTH to find.
-func (e environment) startsRouter(command string, args []string, cwd string) bool {
-	return e.wrapsRouter(command, args, cwd, 0)
-}
-
 const (
-	maxWrapped = 20       // programs that are looked for inside each other
-	maxScript  = 64 << 10 // bytes of a script that are looked at
+	maxWrapped = 20 // programs that are looked for inside each other
+
+	// MaxScript is the most bytes of a script that are looked at.
+	MaxScript = 64 << 10
 )
 
-func (e environment) wrapsRouter(command string, args []string, cwd string, depth int) bool {
+// All yields a command with its arguments, and then the commands that it runs, as far as wrappers
+// such as env and npx, and shells, show them.
+func All(command string, args []string) iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) { all(command, args, 0, yield) }
+}
+
+// all reports whether yield wants more.
+func all(command string, args []string, depth int, yield func(string, []string) bool) bool {
 	if depth > maxWrapped {
+		return true
+	}
+	if !yield(command, args) {
 		return false
 	}
-	name := programName(command)
-	if name == "metarouter" {
-		return subcommand(args) != "builtin"
-	}
-	if e.isOurselves(command, cwd) {
-		// Under another name this may be a program that embeds us, so only
-		// the word itself counts.
-		return slices.Contains(args, "serve")
-	}
+	name := Name(command)
 	if valued, ok := wrappers[name]; ok {
-		rest := afterOptions(args, valued)
-		return len(rest) > 0 && e.wrapsRouter(rest[0], rest[1:], cwd, depth+1)
+		rest := AfterOptions(args, valued)
+		return len(rest) == 0 || all(rest[0], rest[1:], depth+1, yield)
 	}
 	if valued, ok := shells[name]; ok {
-		script := strings.Join(afterOptions(args, valued), " ")
-		for _, words := range commands(script[:min(len(script), maxScript)]) {
-			if e.wrapsRouter(words[0], words[1:], cwd, depth+1) {
-				return true
+		script := strings.Join(AfterOptions(args, valued), " ")
+		for _, words := range commands(script[:min(len(script), MaxScript)]) {
+			if !all(words[0], words[1:], depth+1, yield) {
+				return false
 			}
 		}
 	}
-	return false
+	return true
 }
 
-// programName is a command without its folder, .exe and npm's @version.
-func programName(command string) string {
+// Name returns a command without its folder, .exe and npm's @version.
+func Name(command string) string {
 	name := strings.ToLower(command[strings.LastIndexAny(command, `/\`)+1:])
 	name, _, _ = strings.Cut(name, "@")
 	for _, ext := range []string{".exe", ".cmd", ".bat"} {
@@ -81,40 +81,10 @@ func programName(command string) string {
 	return name
 }
 
-// isOurselves reports whether the command is our own executable, by whatever link.
-func (e environment) isOurselves(command, cwd string) bool {
-	if e.executable == "" {
-		return false
-	}
-	if !strings.ContainsAny(command, `/\`) {
-		found, err := e.lookPath(command)
-		if err != nil {
-			return false
-		}
-		command = found
-	} else if !filepath.IsAbs(command) {
-		command = filepath.Join(cwd, command)
-	}
-	theirs, err := os.Stat(command)
-	if err != nil {
-		return false
-	}
-	ours, err := os.Stat(e.executable)
-	return err == nil && os.SameFile(theirs, ours)
-}
-
-// subcommand is the first of our arguments that isn't an option.
-func subcommand(args []string) string {
-	if rest := afterOptions(args, []string{"--config", "--data", "--log-level"}); len(rest) > 0 {
-		return rest[0]
-	}
-	return ""
-}
-
 var assigned = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// afterOptions drops options and their values, cmd's /c, and NAME=value.
-func afterOptions(args, valued []string) []string {
+// AfterOptions drops options and their values, cmd's /c, and NAME=value.
+func AfterOptions(args, valued []string) []string {
 	for len(args) > 0 {
 		switch arg := args[0]; {
 		case slices.Contains(valued, arg):
@@ -133,7 +103,7 @@ func afterOptions(args, valued []string) []string {
 // the program.
 func commands(script string) (all [][]string) {
 	for _, words := range splitCommands(script, " \t", "\n;&|(){}`") {
-		if words = afterOptions(words, nil); len(words) > 0 {
+		if words = AfterOptions(words, nil); len(words) > 0 {
 			all = append(all, words)
 		}
 	}
@@ -175,3 +145,6 @@ func splitCommands(text, blanks, ends string) (all [][]string) {
 	endWord()
 	return append(all, words)
 }
+
+// Words splits a command line as a shell would, with quotes and without expansion.
+func Words(line string) []string { return splitCommands(line, " \t\n", "")[0] }

@@ -1,4 +1,4 @@
-package config
+package reload
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/config"
 )
 
 func command(name string) string { return `{"mcpServers": {"a": {"command": "` + name + `"}}}` }
@@ -23,7 +25,7 @@ func command(name string) string { return `{"mcpServers": {"a": {"command": "` +
 type watched struct {
 	*testing.T
 	file string
-	out  chan Config
+	out  chan config.Config
 	logs *observer.ObservedLogs
 }
 
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // watch begins with the files as they are, and ends with the test.
 func watch(t *testing.T, files ...string) watched {
-	initial, err := Load(files...)
+	initial, err := config.Load(files...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +42,9 @@ func watch(t *testing.T, files ...string) watched {
 	return w
 }
 
-func watchFrom(t *testing.T, initial Config) watched {
+func watchFrom(t *testing.T, initial config.Config) watched {
 	core, logs := observer.New(zap.DebugLevel)
-	w := watched{t, initial.Files[0], make(chan Config), logs}
+	w := watched{t, initial.Files[0], make(chan config.Config), logs}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Pipeline{Watch: true, Log: zap.New(core)}.Run(ctx, initial, w.out) }()
@@ -146,13 +148,13 @@ func TestWatchRename(t *testing.T) {
 func TestWatchEditSinceLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	write(t, file, command("first"))
-	initial, err := Load(file)
+	initial, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, file, command("second"))
 	ctx, cancel := context.WithCancel(t.Context())
-	out, done := make(chan Config), make(chan error, 1)
+	out, done := make(chan config.Config), make(chan error, 1)
 	go func() { done <- Pipeline{Watch: true}.Run(ctx, initial, out) }()
 	watched{T: t, out: out}.expect("second")
 	cancel()
@@ -181,7 +183,7 @@ func TestWatchMissing(t *testing.T) {
 
 // A receiver that has begun without the file gets it once it exists, in a new folder too.
 func TestWatchFromNothing(t *testing.T) {
-	initial, err := Load()
+	initial, err := config.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +201,7 @@ func TestWatchFromNothing(t *testing.T) {
 
 // A broken file that is deleted again is complained about no more.
 func TestPipelineBackToNothing(t *testing.T) {
-	first, err := Load()
+	first, err := config.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +211,7 @@ func TestPipelineBackToNothing(t *testing.T) {
 	p := Pipeline{Reload: reload, Judged: func(err error) { judged <- err }}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx, first, make(chan Config)) }()
+	go func() { done <- p.Run(ctx, first, make(chan config.Config)) }()
 	defer func() {
 		cancel()
 		<-done
@@ -321,6 +323,13 @@ func TestWatchEnvFile(t *testing.T) {
 	expect("3")
 }
 
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func symlink(t *testing.T, target, link string) {
 	t.Helper()
 	if err := os.Symlink(target, link); err != nil {
@@ -372,50 +381,36 @@ func TestWatchBehindSymlink(t *testing.T) {
 	w.expect("third")
 }
 
-func TestWatchWithoutTheSystem(t *testing.T) {
-	w := &watcher{log: zap.NewNop()}
-	w.pollSince(errors.New("no watches left"))
-	defer w.close()
-	if w.follow([]string{"x"}) {
-		t.Error("something is watched")
-	}
-	select {
-	case <-w.poll:
-	case <-time.After(30 * time.Second):
-		t.Error("nothing is polled")
-	}
-}
-
 // A pipeline with every source and stage: an edit waits until it is trusted, an adjusted
 // reading that the receiver has is skipped, and a signal reads the files.
 func TestPipelineStages(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	write(t, file, command("first"))
-	first, err := Load(file)
+	first, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	core, logs := observer.New(zap.DebugLevel)
-	w := watched{t, file, make(chan Config), logs}
-	reload, judged, sent := make(chan os.Signal), make(chan error, 9), make(chan Config, 9)
+	w := watched{t, file, make(chan config.Config), logs}
+	reload, judged, sent := make(chan os.Signal), make(chan error, 9), make(chan config.Config, 9)
 	var trusted atomic.Bool
 	p := Pipeline{
 		Reload: reload,
-		Adjust: func(c Config) Config {
+		Adjust: func(c config.Config) config.Config {
 			c.Router.Mode = "search"
 			return c
 		},
-		Trusted: func(c Config) error {
+		Trusted: func(c config.Config) error {
 			if got := c.Servers[0].Command; got != "${NOT_SET:-second}" {
 				t.Errorf("%q is to be trusted: it was expanded before", got)
 			}
 			if !trusted.Load() {
-				return &Untrusted{Text: c}
+				return &config.Untrusted{Text: c}
 			}
 			return nil
 		},
 		Judged: func(err error) { judged <- err },
-		Sent:   func(c Config) { sent <- c },
+		Sent:   func(c config.Config) { sent <- c },
 		Log:    zap.New(core),
 	}
 	first = p.Adjust(first)
@@ -437,13 +432,14 @@ func TestPipelineStages(t *testing.T) {
 
 	write(t, file, "{")
 	reload <- os.Interrupt
-	if _, ok := errors.AsType[Problem](<-judged); !ok {
+	if _, ok := errors.AsType[config.Problem](<-judged); !ok {
 		t.Error("a broken file is not refused")
 	}
 
 	write(t, file, command("${NOT_SET:-second}"))
 	reload <- os.Interrupt
-	if err := <-judged; !isUntrusted(err) {
+	err = <-judged
+	if _, ok := errors.AsType[*config.Untrusted](err); !ok {
 		t.Errorf("got %v, want an Untrusted", err)
 	}
 	w.expectNothing()

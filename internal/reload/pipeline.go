@@ -1,4 +1,5 @@
-package config
+// Package reload sends a new configuration when its files are edited. A bad edit changes nothing.
+package reload
 
 import (
 	"context"
@@ -9,6 +10,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/filewatch"
 )
 
 const (
@@ -36,13 +40,13 @@ type Pipeline struct {
 	// Adjust returns a reading as the receiver is to have it, for example with the flags
 	// of a command line. It is called with each reading that is trusted. nil leaves the
 	// reading as it is.
-	Adjust func(Config) Config
+	Adjust func(config.Config) config.Config
 
-	// Trusted returns nil if a reading may be used, else the reason, as [Config.Trusted]
-	// does; it gets the text as [LoadText] reads it. An edit that is not trusted waits until
+	// Trusted returns nil if a reading may be used, else the reason, as [config.Config.Trusted]
+	// does; it gets the text as [config.LoadText] reads it. An edit that is not trusted waits until
 	// it is, and is checked several times a second. The text that the receiver has is
 	// trusted. nil trusts everything.
-	Trusted func(Config) error
+	Trusted func(config.Config) error
 
 	// Judged is called with the reason why a reading can't be used, which for an edit that
 	// waits is that of Trusted, or with nil if it can be used. nil if no one needs to know.
@@ -50,23 +54,23 @@ type Pipeline struct {
 
 	// Sent is called with each configuration that the receiver has taken. nil if no one
 	// needs to know.
-	Sent func(Config)
+	Sent func(config.Config)
 
 	Log *zap.Logger // nil is silence
 }
 
 // Run sends each new configuration to out, until ctx ends. first is what the receiver has
 // already; an edit made since it was loaded is sent too. The error is always nil.
-func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) error {
+func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- config.Config) error {
 	if p.Log == nil {
 		p.Log = zap.NewNop()
 	}
-	f := feed{Pipeline: p, watcher: &watcher{log: p.Log}, out: out, sent: first, latest: first}
+	f := feed{Pipeline: p, watcher: new(filewatch.Watcher), out: out, sent: first, latest: first}
 	if p.Watch {
-		f.watcher = newWatcher(p.Log)
+		f.watcher = filewatch.New(p.Log)
 		f.read()
 	}
-	defer f.watcher.close()
+	defer f.watcher.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -76,16 +80,16 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 			if p.Sent != nil {
 				p.Sent(f.sent)
 			}
-		case event := <-f.watcher.events:
-			if f.watcher.concerns(event) {
+		case event := <-f.watcher.Events:
+			if f.watcher.Concerns(event) {
 				f.disturb()
 			}
-		case err := <-f.watcher.errors:
+		case err := <-f.watcher.Errors:
 			p.Log.Warn("watching config", zap.Error(err)) // events may be lost
 			f.disturb()
 		case <-f.settled:
 			f.read()
-		case <-f.watcher.poll:
+		case <-f.watcher.Poll:
 			f.read()
 		case <-p.Reload:
 			f.complaint = ""
@@ -104,14 +108,14 @@ func (p Pipeline) Run(ctx context.Context, first Config, out chan<- Config) erro
 // A feed is the state of a pipeline that runs.
 type feed struct {
 	Pipeline
-	watcher *watcher
-	out     chan<- Config
+	watcher *filewatch.Watcher
+	out     chan<- config.Config
 
-	sent, latest Config
-	pending      chan<- Config    // out, while the receiver lacks latest
-	waiting      Config           // the text of an edit that waits for trust
-	untrusted    <-chan time.Time // fires while it waits
-	complaint    string           // about the text that is in the files now
+	sent, latest config.Config
+	pending      chan<- config.Config // out, while the receiver lacks latest
+	waiting      config.Config        // the text of an edit that waits for trust
+	untrusted    <-chan time.Time     // fires while it waits
+	complaint    string               // about the text that is in the files now
 
 	settled  <-chan time.Time // fires once the files have not changed for a while
 	deadline time.Time        // when settled fires at the latest
@@ -129,18 +133,18 @@ func (f *feed) disturb() {
 // files is read before they are trusted.
 func (f *feed) read() {
 	f.settled = nil
-	if f.watcher.follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
+	if f.watcher.Follow(filesOf(f.latest)) { // before reading, so that no edit is missed in between
 		f.disturb() // the file may be half written, and no event has said so
 		return
 	}
-	text, err := LoadText(f.latest.Files...)
-	if errors.Is(err, fs.ErrNotExist) && f.latest.approvals == nil {
-		f.complaint, f.waiting, f.untrusted = "", Config{}, nil
+	text, err := config.LoadText(f.latest.Files...)
+	if errors.Is(err, fs.ErrNotExist) && f.latest.Digest() == (config.Config{}).Digest() {
+		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
 		f.judge(nil)
 		return // the receiver has begun without the files, and they do not exist yet
 	}
 	if err != nil {
-		f.waiting, f.untrusted = Config{}, nil
+		f.waiting, f.untrusted = config.Config{}, nil
 		f.refuse(err)
 		return
 	}
@@ -153,7 +157,7 @@ func (f *feed) read() {
 			return
 		}
 	}
-	f.complaint, f.waiting, f.untrusted = "", Config{}, nil
+	f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
 	f.judge(nil)
 	f.submit(text.Expand())
 }
@@ -168,8 +172,8 @@ func (f *feed) refuse(why error) {
 }
 
 // submit has Run send a trusted reading, if the receiver lacks it.
-func (f *feed) submit(next Config) {
-	if f.watcher.follow(filesOf(next)) {
+func (f *feed) submit(next config.Config) {
+	if f.watcher.Follow(filesOf(next)) {
 		f.disturb() // an envFile was read before it was watched
 	}
 	if f.Adjust != nil {
@@ -187,7 +191,7 @@ func (p Pipeline) judge(err error) {
 }
 
 // filesOf are all files that c was made of.
-func filesOf(c Config) []string {
+func filesOf(c config.Config) []string {
 	files := slices.Clone(c.Files)
 	for _, s := range c.Servers {
 		if s.EnvFile != "" {

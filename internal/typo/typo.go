@@ -1,39 +1,10 @@
-package config
+// Package typo finds the word that a misspelled one was probably meant to be. It is a leaf.
+package typo
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// meant maps frequent mistakes for a key to the key. It counts where the key is known.
-var meant = map[string]string{
-	"cmd": "command", "executable": "command", "program": "command",
-	"arguments": "args", "argv": "args", "params": "args",
-	"environment": "env", "environmentVariables": "env", "envVars": "env",
-	"uri": "url", "endpoint": "url", "baseUrl": "url",
-	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
-	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
-	"port": "addr", "address": "addr", "listen": "addr", "certificate": "tlsCert", "certFile": "tlsCert", "keyFile": "tlsKey",
-	"logFile": "accessLog", "exclude": "deny", "include": "allow",
-}
-
-// nearest returns the known key that was probably meant by an unknown one.
-func nearest(key string, known []string) (string, bool) {
-	words := slices.Clone(known)
-	for spelling, means := range meant {
-		if slices.Contains(known, means) {
-			words = append(words, spelling)
-		}
-	}
-	word, ok := Similar(key, words)
-	if !slices.Contains(known, word) {
-		word = meant[word]
-	}
-	return word, ok
-}
-
-// Similar returns the one of the words that was probably meant by a misspelled word.
-func Similar(word string, words []string) (string, bool) {
+// Nearest returns the one of the words that was probably meant by a misspelled word.
+func Nearest(word string, words []string) (string, bool) {
 	best, distance := "", 3
 	for _, w := range words {
 		if n := distant(word, w); n < distance && n <= tolerance(word, w) {
@@ -43,9 +14,9 @@ func Similar(word string, words []string) (string, bool) {
 	return best, best != ""
 }
 
-// similar reports whether a word is probably a misspelled other one.
-func similar(word, other string) bool {
-	_, ok := Similar(word, []string{other})
+// Similar reports whether a word is probably a misspelled other one.
+func Similar(word, other string) bool {
+	_, ok := Nearest(word, []string{other})
 	return ok
 }
 

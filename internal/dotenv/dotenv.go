@@ -1,4 +1,5 @@
-package config
+// Package dotenv reads files of environment variables. It is a leaf.
+package dotenv
 
 import (
 	"fmt"
@@ -7,13 +8,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// assignment is the beginning of a line of an envFile, up to its value.
+// assignment is the beginning of a line, up to its value.
 var assignment = lazy.Regexp(`^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
 
-// parseDotenv reads KEY=VALUE lines, with "export " before and # comments after.
+// Parse reads KEY=VALUE lines, with "export " before and # comments after.
 // A value in double quotes knows \n, \r, \t, \" and \\; one in single quotes is
 // literal; both may run over several lines. Nothing is expanded.
-func parseDotenv(data string) (map[string]string, error) {
+func Parse(data string) (map[string]string, error) {
 	data = strings.ReplaceAll(strings.TrimPrefix(data, "\ufeff"), "\r\n", "\n")
 	vars := make(map[string]string)
 	number := 0 // of the line

@@ -1,4 +1,6 @@
-package config
+// Package filewatch notices edits of files, also of those that are replaced, and of those that do not
+// exist yet. It is a leaf.
+package filewatch
 
 import (
 	"io/fs"
@@ -13,42 +15,45 @@ import (
 	"go.uber.org/zap"
 )
 
-// A watcher reports when the text of some files may have changed. It watches folders, not
-// files: an editor replaces the file by a new one, and Kubernetes replaces a symlink.
-type watcher struct {
-	events <-chan fsnotify.Event
-	errors <-chan error
-	poll   <-chan time.Time // nil while the system reports every change
+// A Watcher reports when the text of some files may have changed. It watches folders, not
+// files: an editor replaces the file by a new one, and Kubernetes replaces a symlink. The zero value
+// watches nothing.
+type Watcher struct {
+	Events <-chan fsnotify.Event
+	Errors <-chan error     // after which events may be lost
+	Poll   <-chan time.Time // when to read the files; nil while the system reports every change
 
 	log    *zap.Logger
 	fs     *fsnotify.Watcher // nil if the system can't watch
-	ticker *time.Ticker      // behind poll
+	ticker *time.Ticker      // behind Poll
 	steps  map[string]bool   // paths whose events count, as folded by fold
 }
 
 const pollInterval = 2 * time.Second
 
-func newWatcher(log *zap.Logger) *watcher {
-	w := &watcher{log: log}
-	watcher, err := fsnotify.NewWatcher()
+// New returns a watcher of no file. Where the system can't watch, log says so.
+func New(log *zap.Logger) *Watcher {
+	w := &Watcher{log: log}
+	system, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.pollSince(err)
 		return w
 	}
-	w.fs, w.events, w.errors = watcher, watcher.Events, watcher.Errors
+	w.fs, w.Events, w.Errors = system, system.Events, system.Errors
 	return w
 }
 
-func (w *watcher) close() {
+// Close ends the watch.
+func (w *Watcher) Close() {
 	if w.fs != nil {
 		w.fs.Close()
 	}
 	w.pollNoMore()
 }
 
-// follow watches the files, and no others. It reports whether it has begun to watch another
+// Follow watches the files, and no others. It reports whether it has begun to watch another
 // folder.
-func (w *watcher) follow(files []string) (more bool) {
+func (w *Watcher) Follow(files []string) (more bool) {
 	if w.fs == nil {
 		return false
 	}
@@ -85,25 +90,25 @@ func (w *watcher) follow(files []string) (more bool) {
 	return more
 }
 
-// concerns reports whether the event is about a file that is followed.
-func (w *watcher) concerns(event fsnotify.Event) bool { return w.steps[fold(event.Name)] }
+// Concerns reports whether the event is about a file that is followed.
+func (w *Watcher) Concerns(event fsnotify.Event) bool { return w.steps[fold(event.Name)] }
 
 // fold makes names equal that a file system may take for equal. An event too many does no
 // harm.
 func fold(path string) string { return strings.ToLower(path) }
 
-func (w *watcher) pollSince(err error) {
+func (w *Watcher) pollSince(err error) {
 	if w.ticker == nil {
 		w.log.Info("the configuration is read every two seconds, since it can't be watched", zap.Error(err))
 		w.ticker = time.NewTicker(pollInterval)
-		w.poll = w.ticker.C
+		w.Poll = w.ticker.C
 	}
 }
 
-func (w *watcher) pollNoMore() {
+func (w *Watcher) pollNoMore() {
 	if w.ticker != nil {
 		w.ticker.Stop()
-		w.ticker, w.poll = nil, nil
+		w.ticker, w.Poll = nil, nil
 	}
 }
 

@@ -1,0 +1,62 @@
+package commandline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// All finds what wrappers and shells run, and ends when it is told to.
+func TestAll(t *testing.T) {
+	for line, want := range map[string]string{ // words are separated by |
+		"node|server.js":             "node",
+		"env|-u|X|A=b|node|x":        "env node",
+		"sudo|nohup|nice|node":       "sudo nohup nice node",
+		"npx|-y|@a/b@1.2|/dir":       "npx @a/b@1.2",
+		"sh|-c|cd /x && A=1 'my x'":  "sh cd my x",
+		"cmd.exe|/c|npx -y a; b & c": "cmd.exe npx a b c",
+		"sh|-c|sh -c 'node x'":       "sh sh node",
+		"env":                        "env",
+	} {
+		var got, first []string
+		words := strings.Split(line, "|")
+		for command := range All(words[0], words[1:]) {
+			got = append(got, command)
+		}
+		for command := range All(words[0], words[1:]) {
+			first = append(first, command)
+			break
+		}
+		if strings.Join(got, " ") != want || !slices.Equal(first, words[:1]) {
+			t.Errorf("%s: %q and first %q, want %s", line, got, first, want)
+		}
+	}
+}
+
+func TestFolders(t *testing.T) {
+	for line, want := range map[string]string{
+		"npx -y @modelcontextprotocol/server-filesystem@2 ~/a /b --x": "2:~/a:home 3:/b:home",
+		"uvx mcp-server-git --repository /r":                          "2:/r",
+		"python -m mcp_server_git --repository=/r":                    "2:/r",
+		"metarouter builtin files /a":                                 "2:/a",
+		"docker run --mount type=bind,src=/s,dst=/d image":            "2:/s:file",
+		"node server.js /a":                                           "",
+	} {
+		words := strings.Fields(line)
+		var got []string
+		for _, f := range Folders(words[0], words[1:]) {
+			said := fmt.Sprintf("%d:%s", f.Argument, f.Of(words[1+f.Argument]))
+			if f.AtHome {
+				said += ":home"
+			}
+			if f.OrFile {
+				said += ":file"
+			}
+			got = append(got, said)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package dotenv
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	got, err := Parse("\ufeff# comment\r\n\r\nA=1\r\nexport B = two words # comment\nC=\nD=\"a\\n\\\"b\\\" # c\" # d\nE='$x \\n'\nF=\"l1\nl2\"\n  G=a#b\nH=#c\nI=x=y\nJ.K=1\nL=\"\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"A": "1", "B": "two words", "C": "", "D": "a\n\"b\" # c", "E": `$x \n`, "F": "l1\nl2",
+		"G": "a#b", "H": "", "I": "x=y", "J.K": "1", "L": "",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for text, says := range map[string]string{
+		"A=1\nsk-secret":     "line 2 is not",
+		"A='sk-secret":       "line 1 has a quote",
+		"\nA=\"sk\\\"secret": "line 2 has a quote",
+		"A='1' sk-secret":    "line 1 has text",
+		"1A=sk-secret":       "line 1 is not",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sk") {
+			t.Errorf("%q: got %v, want %q", text, err, says)
+		}
+	}
+}

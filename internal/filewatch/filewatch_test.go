@@ -1,0 +1,23 @@
+package filewatch
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func TestWatchWithoutTheSystem(t *testing.T) {
+	w := &Watcher{log: zap.NewNop()}
+	w.pollSince(errors.New("no watches left"))
+	defer w.Close()
+	if w.Follow([]string{"x"}) {
+		t.Error("something is watched")
+	}
+	select {
+	case <-w.Poll:
+	case <-time.After(30 * time.Second):
+		t.Error("nothing is polled")
+	}
+}

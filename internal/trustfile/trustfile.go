@@ -1,0 +1,130 @@
+// Package trustfile keeps which texts of configuration files a person has approved. It is a leaf.
+package trustfile
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+)
+
+// settings is the key of the router's own settings in a file.
+const settings = "metarouter"
+
+func pathIn(dataDir string) string { return filepath.Join(dataDir, "trust.json") }
+
+// maxApprovals is the most bytes of the file of approvals.
+const maxApprovals = 16 << 20
+
+// Read returns what was approved by the absolute paths of the files. A missing or
+// damaged file approves nothing. The error says who else could have written approvals.
+func Read(dataDir string) (map[string]Approval, error) {
+	path := pathIn(dataDir)
+	for _, p := range []string{dataDir, path} {
+		if err := safefile.OwnersOnly(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	data, _ := safefile.Read(path, maxApprovals)
+	approved := make(map[string]Approval)
+	if json.Unmarshal(data, &approved) != nil || approved == nil {
+		return make(map[string]Approval), nil
+	}
+	return approved, nil
+}
+
+// Write keeps what was approved in the data folder, which it makes.
+func Write(dataDir string, approved map[string]Approval) error {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(approved, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(pathIn(dataDir), data, true)
+}
+
+// An Approval is what the file of approvals keeps of the text of a file. The digest alone
+// decides; the rest names what differs from a later text.
+type Approval struct {
+	Digest   string            `json:"digest"`
+	Settings string            `json:"settings"` // the digest of the "metarouter" object
+	Entries  map[string]string `json:"entries"`  // the digests of the entries, by the names of servers; nil if the names are too long to be kept
+}
+
+// maxNames is the most bytes of the names of servers that an approval keeps.
+const maxNames = 64 << 10
+
+// Of returns what an approval covers of an object with the servers and the settings of a file, in
+// a canonical spelling. A duplicate key stays, so that no value hides behind another. In a bare
+// object, each key but that of the settings is the name of a server.
+func Of(said *hujson.Object, bare bool) Approval {
+	a := Approval{Entries: make(map[string]string)}
+	type part struct{ key, name, digest string }
+	var parts []part
+	names := 0
+	addEntry := func(key string, m hujson.ObjectMember) {
+		name := jsonc.Key(m)
+		p := part{key, name, digest(m.Value.Value)}
+		parts = append(parts, p)
+		a.Entries[name] = chain(a.Entries[name], p.digest)
+		names += len(name)
+	}
+	for _, m := range said.Members {
+		key := jsonc.Key(m)
+		servers, isObject := m.Value.Value.(*hujson.Object)
+		switch {
+		case bare && key != settings:
+			addEntry("", m)
+		case isObject && key != settings:
+			parts = append(parts, part{key: key})
+			for _, m := range servers.Members {
+				addEntry(key, m)
+			}
+		default:
+			p := part{key: key, digest: digest(m.Value.Value)}
+			parts = append(parts, p)
+			if key == settings {
+				a.Settings = chain(a.Settings, p.digest)
+			}
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name)) })
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%q %q %s\n", p.key, p.name, p.digest)
+	}
+	a.Digest = hex.EncodeToString(h.Sum(nil))
+	if names > maxNames {
+		a.Entries = nil
+	}
+	return a
+}
+
+// digest returns a hash of a value in a canonical spelling.
+func digest(v hujson.ValueTrimmed) string {
+	sum := sha256.Sum256(jsonc.AppendCanonical(nil, v))
+	return hex.EncodeToString(sum[:])
+}
+
+// chain returns the digest of a value and of an earlier one of the same name, which may be "".
+func chain(before, next string) string {
+	if before == "" {
+		return next
+	}
+	sum := sha256.Sum256([]byte(before + next))
+	return hex.EncodeToString(sum[:])
+}
