@@ -1,4 +1,4 @@
-package httpd
+package identity
 
 import "testing"
 
@@ -7,7 +7,7 @@ func TestNetwork(t *testing.T) {
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::/64",
 		"[fe80::1%eth0]:80": "fe80::/64", "[::1]:80": "::/64", "pipe": "pipe", "name:80": "name",
 	} {
-		if got := network(remote); got != want {
+		if got := Network(remote); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}
 	}
