@@ -108,10 +108,6 @@ func writeEvent(w http.ResponseWriter, id string, message []byte) error {
 	if id != "" {
 		head = "id: " + id + "\n" + head
 	}
-	if len(message) < 4<<10 {
-		_, err := w.Write(append(append(make([]byte, 0, len(head)+len(message)+2), head...), string(message)+"\n\n"...))
-		return err
-	}
 	for _, part := range [][]byte{[]byte(head), message, []byte("\n\n")} {
 		if _, err := w.Write(part); err != nil {
 			return err

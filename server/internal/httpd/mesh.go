@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"slices"
@@ -54,19 +55,15 @@ func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 	all := ServerRows(router.Servers())
 	own := slices.DeleteFunc(slices.Clone(all), func(row ServerRow) bool { return row.Node != "" })
 	remote := slices.DeleteFunc(all, func(row ServerRow) bool { return row.Node == "" })
-	url := q.rules.clients.PublicURL + "/mcp"
-	switch {
-	case url != "/mcp":
-	case r.TLS != nil:
-		url = "https://" + r.Host + url
-	default:
-		url = "http://" + r.Host + url
+	at := q.rules.clients.PublicURL
+	if at == "" && r.TLS != nil {
+		at = "https://" + r.Host
 	}
 	self := MeshNode{
 		NodeID: i.Node, Self: true, Version: i.Version, Status: statusOf(router.Classifier().Health()),
 		Servers: own, Tools: len(router.Snapshot().Tools()), MeshSelf: &MeshSelf{
 			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
-			URL: url, Transports: []string{"streamable-http", "json-rpc", "rest"},
+			URL: cmp.Or(at, "http://"+r.Host) + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
 		},
 	}
 	for _, r := range remote {

@@ -41,9 +41,18 @@ type requestKey struct{}
 // requestOf returns what the chain knows of the request.
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
-// with returns the HTTP request with q in its context.
-func (q *request) with(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), requestKey{}, q))
+// A requestContext is the context of a request in the chain.
+type requestContext struct {
+	context.Context // of net/http
+	request
+}
+
+// Value implements [context.Context].
+func (c *requestContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return &c.request
+	}
+	return c.Context.Value(key)
 }
 
 // ClientOf returns who sends the request to a page.
@@ -65,7 +74,9 @@ type lifetime struct {
 
 // ServeHTTP implements [http.Handler].
 func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := &request{rules: l.settings.current()}
+	p := newResponse(w, l.work)
+	q := &p.chain.request
+	q.rules = l.settings.current()
 	r = unprefixed(r, q.rules.clients, l.pages)
 	q.target.route = routeOf(r.URL.Path, isPage(l.pages, r))
 	q.target.profile, q.target.path = splitProfile(r.URL.Path)
@@ -77,8 +88,8 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Rules: q.rules.clients, Resource: identity.ResourceOf(q.target.profile),
 		Admin: judged[q.target.route] != needsNothing && judged[q.target.route] != needsToken, Browser: q.target.isForBrowsers(),
 	}
-	r = q.with(r)
-	p := newResponse(w, l.work)
+	p.chain.Context = r.Context()
+	r = r.WithContext(&p.chain)
 	if !l.work.enter(p) {
 		refuse(p, r, http.StatusServiceUnavailable, nil, conversation.ErrClosed)
 		return

@@ -25,6 +25,7 @@ type response struct {
 	http.ResponseWriter
 	control http.ResponseController
 	work    *work
+	chain   requestContext  // of the request
 	began   time.Time       // when the client could begin to send the body
 	held    int64           // bytes of memory that the body takes
 	over    <-chan struct{} // closed when nothing may be written any more; nil if that can't happen

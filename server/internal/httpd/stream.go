@@ -60,9 +60,7 @@ type attachment struct {
 	left chan struct{} // closed when it writes nothing more
 }
 
-func newStream(name string) *stream {
-	return &stream{name: name}
-}
+func newStream(name string) *stream { return &stream{name: name} }
 
 // Send implements [conversation.Writer].
 func (s *stream) Send(message []byte) error {

@@ -139,13 +139,12 @@ func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	defer t.sessions.release(s)
-	switch {
-	case m.IsResponse(), m.IsNotification():
-		s.conversation.Receive(m)
-		w.WriteHeader(http.StatusAccepted)
-	default:
+	if m.IsRequest() {
 		t.legacyRequest(w, r, s, m)
+		return
 	}
+	s.conversation.Receive(m)
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // legacyRequest answers a request of a session. The request goes on if the client is cut
