@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
@@ -113,27 +114,26 @@ type HTTPOptions = httpd.Options
 type Rate = httpd.Rate
 
 // An Issuer is an identity provider whose access tokens let clients over HTTP in.
-type Issuer = httpd.Issuer
+type Issuer = identity.Issuer
 
 // An Authenticator knows principals by more than the tokens in [HTTPOptions].
-type Authenticator = httpd.Authenticator
+type Authenticator = identity.Authenticator
 
 // A Proof is what an access token proves.
-type Proof = httpd.Proof
+type Proof = identity.Proof
 
 // A Refusal is why an access token does not let its client in.
-type Refusal = httpd.Refusal
+type Refusal = identity.Refusal
 
 // A Principal is who a client over HTTP has proved to be.
-type Principal = httpd.Principal
+type Principal = identity.Principal
 
 // LoggedIn reports whether a request to one of [HTTPOptions.Pages] comes from a browser that
 // has logged in.
-func LoggedIn(ctx context.Context) bool { return httpd.LoggedIn(ctx) }
+func LoggedIn(ctx context.Context) bool { return httpd.ClientOf(ctx).LoggedIn() }
 
-// PrincipalOf returns who sends a request to one of [HTTPOptions.Pages]. The principal has no name if
-// requests need no token.
-func PrincipalOf(ctx context.Context) Principal { return httpd.PrincipalOf(ctx) }
+// PrincipalOf returns who sends a request to one of [HTTPOptions.Pages]; without a name if requests need no token.
+func PrincipalOf(ctx context.Context) Principal { return httpd.ClientOf(ctx).Principal }
 
 // A Handler serves MCP over HTTP. It must be closed.
 type Handler = httpd.Handler

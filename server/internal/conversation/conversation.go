@@ -84,7 +84,7 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	c.begun = true
 	if r.modern && !c.spokeModern {
 		c.spokeModern = true
-		if !c.opened {
+		if !c.opened && !c.Visitor { // whose requests know it
 			c.clientName, c.clientVersion = described(r.clientInfo)
 		}
 	}

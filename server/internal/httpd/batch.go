@@ -3,8 +3,6 @@ package httpd
 import (
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -14,7 +12,6 @@ var errNoBatch = conversation.InvalidRequest("a batch needs a session of a revis
 // SSE stream SHOULD eventually include one JSON-RPC response per each JSON-RPC
 // request … These responses MAY be batched."
 func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) {
-	q := requestOf(r)
 	if r.Header.Get(headerSession) == "" {
 		refuse(w, r, http.StatusBadRequest, nil, errNoBatch)
 		return
@@ -24,36 +21,43 @@ func (t *streamable) batch(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	defer t.sessions.release(s)
-	err := conversation.TakesBatches(s.conversation)
-	var entries [][]byte
-	if err == nil {
-		entries, err = split(body, q.maxBatch())
-	}
-	if err != nil {
+	if err := conversation.TakesBatches(s.conversation); err != nil {
 		refuse(w, r, http.StatusBadRequest, nil, err)
 		return
 	}
-	if !pay(w, r, len(entries)) || t.views.refuseCalls(w, r, entries) {
-		return
-	}
-	done, err := t.work.admit("")
-	if err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, nil, err)
+	entries, ok := t.views.batch(w, r, body, t.work, func(error) int { return http.StatusBadRequest })
+	if !ok {
 		return
 	}
 	st := s.newStream()
 	b, err := conversation.BeginBatch(t.work.ctx, s.conversation, entries, st)
 	if err != nil {
-		done()
+		t.work.answered("")
 		refuse(w, r, http.StatusNotFound, nil, err) // the session has just ended
 		return
 	}
-	st.cut = func() {
-		t.log.Warn("the client does not read; its batch is cancelled", zap.Int("requests", len(b.Requests)))
-		for _, r := range b.Requests {
-			r.Cancel(conversation.ErrUnread)
-		}
+	(&reply{stream: st, of: t, w: w, r: r, session: s, batch: b}).send()
+}
+
+// batch returns the messages of a batch, which under admits. If it reports false, it has answered with an error,
+// one in the batch itself with its status.
+func (v *views) batch(w http.ResponseWriter, r *http.Request, body []byte, under *work, status func(error) int) (entries [][]byte, ok bool) {
+	q := requestOf(r)
+	most := q.rules.MaxBatch
+	if q.quota.limiter != nil {
+		most = min(most, q.quota.limiter.Burst) // a larger one could never be let in
 	}
-	p := t.lasting(s, st, func() []byte { return b.Run(t.work.ctx) }, done)
-	p.send(w, r)
+	entries, err := conversation.Split(body, most)
+	if err != nil {
+		refuse(w, r, status(err), nil, err)
+		return nil, false
+	}
+	oneLine(body)
+	if !pay(w, r, len(entries)) || v.refuseCalls(w, r, entries) {
+		return nil, false
+	}
+	if err = under.admit(""); err != nil {
+		refuse(w, r, http.StatusServiceUnavailable, nil, err)
+	}
+	return entries, err == nil
 }

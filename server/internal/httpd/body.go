@@ -7,13 +7,12 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 const (
@@ -26,8 +25,8 @@ const (
 	firstBytes = 10 * time.Second
 	slowest    = 8 << 10
 
-	// retryBusy is after how many seconds a client shall try again whose body has no room.
-	retryBusy = 5
+	// retryBusy is after which time a client shall try again whose body has no room.
+	retryBusy = 5 * time.Second
 )
 
 var (
@@ -56,7 +55,7 @@ func message(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	case !utf8.Valid(body):
 		refuse(w, r, http.StatusBadRequest, nil, &session.Error{Code: session.CodeParse, Message: "the body is not UTF-8"})
 	case q.revoked(): // while the body came
-		refuseRevoked(w, r)
+		deny(w, r, nil, q.client.Revoked())
 	default:
 		return body, true
 	}
@@ -73,7 +72,7 @@ func (p *response) expectBody(r *http.Request) {
 
 // body reads the body. Its memory grows as bytes come, whatever the client has announced.
 func (p *response) body(r *http.Request) ([]byte, error) {
-	length, most := r.ContentLength, requestOf(r).rules.maxBody // length is below 0 if it is not known
+	length, most := r.ContentLength, requestOf(r).rules.MaxBody // length is below 0 if it is not known
 	if length > most {
 		return nil, &http.MaxBytesError{Limit: most}
 	}
@@ -88,10 +87,7 @@ func (p *response) body(r *http.Request) ([]byte, error) {
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
-			p.control.SetReadDeadline(time.Time{}) // else a slow answer would look like a client that has gone
-			if p.work.ctx.Err() != nil {
-				p.hurry()
-			}
+			p.readUntil(time.Time{}) // else a slow answer would look like a client that has gone
 			return body, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, errTooSlow
@@ -113,19 +109,23 @@ func (p *response) grow(body []byte, announced int64, rules *rules) ([]byte, err
 		size = min(size, announced+1)
 	}
 	if more := size - smallBody - p.held; more > 0 {
-		if p.work.memory.Add(more) > rules.maxBodyMemory {
+		if p.work.memory.Add(more) > rules.MaxBodyMemory {
 			p.work.memory.Add(-more)
 			return nil, errNoMemory
 		}
 		p.held += more
 	}
-	p.control.SetReadDeadline(p.began.Add(rules.timeFor(size)))
-	if p.work.ctx.Err() != nil {
-		p.hurry()
-	}
+	p.readUntil(p.began.Add(rules.timeFor(size)))
 	grown := make([]byte, len(body), size)
 	copy(grown, body)
 	return grown, nil
+}
+
+// readUntil bounds the time of reads, which is short when the handler ends.
+func (p *response) readUntil(end time.Time) {
+	if p.control.SetReadDeadline(end); p.work.ctx.Err() != nil {
+		p.hurry()
+	}
 }
 
 // releaseBody gives the memory of the body back.
@@ -136,7 +136,7 @@ func (p *response) releaseBody() {
 
 // timeFor returns how long a client may take to send so many bytes.
 func (r *rules) timeFor(bytes int64) time.Duration {
-	return min(r.readTimeout, firstBytes+time.Duration(bytes)*time.Second/slowest)
+	return min(r.ReadTimeout, firstBytes+time.Duration(bytes)*time.Second/slowest)
 }
 
 // refuseBody answers a request whose body could not be read.
@@ -148,26 +148,12 @@ func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch err {
 	case errTooSlow:
-		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most the %v of http.readTimeout", firstBytes, slowest, requestOf(r).rules.readTimeout)
+		status, message = http.StatusRequestTimeout, fmt.Sprintf("the body came too slowly: a client has %v, and a second for each %d bytes, but at most the %v of http.readTimeout", firstBytes, slowest, requestOf(r).rules.ReadTimeout)
 	case errNoMemory:
-		w.Header().Set("Retry-After", strconv.Itoa(retryBusy))
-		refuse(w, r, http.StatusServiceUnavailable, nil, &session.Error{
-			Code:    session.CodeInternal,
-			Message: fmt.Sprintf("busy: all requests together may take %d bytes; try again in %d s, send less, or raise http.maxBodyMemory in the configuration", requestOf(r).rules.maxBodyMemory, retryBusy),
-			Data:    wire.Marshal(map[string]int{"retry_after": retryBusy}),
-		})
+		deny(w, r, nil, identity.Busy(http.StatusServiceUnavailable, retryBusy, fmt.Sprintf("busy: all requests together may take %d bytes; send less, or raise http.maxBodyMemory in the configuration", requestOf(r).rules.MaxBodyMemory)))
 		return
 	}
 	refuse(w, r, status, nil, conversation.InvalidRequest(message))
-}
-
-// parseBody is [conversation.Parse] for a message that may have many lines.
-func parseBody(body []byte) (conversation.Message, error) {
-	m, err := conversation.Parse(body)
-	if err == nil {
-		oneLine(body)
-	}
-	return m, err
 }
 
 // oneLine makes valid JSON one line, since that is what messages are elsewhere.

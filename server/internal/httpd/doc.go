@@ -1,12 +1,12 @@
 // Package httpd serves MCP over HTTP, by a chain of HTTP handlers. Each has one task, and a file:
 //
 //	lifetime     request.go    begins, ends and counts a request
-//	auditor      audited.go    records refusals
+//	auditor      audit.go      records refusals
 //	addresses    access.go     host and origin
-//	open         metadata.go   what anyone may ask: /health, metadata, preflights
+//	open         open.go       what anyone may ask: /health, metadata, preflights
 //	identifier   identify.go   who sends it
 //	limits       rate.go       how many requests a client may make
-//	browsers     login.go      logins, here and at remote servers
+//	browsers     browsers.go   logins, here and at remote servers
 //	authorizer   authorize.go  what the client may use
 //	endpoints    endpoints.go  the route
 //	  ├─ /mcp            streamable: both eras, sessions, streams of events
@@ -21,5 +21,5 @@
 // while longer, so that a client that was cut off can resume it. A session is one of
 // the legacy era. work counts what runs, so that Close can wait for it.
 //
-// Of the packages in server/internal, it imports conversation and catalog only.
+// Of the packages in server/internal, it imports conversation, identity and catalog only.
 package httpd

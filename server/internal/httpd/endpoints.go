@@ -2,12 +2,12 @@ package httpd
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 // endpoints are the end of the chain: each request goes to the handler of its path and method.
@@ -66,9 +66,8 @@ func isPage(pages *http.ServeMux, r *http.Request) bool {
 
 // A page serves pages, at most until the handler is closed.
 type page struct {
-	pages *http.ServeMux // may be nil
-	login *login
-	work  *work
+	pages   *http.ServeMux // may be nil
+	clients *identity.Identifier
 }
 
 // ServeHTTP implements [http.Handler]. The body is read before, since the time for that is bounded
@@ -76,7 +75,7 @@ type page struct {
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	if isBare(r) {
-		http.Redirect(w, r, q.rules.at("/"), http.StatusSeeOther)
+		http.Redirect(w, r, q.rules.clients.At("/"), http.StatusSeeOther)
 		return
 	}
 	if hasBody(r) {
@@ -86,22 +85,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	if isRead(r) {
-		var stop func()
-		r, stop = lasting(r)
-		defer stop()
-	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(p.work.ctx, cancel)()
-	defer context.AfterFunc(q.client.grant.ctx, cancel)()
-	if s := q.client.session; s != nil {
-		if s.mustRenew() {
-			p.login.letIn(w, r, s)
-		}
-		during, leave := s.during(ctx)
-		defer leave()
-		ctx = during
-	}
+	ctx, stop := p.clients.During(w, r, &q.client, isRead(r))
+	defer stop()
 	p.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))
 }

@@ -2,35 +2,45 @@ package httpd
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // follow writes the events behind the numbered one as they come, until the stream
-// ends, the client leaves or another connection takes over. begin begins the
-// response. It reports false if a connection follows the stream already and must
-// not be replaced. The number is unwritten for the last event that was written.
-func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, replace bool, begin func(http.ResponseWriter) error) bool {
-	p, revoked := responseOf(w), requestOf(r).client.grant.ctx.Done()
-	over := make(chan struct{})
-	at := &attachment{over: over, left: make(chan struct{}), abort: func() { p.control.SetWriteDeadline(time.Now()) }}
+// ends, the client leaves or may not be served any more, or another connection takes over. begin begins the
+// response. If a connection follows the stream already, replace says that this one takes over. The number is
+// unwritten for the last event that was written.
+func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, replace bool, begin func(http.ResponseWriter) error) {
+	p := responseOf(w)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(requestOf(r).client.Grant.Context, cancel)()
+	at := &attachment{left: make(chan struct{}), end: func() {
+		cancel()
+		p.control.SetWriteDeadline(time.Now()) // of a write that is blocked
+	}}
 	before, ok := s.attach(at, replace)
 	if !ok {
-		return false
+		return
 	}
 	defer s.detach(at)
 	if before != nil { // what it has just written must not be written again
 		select {
 		case <-before.left:
-		case <-revoked:
-			return true
-		case <-r.Context().Done():
-			return true
+		case <-ctx.Done():
+			return
 		}
 	}
-	p.over = over
-	startEvents(w)
+	p.over = ctx.Done()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
 	err := begin(w)
 	quiet := time.NewTicker(keepAlive)
 	defer quiet.Stop()
@@ -41,21 +51,16 @@ func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, repla
 			continue
 		}
 		if !more {
-			return true
+			return
 		}
 		select {
 		case <-changed:
 		case <-quiet.C:
 			err = comment(w, "still here")
-		case <-over:
-			return true
-		case <-revoked:
-			return true
-		case <-r.Context().Done():
-			return true
+		case <-ctx.Done():
+			return
 		}
 	}
-	return true
 }
 
 // writeEvents writes events of the stream, and returns the number of the last.
@@ -66,7 +71,7 @@ func writeEvents(w http.ResponseWriter, s *stream, events []event) (last int, er
 		}
 		last = e.number
 	}
-	if err := flush(w); err != nil {
+	if err := responseOf(w).control.Flush(); err != nil {
 		return last, err
 	}
 	s.wrote(last)
@@ -84,37 +89,24 @@ func prefersStream(r *http.Request) bool {
 	return stream >= 0 && stream < object
 }
 
-// startEvents begins a stream of server-sent events.
-func startEvents(w http.ResponseWriter) {
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-}
-
 // comment writes what clients ignore and proxies pass on.
 func comment(w http.ResponseWriter, text string) error {
 	if _, err := w.Write([]byte(": " + text + "\n\n")); err != nil {
 		return err
 	}
-	return flush(w)
+	return responseOf(w).control.Flush()
 }
 
 // writeEvent writes a message. An empty id is left out.
 func writeEvent(w http.ResponseWriter, id string, message []byte) error {
 	message = bytes.TrimSuffix(message, []byte("\n"))
-	if bytes.IndexByte(message, '\n') >= 0 || bytes.IndexByte(message, '\r') >= 0 {
+	if wire.HasLineEnd(message) {
 		message = bytes.Clone(message)
 		oneLine(message)
 	}
 	head := "event: message\ndata: "
 	if id != "" {
 		head = "id: " + id + "\n" + head
-	}
-	if len(message) < 4<<10 {
-		_, err := w.Write(append(append(make([]byte, 0, len(head)+len(message)+2), head...), string(message)+"\n\n"...))
-		return err
 	}
 	for _, part := range [][]byte{[]byte(head), message, []byte("\n\n")} {
 		if _, err := w.Write(part); err != nil {

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 const (
@@ -24,19 +26,19 @@ const (
 // Options say whom a [Handler] serves. The zero value serves programs of this
 // machine.
 type Options struct {
-	Bound          string          // the address that is listened on, host:port
-	AllowedHosts   []string        // names by which clients may call the router, besides loopback and Bound; with or without port
-	AllowedOrigins []string        // web pages that may call the router, such as https://example.com
-	Tokens         []Principal     // requests must have the token of one of them; if empty, requests need no token
-	MaxBody        int64           // bytes of one message or batch; default 16 MiB
-	MaxBodyMemory  int64           // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
-	MaxBatch       int             // messages of a batch, and at most the client's burst; default 100
-	ReadTimeout    time.Duration   // for a client to send a message; default 1 minute
-	Rate           float64         // requests a second that one client may make for long; 0 is any number
-	Burst          int             // requests that one client may make at once; default those of a second
-	Rates          map[string]Rate // of principals, by Hash, instead of Rate and Burst
-	SessionTimeout time.Duration   // after which an idle session ends; default 30 minutes
-	MaxSessions    int             // default 1000
+	Bound          string               // the address that is listened on, host:port
+	AllowedHosts   []string             // names by which clients may call the router, besides loopback and Bound; with or without port
+	AllowedOrigins []string             // web pages that may call the router, such as https://example.com
+	Tokens         []identity.Principal // requests must have the token of one of them; if empty, requests need no token
+	MaxBody        int64                // bytes of one message or batch; default 16 MiB
+	MaxBodyMemory  int64                // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
+	MaxBatch       int                  // messages of a batch, and at most the client's burst; default 100
+	ReadTimeout    time.Duration        // for a client to send a message; default 1 minute
+	Rate           float64              // requests a second that one client may make for long; 0 is any number
+	Burst          int                  // requests that one client may make at once; default those of a second
+	Rates          map[string]Rate      // of principals, by Hash, instead of Rate and Burst
+	SessionTimeout time.Duration        // after which an idle session ends; default 30 minutes
+	MaxSessions    int                  // default 1000
 
 	// Live returns the options that are in force now, and a channel that is closed when others
 	// are. It is called for each request; an Options that was returned must not be modified.
@@ -48,13 +50,13 @@ type Options struct {
 	Pages *http.ServeMux
 
 	// Logins take logins at remote servers that come back at /oauth/callback; nil for none.
-	Logins Logins
+	Logins identity.Logins
 
-	PublicURL string   // by which clients reach the router, without a slash at the end; "" if it is not known
-	Issuers   []Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
+	PublicURL string            // by which clients reach the router, without a slash at the end; "" if it is not known
+	Issuers   []identity.Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
 
 	// Authenticator verifies what Issuers issue, and certificates; nil for none. It never changes.
-	Authenticator Authenticator
+	Authenticator identity.Authenticator
 
 	// Audit is told what principals do besides calls; nil for none. It never changes.
 	Audit audit.Recorder
@@ -106,42 +108,55 @@ type Handler struct {
 	settings     *settings
 	work         *work
 	sessions     *sessions
-	login        *login
+	clients      *identity.Identifier
 }
 
 // New returns a handler of the router.
 func New(b *Backends, o Options) *Handler {
 	log, work := b.Log.Named("http"), newWork()
-	audited := newAudited(o.Audit, work)
-	h := &Handler{backends: b, work: work, login: newLogin(o, audited, log)}
-	h.settings = newSettings(o, h.revoke)
+	_, port, _ := net.SplitHostPort(o.Bound)
+	h := &Handler{backends: b, work: work, clients: identity.New(work.ctx, identity.Options{
+		Port: port, Pages: o.Pages != nil, Authenticator: o.Authenticator, Logins: o.Logins, Audit: o.Audit, Log: log.Named("login"),
+	})}
+	h.settings = &settings{live: o.Live, revoke: h.revoke}
+	if o.Live == nil {
+		h.settings.live = func() (*Options, <-chan struct{}) { return &o, nil }
+	}
 	h.sessions = &sessions{work: work, log: log, byID: make(map[string]*httpSession), rules: h.settings.current}
-	h.Handler = h.chain(o, audited, log)
+	h.Handler = h.chain(o, log)
 	if o.Live != nil {
 		work.running.Go(func() { h.settings.watch(work.ctx) })
 	}
 	return h
 }
 
+// revoke ends what the next rules do not permit: grants, with the suspended requests of their principals, and
+// logins of browsers.
+func (h *Handler) revoke(before, next *rules) {
+	h.clients.Revoke(before.clients, next.clients, func(these func(conversation.Identity) bool) {
+		for _, b := range h.backends.All() {
+			b.Clients.AbandonVisitorsOf(these)
+		}
+	})
+	h.work.cut()
+}
+
 // chain returns the handlers in the order in which a request passes them.
-func (h *Handler) chain(o Options, audited *audited, log *zap.Logger) http.Handler {
+func (h *Handler) chain(o Options, log *zap.Logger) http.Handler {
 	standard, _ := h.backends.Of()
 	views := &views{h.backends, standard}
 	info := &info{h.backends}
 	var next http.Handler = &endpoints{
 		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, views: views},
-		plain:      &plain{h.work, views}, info: info, page: &page{o.Pages, h.login, h.work},
+		plain:      &plain{h.work, views}, info: info, page: &page{o.Pages, h.clients},
 	}
 	next = &authorizer{views, next}
-	next = &browsers{login: h.login, callback: &callback{o.Logins, h.work}, pages: o.Pages != nil, next: next}
+	next = &browsers{h.clients, o.Logins != nil, next}
 	next = &limits{next}
-	next = &identifier{
-		authenticator: o.Authenticator, login: h.login, pages: o.Pages != nil, audited: audited, work: h.work, next: next,
-		refusals: rate.New(refusedPerMinute/60.0, refusedPerMinute), good: newRecentTokens(),
-	}
+	next = &identifier{h.clients, next}
 	next = &open{info: info, logins: o.Logins, limit: rate.New(openPerMinute/60.0, openPerMinute), next: next}
 	next = &addresses{next}
-	next = &auditor{audited, next}
+	next = &auditor{h.clients, next}
 	return &lifetime{work: h.work, settings: h.settings, pages: o.Pages, next: next}
 }
 
@@ -152,8 +167,10 @@ func (h *Handler) Close(ctx context.Context) {
 	h.sessions.refuse()
 	h.work.drain(ctx)
 	h.work.stop()
+	h.work.cut()
 	h.sessions.removeAll()
 	h.work.running.Wait()
+	h.clients.Wait()
 	for _, b := range h.backends.All() {
 		b.Clients.AbandonVisitors()
 	}

@@ -76,48 +76,32 @@ func checkHeaders(c *catalog.Catalog, r *http.Request, m conversation.Message) e
 	return checkName(c, header, m)
 }
 
-// names are the parameters that the name header repeats, by method, and whether the
-// header is required.
-var names = map[string]struct {
-	param  string
-	needed bool
-}{
-	"tools/call":     {"name", true},
-	"prompts/get":    {"name", true},
-	"resources/read": {"uri", true},
-	"tasks/get":      {"taskId", false},
-	"tasks/update":   {"taskId", false},
-	"tasks/cancel":   {"taskId", false},
-}
-
+// checkName compares the header that repeats a name of the parameters, if the method has one.
 func checkName(c *catalog.Catalog, header http.Header, m conversation.Message) error {
-	how, ok := names[m.Method]
-	if !ok {
-		return nil
-	}
-	value := header.Get(headerName)
-	if value == "" && !how.needed {
+	value, said := header.Get(headerName), m.Name
+	switch m.Method {
+	case "tools/call", "prompts/get":
+	case "resources/read":
+		said = wire.Member(m.Params, "uri")
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		if value == "" {
+			return nil
+		}
+		said = wire.Member(m.Params, "taskId")
+	default:
 		return nil
 	}
 	name, ok := decodeHeader(value)
 	if !ok {
 		return mismatch("%s is not valid base64", headerName)
 	}
-	if said := member(m, how.param); value == "" || !same(name, said) {
+	if value == "" || !same(name, said) {
 		return mismatch("%s is %q, and the body says %s", headerName, name, said)
 	}
 	if m.Method == "tools/call" {
 		return checkParams(c, header, name, m.Args)
 	}
 	return nil
-}
-
-// member returns a member of the parameters.
-func member(m conversation.Message, key string) json.RawMessage {
-	if key == "name" {
-		return m.Name
-	}
-	return wire.Member(m.Params, key)
 }
 
 // same reports whether the JSON value is the string.

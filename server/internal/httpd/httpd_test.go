@@ -42,20 +42,6 @@ func TestStandingStreamIsFull(t *testing.T) {
 	}
 }
 
-// Routers on several ports of a host, or below several paths of a proxy, do not take each other's cookies away.
-func TestLoginCookiesDiffer(t *testing.T) {
-	names := make(map[string]bool)
-	for _, o := range []Options{
-		{Bound: "127.0.0.1:1"}, {Bound: "127.0.0.1:2"}, {Bound: "[::1]:3"},
-		{Bound: "127.0.0.1:1", PublicURL: "https://x.example/a"}, {Bound: "127.0.0.1:1", PublicURL: "https://x.example/b"},
-	} {
-		names[newLogin(o, newAudited(nil, newWork()), zap.NewNop()).cookie(newRules(&o, nil))] = true
-	}
-	if len(names) != 5 {
-		t.Errorf("the cookies are called %v", names)
-	}
-}
-
 // What the HTTP headers say of a trace counts where the message says nothing of it.
 func TestTraceInHeaders(t *testing.T) {
 	const parent, others = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-11111111111111111111111111111111-2222222222222222-01"
@@ -99,9 +85,7 @@ func TestPlainWhileClosing(t *testing.T) {
 		All: func() []*Backend { return nil },
 		Log: zap.NewNop(),
 	}, Options{})
-	h.work.mu.Lock()
-	h.work.closing = true
-	h.work.mu.Unlock()
+	h.work.drain(t.Context())
 	defer h.Close(context.Background())
 	for path, want := range map[string]string{"/mcp": `{"jsonrpc":"2.0","id":1,"error":{"code":-32603`, "/mcp/tools/list": `{"error":{"code":-32603`} {
 		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(`{"id":1,"method":"tools/list"}`))

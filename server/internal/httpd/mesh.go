@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"slices"
@@ -11,44 +12,24 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A MeshNode is a node as JSON. The first one is this router; the others are those of its cluster:
-//
-//	{"nodes": [{
-//	  "node_id": "box",               // as in the _meta of results
-//	  "self": true,
-//	  "version": "1.4.0", "status": "ok", "mode": "search",
-//	  "uptime_seconds": 93.4,
-//	  "url": "http://127.0.0.1:8787/mcp", // the public URL, or as the client has called it
-//	  "transports": ["streamable-http", "json-rpc", "rest"],
-//	  "tools": 12,                    // of its own servers
-//	  "servers": [{"name", "state", "transport", "era", "protocol_version",
-//	               "tools", "pid", "restarts", "last_error", "several"}]
-//	}, {
-//	  "node_id": "laptop", "self": false,
-//	  "version": "1.4.0",
-//	  "status": "ok",                 // or "lost" or "untrusted"
-//	  "tools": 3,                     // of the servers below
-//	  "servers": [{"name": "files", "state": "ready", "tools": 3, …}], // "unused" if this router does not use it
-//	  "latency_ms": 0.4, "last_seen": "2026-07-28T10:00:00Z", "trusted": true,
-//	  "key": "U…", "problem": ""      // for admins
-//	}]}
+// A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are those of its cluster.
 type MeshNode struct {
-	NodeID  string `json:"node_id"`
+	NodeID  string `json:"node_id"` // as in the _meta of results
 	Self    bool   `json:"self"`
 	Version string `json:"version"`
-	Status  string `json:"status"`
+	Status  string `json:"status"` // "ok" or "degraded"; of other nodes "ok", "lost" or "untrusted"
 	*MeshSelf
-	Tools   int         `json:"tools"`
+	Tools   int         `json:"tools"`   // of the servers below
 	Servers []ServerRow `json:"servers"` // by the names that the node has for them
 	*MeshPeer
 }
 
 // A MeshSelf is what the router says of itself alone.
 type MeshSelf struct {
-	Mode       string   `json:"mode"`
+	Mode       string   `json:"mode"` // "search" or "direct"
 	Uptime     float64  `json:"uptime_seconds"`
-	URL        string   `json:"url"`
-	Transports []string `json:"transports"`
+	URL        string   `json:"url"`        // the public one, or as the client has called it
+	Transports []string `json:"transports"` // "streamable-http", "json-rpc", "rest"
 }
 
 // A MeshPeer is what the router says of other nodes alone.
@@ -56,31 +37,33 @@ type MeshPeer struct {
 	LatencyMS float64   `json:"latency_ms"`
 	LastSeen  time.Time `json:"last_seen"`
 	Trusted   bool      `json:"trusted"`
-	Key       string    `json:"key,omitempty"`     // its public key
-	Problem   string    `json:"problem,omitempty"` // what is wrong with it
+	Key       string    `json:"key,omitempty"`     // its public key, for administrators
+	Problem   string    `json:"problem,omitempty"` // what is wrong with it, for administrators
 }
 
-// The states of nodes, and of a server that this router does not use.
-const (
-	nodeLost      = "lost"
-	nodeUntrusted = "untrusted"
-	unused        = "unused"
-)
+// unused is the state of a server that this router does not use.
+const unused = "unused"
 
 // meshScan answers with the nodes and the state of their servers: to an admin without a profile
 // of all, to others of those that the profile has.
 func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	router := q.backend.Router
-	if q.client.principal.Admin && q.client.principal.Profile == "" {
+	if q.client.Principal.Admin && q.client.Principal.Profile == "" {
 		router = i.Whole
 	}
-	own, remote := divided(ServerRows(router.Servers()))
+	all := ServerRows(router.Servers())
+	own := slices.DeleteFunc(slices.Clone(all), func(row ServerRow) bool { return row.Node != "" })
+	remote := slices.DeleteFunc(all, func(row ServerRow) bool { return row.Node == "" })
+	at := q.rules.clients.PublicURL
+	if at == "" && r.TLS != nil {
+		at = "https://" + r.Host
+	}
 	self := MeshNode{
 		NodeID: i.Node, Self: true, Version: i.Version, Status: statusOf(router.Classifier().Health()),
 		Servers: own, Tools: len(router.Snapshot().Tools()), MeshSelf: &MeshSelf{
 			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
-			URL: i.urlOf(w, r), Transports: []string{"streamable-http", "json-rpc", "rest"},
+			URL: cmp.Or(at, "http://"+r.Host) + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
 		},
 	}
 	for _, r := range remote {
@@ -90,42 +73,16 @@ func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 	for _, n := range router.Nodes() {
 		if n.Self {
 			nodes[0].NodeID = n.Node
-		} else if n.Trusted || q.client.principal.Admin {
+		} else if n.Trusted || q.client.Principal.Admin {
 			nodes = append(nodes, peerOf(n, remote))
 		}
 	}
-	if !q.client.principal.Admin {
+	if !q.client.Principal.Admin {
 		for i := range nodes {
 			conceal(&nodes[i])
 		}
 	}
 	writeJSON(w, r, http.StatusOK, append(wire.Marshal(map[string][]MeshNode{"nodes": nodes}), '\n'))
-}
-
-// urlOf returns the address of this router for its clients.
-func (i *info) urlOf(w http.ResponseWriter, r *http.Request) string {
-	q := requestOf(r)
-	if q.rules.publicURL != "" {
-		return q.rules.publicURL + "/mcp"
-	}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host + "/mcp"
-}
-
-// divided divides the servers of this router from those of other nodes.
-func divided(all []ServerRow) (own, remote []ServerRow) {
-	own = []ServerRow{}
-	for _, row := range all {
-		if row.Node == "" {
-			own = append(own, row)
-		} else {
-			remote = append(remote, row)
-		}
-	}
-	return own, remote
 }
 
 // peerOf returns another node with the servers that it shares. Of those that this router uses,
@@ -135,11 +92,11 @@ func peerOf(n adapter.NodeInfo, remote []ServerRow) MeshNode {
 		LatencyMS: n.Latency, LastSeen: n.LastSeen, Trusted: n.Trusted, Key: n.Key, Problem: n.Problem,
 	}}
 	if !n.Trusted {
-		m.Status = nodeUntrusted
+		m.Status = "untrusted"
 		return m // what it announces is not believed
 	}
 	if !n.Alive {
-		m.Status = nodeLost
+		m.Status = "lost"
 	}
 	for _, row := range remote {
 		if row.Node == n.Node {

@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 // Plain JSON-RPC has none of MCP's transports, sessions and eras; requests in the style
@@ -44,9 +44,9 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	if err == nil && p.views.refuseCall(w, r, m) {
 		return
 	}
-	answer, err := p.answer(w, r, m, err, p.ask)
+	answer, err := p.answer(r, m, err, true)
 	if answer == nil {
-		accepted(w)
+		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	writeJSON(w, r, plainStatus(err), answer)
@@ -55,36 +55,31 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 // plainStatus is the status of an answer of JSON-RPC, whose error says more than a
 // status can.
 func plainStatus(err error) int {
-	switch {
-	case err == nil:
-		return http.StatusOK
-	case err == conversation.ErrClosed:
-		return http.StatusServiceUnavailable
-	case err == error(errRevoked):
-		return http.StatusUnauthorized
-	case conversation.AsError(err).Code == session.CodeParse:
+	if err != nil && conversation.AsError(err).Code == session.CodeParse {
 		return http.StatusBadRequest
 	}
-	return http.StatusOK
+	return endStatus(err, http.StatusOK)
+}
+
+// endStatus is the status of a request that ends with the handler or with its grant; other is the one for any other
+// error, and for none.
+func endStatus(err error, other int) int {
+	switch err {
+	case conversation.ErrClosed:
+		return http.StatusServiceUnavailable
+	case identity.ErrRevoked:
+		return http.StatusUnauthorized
+	}
+	return other
 }
 
 // serveBatch answers a batch, with the answers in the order of the requests.
 func (p *plain) serveBatch(w http.ResponseWriter, r *http.Request, body []byte) {
-	q := requestOf(r)
-	entries, err := split(body, q.maxBatch())
-	if err != nil {
-		refuse(w, r, plainStatus(err), nil, err)
+	entries, ok := p.views.batch(w, r, body, p.work, plainStatus) // admits the whole batch, so that a closing handler lets it finish
+	if !ok {
 		return
 	}
-	if !pay(w, r, len(entries)) || p.views.refuseCalls(w, r, entries) {
-		return
-	}
-	done, err := p.work.admit("") // the whole batch, so that a closing handler lets it finish
-	if err != nil {
-		refuse(w, r, plainStatus(err), nil, err)
-		return
-	}
-	defer done()
+	defer p.work.answered("")
 	answers := make([][]byte, len(entries))
 	var tally conversation.Tally
 	conversation.Each(len(entries), func(i int) {
@@ -95,23 +90,14 @@ func (p *plain) serveBatch(w http.ResponseWriter, r *http.Request, body []byte) 
 		if err == nil && m.IsRequest() {
 			err = tally.Full()
 		}
-		answer, _ := p.answer(w, r, m, err, p.fulfil)
+		answer, _ := p.answer(r, m, err, false)
 		answers[i] = tally.Keep(m.ID, answer)
 	})
 	if array := conversation.Join(answers); array != nil {
 		writeJSON(w, r, http.StatusOK, array)
 		return
 	}
-	accepted(w)
-}
-
-// split is [conversation.Split] for a body that may have many lines.
-func split(body []byte, most int) (entries [][]byte, err error) {
-	entries, err = conversation.Split(body, most)
-	if err == nil {
-		oneLine(body)
-	}
-	return entries, err
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // parsePlain is [conversation.Parse] for JSON-RPC, where an id of null makes a request too: "A
@@ -125,31 +111,27 @@ func parsePlain(message []byte) (conversation.Message, error) {
 }
 
 // answer returns the answer to a message, nil for a message without an answer, and the
-// error in it. wrong is the error in the message itself; ask handles requests.
-func (p *plain) answer(w http.ResponseWriter, r *http.Request, m conversation.Message, wrong error, ask func(http.ResponseWriter, *http.Request, conversation.Message) (json.RawMessage, error)) (answer []byte, err error) {
+// error in it. wrong is the error in the message itself; alone says that it is no part of a batch.
+func (p *plain) answer(r *http.Request, m conversation.Message, wrong error, alone bool) (answer []byte, err error) {
 	if wrong == nil && !m.IsRequest() {
 		return nil, nil
 	}
 	var result json.RawMessage
 	if err = wrong; err == nil {
-		result, err = ask(w, r, m)
+		result, err = p.fulfil(r, m, alone)
 	}
 	return conversation.Answer(m.ID, result, err), err
 }
 
-// ask lets a request in, and handles it.
-func (p *plain) ask(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
-	done, err := p.work.admit(m.Method)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return p.fulfil(w, r, m)
-}
-
 // fulfil handles a request that has no session, and whose client gets only its
 // answer.
-func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Message) (result json.RawMessage, err error) {
+func (p *plain) fulfil(r *http.Request, m conversation.Message, alone bool) (result json.RawMessage, err error) {
+	if alone {
+		if err := p.work.admit(m.Method); err != nil {
+			return nil, err
+		}
+		defer p.work.answered(m.Method)
+	}
 	q := requestOf(r)
 	switch m.Method {
 	case "ping":
@@ -157,12 +139,16 @@ func (p *plain) fulfil(w http.ResponseWriter, r *http.Request, m conversation.Me
 	case "subscriptions/listen":
 		return nil, conversation.InvalidRequest(m.Method + " needs a POST to /mcp with Accept: text/event-stream")
 	}
-	c := q.backend.Clients.Visit(true, q.client.grant.identity(), r.UserAgent())
+	c := q.backend.Clients.Visit(true, q.client.Grant.Identity(), r.UserAgent())
 	defer c.Close()
-	refused := p.work.once(r, c, m, discard{}, func(call *conversation.Request) { result, err = call.Handle() })
-	switch err = cmp.Or(refused, err); {
+	call, err := p.work.begin(r, c, m, discard{})
+	if err == nil {
+		defer p.work.finish(call)
+		result, err = call.Handle()
+	}
+	switch {
 	case err != nil && q.revoked():
-		err = errRevoked
+		err = identity.ErrRevoked
 	case err != nil:
 	case m.Method == "tools/call":
 		result = withSuccess(result)
@@ -216,7 +202,7 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 	}
 	params, err := restParams(q.target.method, body)
 	if err == nil && notification {
-		accepted(w)
+		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	m := conversation.Read(wire.Message{ID: json.RawMessage("0"), Method: q.target.method, Params: params})
@@ -225,7 +211,7 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 	}
 	var result json.RawMessage
 	if err == nil {
-		result, err = p.ask(w, r, m)
+		result, err = p.fulfil(r, m, true)
 	}
 	if err != nil {
 		refuse(w, r, restStatus(err), nil, err)
@@ -235,19 +221,15 @@ func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 }
 
 func restStatus(err error) int {
-	switch err {
-	case conversation.ErrClosed:
-		return http.StatusServiceUnavailable
-	case error(errRevoked):
-		return http.StatusUnauthorized
-	}
 	switch conversation.AsError(err).Code {
-	case session.CodeParse, session.CodeInvalidRequest, session.CodeInvalidParams:
+	case session.CodeParse, session.CodeInvalidParams:
 		return http.StatusBadRequest
+	case session.CodeInvalidRequest: // as ErrRevoked is
+		return endStatus(err, http.StatusBadRequest)
 	case session.CodeMethodNotFound:
 		return http.StatusNotFound
 	}
-	return http.StatusInternalServerError
+	return endStatus(err, http.StatusInternalServerError)
 }
 
 // envelope are the members of a request of JSON-RPC. A body that has only these is a

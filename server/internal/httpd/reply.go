@@ -3,57 +3,116 @@ package httpd
 import (
 	"net/http"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// A reply is how streamable HTTP answers a request. The request is handled on net/http's own
+// A reply is how streamable HTTP answers a request or a batch. The request is handled on net/http's own
 // goroutine, which then writes the answer. Only if a message comes before the answer, or the
 // answer takes long, a second goroutine writes a stream.
 type reply struct {
 	*stream
-	soon   time.Duration                   // for which the answer is awaited, and no stream begun
-	status func(answer []byte) int         // of an answer that comes alone
-	begin  func(http.ResponseWriter) error // begins a stream
-	run    func() (answer []byte)          // handles the request; nil is no answer
-	done   func()                          // called after run
+	of      *streamable
+	w       http.ResponseWriter
+	r       *http.Request
+	session *httpSession          // whose client can resume the stream; nil for a modern request
+	call    *conversation.Request // nil for a batch
+	batch   *conversation.Batch   // nil for a request
+	written chan struct{}         // closed when the stream is written; nil if there is none
 }
 
 // send handles the request, and answers it. A client that prefers events always gets events,
 // unless the answer has a status of its own.
-func (p *reply) send(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	var written chan struct{} // closed when the stream is written; nil if there is none
-	p.opens(func() bool {
-		if q.ended(r) {
-			return false // the client does not know the stream, and can't resume it
-		}
-		ended := make(chan struct{})
-		written = ended
-		go func() {
-			defer close(ended)
-			follow(w, r, p.stream, 0, false, p.begin)
-		}()
-		return true
-	})
-	awaited := time.AfterFunc(p.soon, p.open)
+func (p *reply) send() {
+	soon := lazily
+	if p.session == nil {
+		soon = longer
+	}
+	p.opens(p)
+	awaited := time.AfterFunc(soon, p.open)
 	answer := p.run()
 	awaited.Stop()
 	code := http.StatusOK
-	if answer != nil {
-		if code = p.status(answer); code == http.StatusOK && prefersStream(r) {
-			p.open()
-		}
+	if p.session == nil && answer != nil {
+		code = answerStatus(answer, p.call.ID)
+	}
+	if answer != nil && code == http.StatusOK && prefersStream(p.r) {
+		p.open()
 	}
 	alone := p.conclude(answer)
-	p.done()
-	switch {
-	case written != nil:
-		<-written
-	case q.ended(r) && q.revoked():
-		refuseRevoked(w, r)
+	p.of.work.answered(p.method())
+	switch q := requestOf(p.r); {
+	case p.written != nil:
+		<-p.written
+	case q.ended(p.r) && q.revoked():
+		deny(p.w, p.r, nil, q.client.Revoked())
 	case !alone: // the client has left
 	case answer == nil:
-		accepted(w)
+		p.w.WriteHeader(http.StatusAccepted)
 	default:
-		writeJSON(w, r, code, answer)
+		writeJSON(p.w, p.r, code, answer)
+	}
+}
+
+// run handles the request, and returns its answer, nil if it has none.
+func (p *reply) run() (answer []byte) {
+	if p.batch != nil {
+		return p.batch.Run(p.of.work.ctx)
+	}
+	answer = p.call.Run()
+	if answer == nil && p.of.work.ctx.Err() != nil {
+		answer = conversation.Refusal(p.call.ID, conversation.ErrClosed)
+	}
+	return answer
+}
+
+// method returns the method of the request; "" of a batch.
+func (p *reply) method() string {
+	if p.batch != nil {
+		return ""
+	}
+	return p.call.Method
+}
+
+// follow implements [owner].
+func (p *reply) follow() bool {
+	if requestOf(p.r).ended(p.r) {
+		return false // the client does not know the stream, and can't resume it
+	}
+	written := make(chan struct{})
+	p.written = written
+	go func() {
+		defer close(written)
+		follow(p.w, p.r, p.stream, 0, false, p.prime)
+	}()
+	return true
+}
+
+// prime begins the stream, with the event that the client of a session needs to resume it.
+func (p *reply) prime(w http.ResponseWriter) error {
+	if p.session == nil {
+		return hello(w)
+	}
+	p.session.keep(p.stream)
+	if p.session.conversation.Revision() < "2025-11-25" { // clients of older revisions take every event for a message
+		return hello(w)
+	}
+	if _, err := w.Write([]byte("id: " + p.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
+		return err
+	}
+	return responseOf(w).control.Flush()
+}
+
+// cut implements [owner].
+func (p *reply) cut() {
+	p.of.log.Warn("the client does not read; its request is cancelled", zap.String("method", p.method()))
+	if p.batch == nil {
+		p.call.Cancel(conversation.ErrUnread)
+		return
+	}
+	for _, r := range p.batch.Requests {
+		r.Cancel(conversation.ErrUnread)
 	}
 }

@@ -2,10 +2,16 @@ package httpd
 
 import "testing"
 
+// left is the owner of a stream whose client has left.
+type left struct{}
+
+func (left) follow() bool { return false }
+func (left) cut()         {}
+
 // A question of a server can't reach a client that has left, and fails at once.
 func TestSendToClientThatLeft(t *testing.T) {
 	s := newStream("1")
-	s.opens(func() bool { return false })
+	s.opens(left{})
 	if err := s.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`)); err != errStreamEnded {
 		t.Errorf("%v, want %v", err, errStreamEnded)
 	}

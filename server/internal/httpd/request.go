@@ -7,16 +7,17 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 // A request is what the handlers of the chain know of an HTTP request. It is a value of the
 // request's context.
 type request struct {
-	rules   *rules   // in force when it came
-	target  target   // what it asks for
-	client  client   // who sends it
-	quota   quota    // how much the client may send
-	backend *Backend // the router as the client sees it; nil until the client is let in
+	rules   *rules          // in force when it came
+	target  target          // what it asks for
+	client  identity.Client // who sends it
+	quota   quota           // how much the client may send
+	backend *Backend        // the router as the client sees it; nil until the client is let in
 }
 
 // A target is what a request asks for.
@@ -25,16 +26,6 @@ type target struct {
 	profile string // that the path names, "" if it names none
 	path    string // without the profile that it names
 	method  string // in the style of REST, that the path names; "" if it names none
-}
-
-// A client is who sends a request.
-type client struct {
-	principal Principal
-	grant     *grant                     // of the principal; nil until the client is let in
-	session   *browserSession            // the browser's login; nil if the client has proved itself by a token
-	proof     *Proof                     // of the issuer's access token by which the client is let in; nil for none
-	proves    func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
-	wrong     error                      // why the client's access token does not let it in; nil if it has none
 }
 
 // A quota is how many requests a client may still make.
@@ -50,23 +41,26 @@ type requestKey struct{}
 // requestOf returns what the chain knows of the request.
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
-// with returns the HTTP request with q in its context.
-func (q *request) with(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), requestKey{}, q))
+// A requestContext is the context of a request in the chain.
+type requestContext struct {
+	context.Context // of net/http
+	request
 }
 
-// PrincipalOf returns who sends the request to a page.
-func PrincipalOf(ctx context.Context) Principal {
-	if q, ok := ctx.Value(requestKey{}).(*request); ok {
-		return q.client.principal
+// Value implements [context.Context].
+func (c *requestContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return &c.request
 	}
-	return Principal{}
+	return c.Context.Value(key)
 }
 
-// LoggedIn reports whether the request to a page comes from a browser that has logged in.
-func LoggedIn(ctx context.Context) bool {
-	q, ok := ctx.Value(requestKey{}).(*request)
-	return ok && q.client.session != nil
+// ClientOf returns who sends the request to a page.
+func ClientOf(ctx context.Context) (c identity.Client) {
+	if q, ok := ctx.Value(requestKey{}).(*request); ok {
+		return q.client
+	}
+	return c
 }
 
 // A lifetime begins and ends each request: it counts it for [Handler.Close], gives it what the
@@ -80,14 +74,22 @@ type lifetime struct {
 
 // ServeHTTP implements [http.Handler].
 func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := &request{rules: l.settings.current()}
-	r = unprefixed(r, q.rules, l.pages)
-	q.target = targetOf(r.URL.Path, isPage(l.pages, r))
-	if _, issued := q.rules.issuer(); q.target.route == routeMetadata && !issued {
+	p := newResponse(w, l.work)
+	q := &p.chain.request
+	q.rules = l.settings.current()
+	r = unprefixed(r, q.rules.clients, l.pages)
+	q.target.route = routeOf(r.URL.Path, isPage(l.pages, r))
+	q.target.profile, q.target.path = splitProfile(r.URL.Path)
+	q.target.method = restMethod(q.target.path)
+	if q.target.route == routeMetadata && !q.rules.clients.HasIssuers() {
 		q.target.route = routeElse
 	}
-	r = q.with(r)
-	p := newResponse(w, l.work)
+	q.client = identity.Client{
+		Rules: q.rules.clients, Resource: identity.ResourceOf(q.target.profile),
+		Admin: judged[q.target.route] != needsNothing && judged[q.target.route] != needsToken, Browser: q.target.isForBrowsers(),
+	}
+	p.chain.Context = r.Context()
+	r = r.WithContext(&p.chain)
 	if !l.work.enter(p) {
 		refuse(p, r, http.StatusServiceUnavailable, nil, conversation.ErrClosed)
 		return
@@ -102,27 +104,16 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(p, r)
 }
 
-// targetOf returns what a path asks for. page says that it is that of a page.
-func targetOf(path string, page bool) target {
-	t := target{route: routeOf(path, page)}
-	t.profile, t.path = splitProfile(path)
-	t.method = restMethod(t.path)
-	return t
-}
-
-// current returns the rules that are in force now.
-func (q *request) current() *rules { return q.rules.settings.current() }
-
 // revoked reports whether the client may not be served any more, by the options that are in
 // force now.
 func (q *request) revoked() bool {
-	q.current()
-	return q.client.grant != nil && q.client.grant.ctx.Err() != nil
+	q.rules.settings.current()
+	return q.client.IsRevoked()
 }
 
 // ended reports whether the client has left, or may not be served any more.
 func (q *request) ended(r *http.Request) bool {
-	return r.Context().Err() != nil || q.client.grant != nil && q.client.grant.ctx.Err() != nil
+	return r.Context().Err() != nil || q.client.IsRevoked()
 }
 
 // hasBody reports whether the request has a body. Over HTTP/2, Body is never

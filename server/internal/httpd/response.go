@@ -3,14 +3,13 @@ package httpd
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 // patience is how long one write may take to a client that does not read, and
@@ -26,6 +25,7 @@ type response struct {
 	http.ResponseWriter
 	control http.ResponseController
 	work    *work
+	chain   requestContext  // of the request
 	began   time.Time       // when the client could begin to send the body
 	held    int64           // bytes of memory that the body takes
 	over    <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
@@ -58,7 +58,7 @@ func (p *response) Write(b []byte) (written int, err error) {
 			p.control.SetWriteDeadline(time.Now().Add(lastPatience))
 		}
 		select {
-		case <-p.over: // looked at after the deadline was set: see attachment.end
+		case <-p.over: // looked at after the deadline was set: see follow
 			return written, errOver
 		default:
 		}
@@ -94,21 +94,11 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, id json.RawMessa
 	writeJSON(w, r, status, conversation.Refusal(id, err))
 }
 
-// refuseFor is refuse with another reason for the audit log.
-func refuseFor(why string, w http.ResponseWriter, r *http.Request, status int, err error) {
-	responseOf(w).why = why
-	refuse(w, r, status, nil, err)
-}
-
-// refuseBusy answers a request that may be sent again after a while, of at least a second.
-func refuseBusy(w http.ResponseWriter, r *http.Request, status int, wait time.Duration, why string) {
-	retryAfter(w, wait)
-	refuse(w, r, status, nil, &session.Error{Code: session.CodeInternal, Message: "busy: " + why})
-}
-
-// retryAfter says after which time, at least a second, the client may try again.
-func retryAfter(w http.ResponseWriter, wait time.Duration) {
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+// deny answers a request that is refused for its client.
+func deny(w http.ResponseWriter, r *http.Request, id json.RawMessage, d *identity.Denial) {
+	d.Write(w.Header())
+	responseOf(w).why = d.Why
+	refuse(w, r, d.Status, id, d.Err)
 }
 
 // notAllowed refuses the method of the request, and says which one is allowed.
@@ -129,21 +119,10 @@ var typeJSON, noSniff = []string{"application/json"}, []string{"nosniff"}
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	header := w.Header()
 	if status == http.StatusUnauthorized && header["Www-Authenticate"] == nil { // "MUST" of RFC 9110
-		challenge(w, r, "", "", requestOf(r).scopesToAsk())
+		header.Set("WWW-Authenticate", requestOf(r).client.Challenge())
 	}
 	header["Content-Type"], header["X-Content-Type-Options"] = typeJSON, noSniff
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	w.Write(body)
-}
-
-// accepted answers a message that has no answer.
-func accepted(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }
-
-// flush has what was written sent.
-func flush(w http.ResponseWriter) error {
-	if err := responseOf(w).control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
 }

@@ -1,9 +1,12 @@
 package httpd
 
 import (
+	"net/http"
+	"net/url"
 	"strings"
 
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 // A route is what a request asks for, as far as its right to it goes.
@@ -57,16 +60,52 @@ func routeOf(path string, page bool) route {
 		return routeHealth
 	case path == "/v1/mesh_scan":
 		return routeMesh
-	case path == logins.CallbackPath, path == continuedPath:
+	case identity.IsCallback(path):
 		return routeCallback
 	case path == logins.DocumentPath:
 		return routeDocument
-	case isMetadata(path):
+	case identity.IsMetadata(path):
 		return routeMetadata
 	case page:
 		return routePage
-	case path == loginPath, path == logoutPath, path == signInPath, path == signedInPath:
+	case identity.IsLogin(path):
 		return routeLogin
 	}
 	return routeElse
+}
+
+// isForBrowsers reports whether browsers ask for what is there, with a cookie.
+func (t target) isForBrowsers() bool {
+	return t.route == routePage || t.route == routeLogin || t.route == routeCallback
+}
+
+// unprefixed returns the request as without the prefix of the public URL, if it is one of ours then.
+// A path that is one of ours with the prefix as well is left as it is, unless the prefix itself
+// looks like MCP.
+func unprefixed(r *http.Request, rules *identity.Rules, pages *http.ServeMux) *http.Request {
+	rest, ok := rules.Below(r.URL.Path)
+	likeMCP := strings.HasPrefix(rules.Prefix, "/mcp/")
+	if !ok || rest == "" && likeMCP {
+		return r
+	}
+	raw, _ := rules.Below(r.URL.RawPath)
+	next, at := *r, *r.URL
+	at.Path, at.RawPath = rest, raw
+	if rest == "" {
+		at.Path = "/"
+	}
+	next.URL = &at
+	whole, below := routeOf(r.URL.Path, isPage(pages, r)), routeOf(at.Path, isPage(pages, &next))
+	if below == routeElse && !isDiscovery(at.Path) || whole != routeElse && !(whole == routeMCP && likeMCP) {
+		return r
+	}
+	return &next
+}
+
+// isBare reports whether the browser asks for the page at the prefix without a slash behind it.
+// Links of the page are relative, and would lead elsewhere.
+func isBare(r *http.Request) bool {
+	q := requestOf(r)
+	asked, err := url.ParseRequestURI(r.RequestURI) // as it was before unprefixed
+	return err == nil && q.rules.clients.Prefix != "" && r.URL.Path == "/" && asked.Path == q.rules.clients.Prefix
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
 const (
@@ -29,10 +30,10 @@ const (
 // An httpSession is a session of the legacy era.
 type httpSession struct {
 	id        string
-	backend   *Backend  // as its client sees the router; requests for another one may not use it
-	principal Principal // who has opened it; no one else may use it
-	standing  *stream   // for messages that belong to no request
-	lasting   func()    // ends the waits for the end of the profiles and of the grant
+	backend   *Backend           // as its client sees the router; requests for another one may not use it
+	principal identity.Principal // who has opened it; no one else may use it
+	standing  *stream            // for messages that belong to no request
+	lasting   func()             // ends the waits for the end of the profiles and of the grant
 
 	conversation *conversation.Conversation
 
@@ -61,11 +62,11 @@ type sessions struct {
 }
 
 // open makes a session, which is busy. If there are too many, it ends an idle one.
-func (h *sessions) open(b *Backend, g *grant) (*httpSession, error) {
+func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 	principal := g.Principal
 	s := &httpSession{id: rand.Text(), backend: b, principal: principal, busy: 1, standing: newStream("0")}
 	s.standing.standing = true
-	most := h.rules().maxSessions
+	most := h.rules().MaxSessions
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refused {
@@ -78,17 +79,17 @@ func (h *sessions) open(b *Backend, g *grant) (*httpSession, error) {
 		}
 		h.drop(idle)
 	}
-	s.conversation = b.Clients.Open(s.standing, conversation.HTTP, g.identity())
+	s.conversation = b.Clients.Open(s.standing, conversation.HTTP, g.Identity())
 	h.byID[s.id] = s
 	unretire := context.AfterFunc(b.Retired, func() { h.remove(s) })
-	unrevoke := context.AfterFunc(g.ctx, func() { h.remove(s) })
+	unrevoke := context.AfterFunc(g.Context, func() { h.remove(s) })
 	s.lasting = func() { unretire(); unrevoke() }
 	return s, nil
 }
 
 // longestIdle returns the session that is idle for the longest, one of the
 // principal's own if there is any; nil if none is idle. h.mu must be held.
-func (h *sessions) longestIdle(principal Principal) (idle *httpSession) {
+func (h *sessions) longestIdle(principal identity.Principal) (idle *httpSession) {
 	for _, s := range h.byID {
 		if s.busy > 0 {
 			continue
@@ -103,7 +104,7 @@ func (h *sessions) longestIdle(principal Principal) (idle *httpSession) {
 }
 
 // use returns the session, which is then busy.
-func (h *sessions) use(id string, b *Backend, principal Principal) (s *httpSession, ok bool) {
+func (h *sessions) use(id string, b *Backend, principal identity.Principal) (s *httpSession, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s = h.byID[id]
@@ -116,7 +117,7 @@ func (h *sessions) use(id string, b *Backend, principal Principal) (s *httpSessi
 
 // release undoes use. The timer of the session goes on while the session is busy, and does nothing then.
 func (h *sessions) release(s *httpSession) {
-	timeout := h.rules().sessionTimeout // after which an idle session ends
+	timeout := h.rules().SessionTimeout // after which an idle session ends
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.busy--

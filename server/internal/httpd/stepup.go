@@ -8,39 +8,37 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
-
 // refuseCall refuses the call of a tool that the principal may call as soon as its token has the
 // scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
 // reports false for all other messages.
 func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
 	q := requestOf(r)
-	if !q.client.principal.Reads || q.client.proof == nil || m.Method != "tools/call" || !m.IsRequest() {
+	if !q.client.Principal.Reads || m.Method != "tools/call" || !m.IsRequest() {
 		return false
 	}
-	i := q.rules.issuers[q.client.proof.Issuer]
+	denied := q.client.NeedsCall()
 	name, ok := q.called(m)
-	if i == nil || len(i.Call) == 0 || !ok || catalog.IsOwn(name) {
+	if denied == nil || !ok || catalog.IsOwn(name) {
 		return false
 	}
 	if _, ok := q.backend.Catalog.Listed(name); ok {
 		return false
 	}
-	whole, ok := v.of(q.target.profile, q.client.principal.Profile, false)
+	whole, ok := v.of(q.target.profile, q.client.Principal.Profile, false)
 	if !ok {
 		return false
 	}
 	if _, ok := whole.Catalog.Listed(name); !ok {
 		return false // there is none, or the profile does not allow it
 	}
-	refuseScope(w, r, m.ID, i.Call, errNeedsCall)
+	deny(w, r, m.ID, denied)
 	return true
 }
 
 // refuseCalls is refuseCall for the messages of a batch: one of them is enough.
 func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]byte) bool {
 	q := requestOf(r)
-	if !q.client.principal.Reads {
+	if !q.client.Principal.Reads {
 		return false
 	}
 	for _, entry := range entries {

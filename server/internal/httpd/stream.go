@@ -34,7 +34,6 @@ var (
 type stream struct {
 	name     string // "" if it can't be resumed
 	standing bool
-	cut      func() // ends a request whose client does not read
 
 	mu      sync.Mutex // guards what follows
 	log     eventLog
@@ -42,37 +41,38 @@ type stream struct {
 	closed  bool        // no more messages
 	at      *attachment // the connection that follows the stream; nil if there is none
 	changed signal.Change
-	opening func() bool // has a connection follow the stream, unless the client has left; nil if it was called or is not needed
+	owner   owner // of the stream; nil if it is standing or ends
+	opening bool  // no connection has followed the stream yet, and the owner shall have one do that
+}
+
+// An owner is the request that a stream belongs to.
+type owner interface {
+	// follow has a connection follow the stream, unless the client has left: then it reports false.
+	follow() bool
+
+	// cut ends the request, whose client does not read.
+	cut()
 }
 
 // An attachment is a connection that follows a stream.
 type attachment struct {
-	over  chan struct{} // closed when it must not go on
-	left  chan struct{} // closed when it writes nothing more
-	abort func()        // ends a write that is blocked
+	end  func()        // makes the connection stop, also while it writes
+	left chan struct{} // closed when it writes nothing more
 }
 
-// end makes the connection stop. It may be called only once.
-func (a *attachment) end() {
-	close(a.over)
-	a.abort()
-}
-
-func newStream(name string) *stream {
-	return &stream{name: name}
-}
+func newStream(name string) *stream { return &stream{name: name} }
 
 // Send implements [conversation.Writer].
 func (s *stream) Send(message []byte) error {
 	s.mu.Lock()
+	kept, owner := s.kept, s.owner
 	err := s.add(message)
-	kept := s.kept
 	s.mu.Unlock()
 	if kept != nil {
 		kept()
 	}
 	if err == conversation.ErrUnread {
-		s.cut()
+		owner.cut()
 	}
 	return err
 }
@@ -98,11 +98,11 @@ func (s *stream) add(message []byte) error {
 	return nil
 }
 
-// opens says how a connection begins to follow the stream, which happens at its first message.
-func (s *stream) opens(how func() bool) {
+// opens says who has a connection follow the stream at its first message.
+func (s *stream) opens(o owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opening = how
+	s.owner, s.opening = o, true
 }
 
 // open has a connection follow the stream, unless one does or the stream has concluded.
@@ -114,10 +114,10 @@ func (s *stream) open() {
 
 // openNow is open. s.mu must be held.
 func (s *stream) openNow() {
-	how := s.opening
-	s.opening = nil
-	if how != nil && !how() {
-		s.drop()
+	if s.opening {
+		if s.opening = false; !s.owner.follow() {
+			s.drop()
+		}
 	}
 }
 
@@ -125,10 +125,9 @@ func (s *stream) openNow() {
 // the stream, and none will. nil is no answer.
 func (s *stream) conclude(answer []byte) (alone bool) {
 	s.mu.Lock()
-	alone = s.opening != nil
-	switch {
+	switch alone = s.opening; {
 	case alone:
-		s.opening = nil
+		s.opening = false
 		s.drop()
 	case !s.closed:
 		if answer != nil {
@@ -138,6 +137,7 @@ func (s *stream) conclude(answer []byte) (alone bool) {
 		s.changed.Notify()
 	}
 	kept := s.kept
+	s.owner = nil // a session may keep the stream, and not its request
 	s.mu.Unlock()
 	if kept != nil {
 		kept()

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -53,11 +52,12 @@ func (t *streamable) post(w http.ResponseWriter, r *http.Request) {
 		t.batch(w, r, body)
 		return
 	}
-	m, err := parseBody(body)
+	m, err := conversation.Parse(body)
 	if err != nil {
 		refuse(w, r, http.StatusBadRequest, m.ID, err)
 		return
 	}
+	oneLine(body)
 	if t.views.refuseCall(w, r, m) {
 		return
 	}
@@ -88,54 +88,35 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	if m.IsNotification() {
-		accepted(w)
+		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	done, err := t.work.admit(m.Method)
-	if err != nil {
+	if err := t.work.admit(m.Method); err != nil {
 		refuse(w, r, refusalStatus(err), m.ID, err)
 		return
 	}
 	if m.Method == "subscriptions/listen" {
-		var stop func()
-		r, stop = lasting(r)
+		ctx, stop := q.client.Lasting(r.Context())
 		defer stop()
+		r = r.WithContext(ctx)
 	}
-	c := q.backend.Clients.Visit(false, q.client.grant.identity(), r.UserAgent())
+	c := q.backend.Clients.Visit(false, q.client.Grant.Identity(), r.UserAgent())
 	defer c.Close()
 	s := newStream("")
-	if err := t.work.once(r, c, m, s, func(call *conversation.Request) {
-		t.cutsOff(s, call)
-		p := reply{s, longer, func(answer []byte) int { return answerStatus(answer, m.ID) }, hello, func() []byte { return t.run(call) }, done}
-		p.send(w, r)
-	}); err != nil {
-		done()
-		refuse(w, r, refusalStatus(err), m.ID, err)
-	}
-}
-
-// once begins a request that ends with its connection and its grant, and calls handle with it
-// unless the request is not let in.
-func (under *work) once(r *http.Request, c *conversation.Conversation, m conversation.Message, w conversation.Writer, handle func(*conversation.Request)) error {
-	q := requestOf(r)
-	if q.revoked() {
-		return errRevoked
-	}
-	call, err := c.Begin(r.Context(), traced(r.Header, m), w)
+	call, err := t.work.begin(r, c, m, s)
 	if err != nil {
-		return err
+		t.work.answered(m.Method)
+		refuse(w, r, refusalStatus(err), m.ID, err)
+		return
 	}
-	defer context.AfterFunc(under.ctx, func() { call.Cancel(conversation.ErrClosed) })()
-	defer context.AfterFunc(q.client.grant.ctx, func() { call.Cancel(errRevoked) })()
-	defer call.Trail.End()
-	handle(call)
-	return nil
+	defer t.work.finish(call)
+	(&reply{stream: s, of: t, w: w, r: r, call: call}).send()
 }
 
 // initialize opens a session.
 func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conversation.Message) {
 	q := requestOf(r)
-	s, err := t.sessions.open(q.backend, q.client.grant)
+	s, err := t.sessions.open(q.backend, q.client.Grant)
 	if err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
 		return
@@ -144,11 +125,7 @@ func (t *streamable) initialize(w http.ResponseWriter, r *http.Request, m conver
 	call, err := s.conversation.Begin(t.work.ctx, m, discard{})
 	if err != nil {
 		t.sessions.remove(s)
-		status := http.StatusOK
-		if err == conversation.ErrClosed {
-			status = http.StatusServiceUnavailable
-		}
-		refuse(w, r, status, m.ID, err)
+		refuse(w, r, endStatus(err, http.StatusOK), m.ID, err)
 		return
 	}
 	w.Header().Set(headerSession, s.id)
@@ -162,27 +139,25 @@ func (t *streamable) legacy(w http.ResponseWriter, r *http.Request, m conversati
 		return
 	}
 	defer t.sessions.release(s)
-	switch {
-	case m.IsResponse(), m.IsNotification():
-		s.conversation.Receive(m)
-		accepted(w)
-	default:
+	if m.IsRequest() {
 		t.legacyRequest(w, r, s, m)
+		return
 	}
+	s.conversation.Receive(m)
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // legacyRequest answers a request of a session. The request goes on if the client is cut
 // off: the client can resume the stream. The connection is kept until then.
 func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *httpSession, m conversation.Message) {
-	done, err := t.work.admit(m.Method)
-	if err != nil {
+	if err := t.work.admit(m.Method); err != nil {
 		refuse(w, r, http.StatusServiceUnavailable, m.ID, err)
 		return
 	}
 	st := s.newStream()
 	call, err := s.conversation.Begin(t.work.ctx, traced(r.Header, m), st)
 	if err != nil {
-		done()
+		t.work.answered(m.Method)
 		status := http.StatusOK
 		if err == conversation.ErrClosed {
 			status = http.StatusNotFound // the session has just ended
@@ -191,56 +166,15 @@ func (t *streamable) legacyRequest(w http.ResponseWriter, r *http.Request, s *ht
 		return
 	}
 	defer call.Trail.End()
-	t.cutsOff(st, call)
-	p := t.lasting(s, st, func() []byte { return t.run(call) }, done)
-	p.send(w, r)
-}
-
-// cutsOff has a request end whose client does not read.
-func (t *streamable) cutsOff(s *stream, r *conversation.Request) {
-	s.cut = func() {
-		t.log.Warn("the client does not read; its request is cancelled", zap.String("method", r.Method))
-		r.Cancel(conversation.ErrUnread)
-	}
-}
-
-// run handles a request, and returns its answer, nil if it has none.
-func (t *streamable) run(r *conversation.Request) (answer []byte) {
-	answer = r.Run()
-	if answer == nil && t.work.ctx.Err() != nil {
-		answer = conversation.Refusal(r.ID, conversation.ErrClosed)
-	}
-	return answer
-}
-
-// lasting returns the reply to a request of a session, whose client can resume the stream.
-func (t *streamable) lasting(s *httpSession, st *stream, run func() []byte, done func()) reply {
-	return reply{st, lazily, func([]byte) int { return http.StatusOK }, func(w http.ResponseWriter) error { return prime(w, s, st) }, run, done}
-}
-
-// prime begins a stream with the event that the client needs to resume it.
-func prime(w http.ResponseWriter, s *httpSession, st *stream) error {
-	s.keep(st)
-	if s.conversation.Revision() < "2025-11-25" { // clients of older revisions take every event for a message
-		return hello(w)
-	}
-	if _, err := w.Write([]byte("id: " + st.eventID(0) + "\nretry: " + retry + "\ndata:\n\n")); err != nil {
-		return err
-	}
-	return flush(w)
+	(&reply{stream: st, of: t, w: w, r: r, session: s, call: call}).send()
 }
 
 // refusalStatus is the status of a modern request that was not let in.
 func refusalStatus(err error) int {
-	switch {
-	case err == conversation.ErrClosed:
-		return http.StatusServiceUnavailable
-	case err == error(errRevoked):
-		return http.StatusUnauthorized
-	case conversation.AsError(err).Code == session.CodeMethodNotFound:
+	if conversation.AsError(err).Code == session.CodeMethodNotFound {
 		return http.StatusNotFound
 	}
-	return http.StatusBadRequest
+	return endStatus(err, http.StatusBadRequest)
 }
 
 // answerStatus is the status of the answer to a modern request with the id, so that
@@ -257,4 +191,66 @@ func answerStatus(answer []byte, id json.RawMessage) int {
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
+}
+
+// delete ends the session that the client wants to end.
+func (t *streamable) delete(w http.ResponseWriter, r *http.Request) {
+	s, ok := t.session(w, r)
+	if !ok {
+		return
+	}
+	defer t.sessions.release(s)
+	t.sessions.remove(s)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// session returns the session that the request belongs to, which must be released.
+// If it reports false, it has answered with an error.
+func (t *streamable) session(w http.ResponseWriter, r *http.Request) (*httpSession, bool) {
+	q := requestOf(r)
+	if version := r.Header.Get(headerVersion); version != "" && !conversation.IsLegacy(version) {
+		refuse(w, r, http.StatusBadRequest, nil, conversation.Unsupported(version))
+		return nil, false
+	}
+	s, ok := t.sessions.use(r.Header.Get(headerSession), q.backend, q.client.Principal)
+	if ok && q.revoked() { // the session is about to end
+		t.sessions.release(s)
+		deny(w, r, nil, q.client.Revoked())
+		return nil, false
+	}
+	if !ok {
+		refuse(w, r, http.StatusNotFound, nil, conversation.InvalidRequest("there is no such session, or it has ended; initialize a new one"))
+	}
+	return s, ok
+}
+
+// get opens the stream of the session that stands, or resumes one that was cut
+// off.
+func (t *streamable) get(w http.ResponseWriter, r *http.Request) {
+	if ok, _ := accepts(r, "text/event-stream"); !ok {
+		refuse(w, r, http.StatusNotAcceptable, nil, errNotAcceptable)
+		return
+	}
+	s, ok := t.session(w, r)
+	if !ok {
+		return
+	}
+	defer t.sessions.release(s)
+	ctx, stop := requestOf(r).client.Lasting(r.Context())
+	defer stop()
+	r = r.WithContext(ctx)
+	id := r.Header.Get(headerLastID)
+	if id == "" {
+		// One that is open still may be a connection that broke and does not know it.
+		follow(w, r, s.standing, unwritten, true, hello)
+		return
+	}
+	st, number, ok := s.find(id)
+	if !ok {
+		// Not 404, which would say that the session is gone.
+		refuse(w, r, http.StatusBadRequest, nil, conversation.InvalidRequest("what comes after event "+strconv.Quote(id)+" is not kept any more"))
+		return
+	}
+	t.log.Debug("a client resumes a stream", zap.String("after", id))
+	follow(w, r, st, number, true, hello)
 }

@@ -1,4 +1,4 @@
-package httpd
+package identity
 
 import (
 	"context"
@@ -23,12 +23,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
-// A signInTest is a handler below /router of a proxy with TLS, and an issuer.
+// A signInTest is a router below /router of a proxy with TLS, and an issuer.
 type signInTest struct {
 	t       *testing.T
 	issuer  *fakeissuer.Issuer
-	h       *Handler
-	options atomic.Pointer[Options]
+	who     *Identifier
+	options allowed
+	rules   atomic.Pointer[Rules]
 
 	mu     sync.Mutex // guards what follows
 	proof  Proof      // of each token
@@ -58,13 +59,56 @@ func (s *signInTest) change(f func(*Proof) error) {
 	s.err = f(&s.proof)
 }
 
-// edit changes the options that are in force.
-func (s *signInTest) edit(f func(*Options)) {
-	next := *s.options.Load()
-	next.Issuers = append([]Issuer{}, next.Issuers...)
-	f(&next)
-	s.options.Store(&next)
-	s.h.settings.current()
+// allowed are the options of rules.
+type allowed struct {
+	Tokens    []Principal
+	Issuers   []Issuer
+	PublicURL string
+}
+
+// edit changes the rules that are in force.
+func (s *signInTest) edit(f func(*allowed)) {
+	s.options.Issuers = append([]Issuer{}, s.options.Issuers...)
+	f(&s.options)
+	before := s.rules.Load()
+	s.rules.Store(NewRules(s.options.Tokens, s.options.Issuers, s.options.PublicURL, before, s.rules.Load))
+	if before != nil {
+		s.who.Revoke(before, s.rules.Load(), func(func(conversation.Identity) bool) {})
+	}
+}
+
+// ServeHTTP serves the pages /, /router/ and /stream to administrators.
+func (s *signInTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rules := s.rules.Load()
+	if below, ok := rules.Below(r.URL.Path); ok {
+		r.URL.Path = below
+	}
+	c := &Client{Rules: rules, Resource: "/mcp", Admin: !IsLogin(r.URL.Path), Browser: r.URL.Path != "/mcp"}
+	s.who.Identify(r, c)
+	r.Body = http.MaxBytesReader(w, r.Body, MaxForm)
+	served, d := s.who.Browse(w, r, c, true)
+	switch {
+	case served && d == nil:
+		return
+	case d != nil:
+	case !c.IsIn():
+		d = c.Unknown(r)
+	default:
+		d = c.Forbidden()
+	}
+	if d != nil {
+		d.Write(w.Header())
+		s.who.Refused(r, c, d.Why)
+		http.Error(w, d.Err.Error(), d.Status)
+		return
+	}
+	ctx, stop := s.who.During(w, r, c, true)
+	defer stop()
+	if r.URL.Path == "/stream" {
+		<-ctx.Done()
+		return
+	}
+	io.WriteString(w, "the page of "+c.Principal.Name)
 }
 
 func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
@@ -74,35 +118,27 @@ func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 		Principal: Principal{Hash: strings.Repeat("a", 64), Name: "ann (" + s.issuer.URL + ")", Admin: true},
 		Issuer:    s.issuer.URL, Revision: "1", Scopes: []string{"mcp:admin"}, Expires: time.Now().Add(time.Hour),
 	}
-	pages := http.NewServeMux()
-	pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "the page of "+PrincipalOf(r.Context()).Name)
-	})
-	pages.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	options := Options{
-		Bound: "127.0.0.1:8787", Pages: pages, Tokens: []Principal{{}, {Hash: "x"}}, PublicURL: publicOrigin + "/router", Authenticator: s, // tokens: a mistake, and one of the role use
+	s.options = allowed{
+		Tokens: []Principal{{}, {Hash: "x"}}, PublicURL: publicOrigin + "/router", // tokens: a mistake, and one of the role use
 		Issuers: []Issuer{{
 			URL: s.issuer.URL, Read: []string{"mcp:read"}, Call: []string{"mcp:call"}, Admin: []string{"mcp:admin"}, Revision: "1",
 			ClientID: "router", ClientSecret: "client-secret", Admins: []string{"groups=ops"},
 		}},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.who = New(ctx, Options{
+		Port: "8787", Pages: true, Authenticator: s, Log: zap.NewNop(),
 		Audit: func(e audit.Event) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.events = append(s.events, e)
 		},
-		Live: func() (*Options, <-chan struct{}) { return s.options.Load(), nil },
-	}
-	s.options.Store(&options)
-	b := &Backend{Clients: conversation.New(conversation.Options{Secret: make([]byte, 32), Log: zap.NewNop()})}
-	s.h = New(&Backends{
-		Of:  func(...string) (*Backend, bool) { return b, true },
-		All: func() []*Backend { return []*Backend{b} },
-		Log: zap.NewNop(),
-	}, options)
-	t.Cleanup(func() { s.h.Close(context.Background()) })
+	})
+	s.edit(func(*allowed) {})
+	t.Cleanup(func() {
+		cancel()
+		s.who.Wait()
+	})
 	return s
 }
 
@@ -124,7 +160,7 @@ func (s *signInTest) request(method, path, body string, headers ...string) *http
 func (s *signInTest) do(method, path, body string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	w := httptest.NewRecorder()
-	s.h.ServeHTTP(w, s.request(method, path, body, headers...))
+	s.ServeHTTP(w, s.request(method, path, body, headers...))
 	return w.Result(), w.Body.String()
 }
 
@@ -198,7 +234,7 @@ func (s *signInTest) page(cookie []string) int {
 // only returns the session of the only browser.
 func (s *signInTest) only() *browserSession {
 	s.t.Helper()
-	all := s.h.login.sessions.byID
+	all := s.who.login.sessions.byID
 	if len(all) != 1 {
 		s.t.Fatalf("%d sessions", len(all))
 	}
@@ -257,9 +293,6 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.StatusCode, text)
 		}
 	}
-	if r, _ := s.do(http.MethodGet, "/router?x=1", "", cookie...); r.StatusCode != 303 || r.Header.Get("Location") != "/router/" {
-		t.Errorf("without a slash: %d %v", r.StatusCode, r.Header)
-	}
 	if r, _ := s.do(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`, append(cookie, "Content-Type", "application/json")...); r.StatusCode != 401 {
 		t.Errorf("the cookie opens /mcp: %d", r.StatusCode)
 	}
@@ -273,14 +306,14 @@ func TestSignIn(t *testing.T) {
 	stream := make(chan struct{})
 	go func() {
 		defer close(stream)
-		s.h.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
+		s.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
 	}()
 	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 {
 		t.Errorf("logout: %d", r.StatusCode)
 	}
 	<-stream
-	if status, n := s.page(cookie), s.issuer.Counts().Revocations; status != 401 || n != 2 || len(s.h.login.sessions.byID) != 0 {
-		t.Errorf("after the logout: %d, %d tokens revoked, %d sessions", status, n, len(s.h.login.sessions.byID))
+	if status, n := s.page(cookie), s.issuer.Counts().Revocations; status != 401 || n != 2 || len(s.who.login.sessions.byID) != 0 {
+		t.Errorf("after the logout: %d, %d tokens revoked, %d sessions", status, n, len(s.who.login.sessions.byID))
 	}
 	want := []audit.Event{
 		{Action: audit.LogIn, Outcome: audit.OK, Principal: s.proof.Principal.Name, From: "192.0.2.7", Target: s.issuer.URL},
@@ -305,7 +338,7 @@ func loginsIn(all []audit.Event) (some []audit.Event) {
 // With an audience, the issuer is asked for that.
 func TestSignInWithAudience(t *testing.T) {
 	s := newSignInTest(t, fakeissuer.Options{RefuseResource: true})
-	s.edit(func(o *Options) { o.Issuers[0].Audience = "api://router" })
+	s.edit(func(o *allowed) { o.Issuers[0].Audience = "api://router" })
 	at, cookie := s.begin()
 	if asked, err := url.Parse(at); err != nil || asked.Query().Has("resource") || asked.Query().Get("audience") != "api://router" {
 		t.Errorf("asked %s", at)
@@ -342,12 +375,12 @@ func TestSignInRefused(t *testing.T) {
 		if e := loginsIn(s.taken()); len(e) != 1 || e[0].Outcome == audit.OK || strings.Contains(e[0].Reason, "code-") {
 			t.Errorf("%s: audited %+v", name, e)
 		}
-		if n := len(s.h.login.sessions.byID); n != 0 {
+		if n := len(s.who.login.sessions.byID); n != 0 {
 			t.Errorf("%s: %d sessions", name, n)
 		}
 	}
 	fresh := func() (string, []string) {
-		s.h.login.begins = nil // as many as the test needs
+		s.who.login.begins = nil // as many as the test needs
 		at, cookie := s.begin()
 		return s.redirected(at), cookie
 	}
@@ -429,7 +462,7 @@ func TestSignInBegins(t *testing.T) {
 		"without TLS":       {403, issuer, []string{"Origin", "http://tools.example"}},
 		"no issuer":         {400, "", []string{"Origin", publicOrigin}},
 		"another issuer":    {400, "issuer=https://evil.example", []string{"Origin", publicOrigin}},
-		"a body that is no": {400, strings.Repeat("x", 2*maxLogin), []string{"Origin", publicOrigin}},
+		"a body that is no": {400, strings.Repeat("x", 2*MaxForm), []string{"Origin", publicOrigin}},
 	} {
 		if r, text := s.do(http.MethodPost, "/login/with", tt.body, tt.header...); r.StatusCode != tt.status || len(r.Cookies()) > 0 || !strings.Contains(text, "Log in with") {
 			t.Errorf("%s: %d %s", name, r.StatusCode, text)
@@ -438,18 +471,18 @@ func TestSignInBegins(t *testing.T) {
 	if r, _ := s.do(http.MethodGet, "/login/with", ""); r.StatusCode != 401 {
 		t.Errorf("GET: %d", r.StatusCode)
 	}
-	for s.h.login.begins.Wait("192.0.2.7", 1) == 0 {
-		s.h.login.begins.Take("192.0.2.7", 1, 1)
+	for s.who.login.begins.Wait("192.0.2.7", 1) == 0 {
+		s.who.login.begins.Take("192.0.2.7", 1, 1)
 	}
 	if r, text := s.do(http.MethodPost, "/login/with", issuer, "Origin", publicOrigin); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" || !strings.Contains(text, "too many tries") {
 		t.Errorf("too many: %d %v", r.StatusCode, r.Header)
 	}
-	s.h.login.begins = nil
+	s.who.login.begins = nil
 	s.issuer.Change(func(o *fakeissuer.Options) { o.NoMetadata = true })
 	if r, text := s.do(http.MethodPost, "/login/with", issuer, "Origin", publicOrigin); r.StatusCode != 502 || !strings.Contains(text, "The login can&#39;t begin") {
 		t.Errorf("no metadata: %d %s", r.StatusCode, text)
 	}
-	s.edit(func(o *Options) { o.Issuers[0].ClientID = "" })
+	s.edit(func(o *allowed) { o.Issuers[0].ClientID = "" })
 	if r, text := s.do(http.MethodPost, "/login/with", issuer, "Origin", publicOrigin); r.StatusCode != 404 || strings.Contains(text, "Log in with") || !strings.Contains(text, `type="password"`) {
 		t.Errorf("without a client: %d %s", r.StatusCode, text)
 	}

@@ -1,4 +1,4 @@
-package httpd
+package identity
 
 import (
 	"hash/maphash"

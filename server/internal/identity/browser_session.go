@@ -1,14 +1,14 @@
-package httpd
+package identity
 
 import (
 	"context"
 	"crypto/rand"
+	"net/http"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
 
@@ -38,31 +38,25 @@ type browserSession struct {
 	issued // zero for a login by a token
 
 	mu      sync.Mutex // guards what follows, and what issued says
-	grant   *grant     // ends with the session
+	grant   *Grant     // ends with the session
 	used    time.Time  // when the browser was last seen
 	renewed time.Time  // when the browser got its cookie
 }
 
 // browserSessions are the browsers that are logged in.
 type browserSessions struct {
-	authenticator Authenticator
-	audit         audit.Recorder
-	work          *work
-	log           *zap.Logger
+	*common
 
 	mu   sync.Mutex // guards what follows
 	byID map[string]*browserSession
 }
 
 // begin begins a session of the principal of the grant, which ends with it.
-func (l *browserSessions) begin(of *grant, at issued) *browserSession {
+func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
 	now, g := time.Now(), *of
-	g.ctx, g.revoke = context.WithCancelCause(of.ctx)
+	g.right = newRight(of.Context)
 	s := &browserSession{of: l, id: rand.Text(), begun: now, issued: at, grant: &g, used: now, renewed: now}
 	l.mu.Lock()
-	if l.byID == nil {
-		l.byID = make(map[string]*browserSession)
-	}
 	var ended []*browserSession
 	oldest := s
 	for _, other := range l.byID {
@@ -100,12 +94,12 @@ func (l *browserSessions) end(s *browserSession) bool {
 	had := l.byID[s.id] == s
 	delete(l.byID, s.id)
 	l.mu.Unlock()
-	s.last().revoke(errRevoked)
+	s.last().revoke(ErrRevoked)
 	return had
 }
 
 // edited ends the sessions that the rules do not permit any more.
-func (l *browserSessions) edited(r *rules) {
+func (l *browserSessions) edited(r *Rules) {
 	l.mu.Lock()
 	var ended []*browserSession
 	for _, s := range l.byID {
@@ -121,10 +115,10 @@ func (l *browserSessions) edited(r *rules) {
 
 // revoke has the issuer forget tokens of a session that has ended.
 func (l *browserSessions) revoke(tokens *signin.Session) {
-	ctx, cancel := context.WithTimeout(l.work.ctx, revokeTime)
+	ctx, cancel := context.WithTimeout(l.ctx, revokeTime)
 	defer cancel()
 	if err := tokens.Revoke(ctx); err != nil {
-		l.log.Info("an issuer has not revoked the tokens of a login that has ended", zap.String("issuer", tokens.Issuer), zap.Error(err))
+		l.Log.Info("an issuer has not revoked the tokens of a login that has ended", zap.String("issuer", tokens.Issuer), zap.Error(err))
 	}
 }
 
@@ -137,7 +131,7 @@ func (s *browserSession) lasts(now time.Time) bool {
 }
 
 // last returns the grant as it was when the token was judged.
-func (s *browserSession) last() *grant {
+func (s *browserSession) last() *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.grant
@@ -147,6 +141,29 @@ func (s *browserSession) lastUsed() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used
+}
+
+// During returns the context of a page's request, which ends with the grant and the login of its client, and, if
+// it lasts, as [Client.Lasting] says. A browser gets a new cookie if its own has become old. stop must be called.
+func (i *Identifier) During(w http.ResponseWriter, r *http.Request, c *Client, lasts bool) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	unfollow, unrevoke := context.AfterFunc(i.ctx, cancel), context.AfterFunc(c.Grant.Context, cancel)
+	leave := func() {}
+	if lasts {
+		ctx, leave = c.Lasting(ctx)
+	}
+	if s := c.session; s != nil {
+		if s.mustRenew() {
+			i.login.letIn(w, r, c, s)
+		}
+		ctx, leave = s.during(ctx)
+	}
+	return ctx, func() {
+		unfollow()
+		unrevoke()
+		cancel()
+		leave()
+	}
 }
 
 // mustRenew reports whether the cookie has become old, and takes it as renewed then.
@@ -163,7 +180,7 @@ func (s *browserSession) mustRenew() bool {
 
 // during returns a context for a page's request, which ends with the session and after a while by
 // itself.
-func (s *browserSession) during(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *browserSession) during(ctx context.Context) (context.Context, func()) {
 	until := time.Now().Add(pageTime)
 	if end := s.end(); end.Before(until) {
 		until = end
@@ -172,13 +189,22 @@ func (s *browserSession) during(ctx context.Context) (context.Context, context.C
 	if s.issuer == "" {
 		return ctx, cancel // the request ends with the grant
 	}
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		s.follow(ctx, cancel)
-	}()
+	ctx, stop := while(ctx, s.goodUntil, s.goesOn)
 	return ctx, func() {
 		cancel()
-		<-followed
+		stop()
 	}
+}
+
+// goodUntil returns when the token has to be judged again.
+func (s *browserSession) goodUntil() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.good
+}
+
+// goesOn reports whether the session still has a grant.
+func (s *browserSession) goesOn(ctx context.Context) bool {
+	g, err := s.check(ctx)
+	return g != nil && err == nil
 }

@@ -1,4 +1,4 @@
-package httpd
+package identity
 
 import (
 	"bytes"
@@ -26,16 +26,6 @@ const (
 	callbackTime = time.Minute
 )
 
-// Logins take what comes back from logins at remote servers, as [logins.Logins] do.
-type Logins interface {
-	// Callback completes the login that the query of a redirect belongs to, for a browser with the
-	// session of the principal by. The error says what a person reads.
-	Callback(ctx context.Context, by, query string) (server string, err error)
-
-	// Document returns the client ID metadata document (JSON), or nil if there is none.
-	Document() []byte
-}
-
 //go:embed callback.html
 var callbackText string
 
@@ -50,67 +40,50 @@ type loginAnswer struct {
 	Home        string // the router's page
 }
 
-// document answers with the client ID metadata document, which issuers read.
-func (h *open) document(w http.ResponseWriter, r *http.Request) {
-	var document []byte
-	if h.logins != nil {
-		document = h.logins.Document()
-	}
-	if document == nil {
-		nothingThere(w, r)
-		return
-	}
-	w.Header().Set("Cache-Control", "public, max-age=300")
-	writeJSON(w, r, http.StatusOK, document)
-}
+// IsCallback reports whether logins at remote servers come back at the path.
+func IsCallback(path string) bool { return path == logins.CallbackPath || path == continuedPath }
 
-// A callback completes logins at remote servers.
-type callback struct {
-	logins Logins // may be nil
-	work   *work
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := requestOf(r)
-	query, in := r.URL.RawQuery, q.client.isIn()
-	switch {
-	case h.logins == nil:
-		nothingThere(w, r)
-		return
+// callback completes a login at a remote server.
+func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+	query, in := r.URL.RawQuery, c.IsIn()
+	switch d := c.Forbidden(); {
 	case r.Method != http.MethodGet:
-		notAllowed(w, r, http.MethodGet, r.URL.Path+" takes GET")
-		return
+		return notGet(w, r)
 	case len(query) > maxCallback:
-		refuse(w, r, http.StatusRequestURITooLong, nil, conversation.InvalidRequest("the query is too long"))
-		return
-	case in && !mayUse(w, r):
-		return
+		return &Denial{Status: http.StatusRequestURITooLong, Err: conversation.InvalidRequest("the query is too long")}
+	case in && d != nil:
+		return d
 	case !in && r.URL.Path != continuedPath:
-		answerLogin(w, r, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: q.rules.at(continuedPath) + "?" + query})
-		return
+		answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at once.", Next: c.Rules.At(continuedPath) + "?" + query})
+		return nil
 	case !in:
-		answerLogin(w, r, http.StatusForbidden, loginAnswer{
+		answerLogin(w, c, http.StatusForbidden, loginAnswer{
 			Title: "Not logged in", Wrong: true,
 			Text: "This browser has no session with the router, so the login could not be completed. Open the router's page in this browser, type in the token of whoever began the login, and load this page again, or begin the login again.",
 		})
-		return
+		return nil
 	}
 	// The code works once: a browser that leaves now must not lose the login.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callbackTime)
+	ctx, cancel := l.bounded(context.WithoutCancel(r.Context()), callbackTime)
 	defer cancel()
-	defer context.AfterFunc(h.work.ctx, cancel)()
-	server, err := h.logins.Callback(ctx, q.client.principal.Hash, query)
+	server, err := l.Logins.Callback(ctx, c.Principal.Hash, query)
 	if err != nil {
-		answerLogin(w, r, http.StatusBadRequest, loginAnswer{Title: "Not logged in", Wrong: true, Text: cleaned.Text(err.Error())})
-		return
+		answerLogin(w, c, http.StatusBadRequest, loginAnswer{Title: "Not logged in", Wrong: true, Text: cleaned.Text(err.Error())})
+		return nil
 	}
-	answerLogin(w, r, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
+	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logged in to " + cleaned.Text(server), Text: "All clients of the router can use the server now. You can close this page."})
+	return nil
+}
+
+// notGet is the denial of a request that must be a GET.
+func notGet(w http.ResponseWriter, r *http.Request) *Denial {
+	w.Header().Set("Allow", http.MethodGet)
+	return &Denial{Status: http.StatusMethodNotAllowed, Err: conversation.InvalidRequest(r.URL.Path + " takes GET")}
 }
 
 // answerLogin shows a page about a login. Its URL has a code: no other site learns it as a referrer.
-func answerLogin(w http.ResponseWriter, r *http.Request, status int, a loginAnswer) {
-	a.Home = requestOf(r).rules.at("/")
+func answerLogin(w http.ResponseWriter, c *Client, status int, a loginAnswer) {
+	a.Home = c.Rules.At("/")
 	writePage(w, status, callbackPage(), a, "'none'", "no-referrer")
 }
 

@@ -1,4 +1,4 @@
-package httpd
+package identity
 
 import (
 	"context"
@@ -49,19 +49,19 @@ func (l *browserSessions) expire(s *browserSession, why string) {
 		return
 	}
 	name := s.last().Name
-	l.log.Info("a browser's login has ended", zap.String("principal", name), zap.String("why", why))
-	l.audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: name, From: s.from, Target: s.issuer, Reason: why})
+	l.Log.Info("a browser's login has ended", zap.String("principal", name), zap.String("why", why))
+	l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: name, From: s.from, Target: s.issuer, Reason: why})
 }
 
 // fits reports whether the token, or else the issuer, is in the configuration as it was at the login.
-func (s *browserSession) fits(r *rules) bool {
-	return s.issuer == "" && s.last().ctx.Err() == nil || s.issuer != "" && s.issued.fits(r)
+func (s *browserSession) fits(r *Rules) bool {
+	return s.issuer == "" && s.last().Context.Err() == nil || s.issuer != "" && s.issued.fits(r)
 }
 
 // fits reports whether the issuer is in the configuration as it was at the login.
-func (s *issued) fits(r *rules) bool {
+func (s *issued) fits(r *Rules) bool {
 	i := r.issuers[s.issuer]
-	return i != nil && i.ctx.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
+	return i != nil && i.Context.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
 }
 
 // judged keeps what the token proved. The mutex of its session must be held, or s not be
@@ -85,7 +85,7 @@ func (s *issued) judged(p Proof) {
 
 // use returns the grant of the session for a request of its browser; nil if the session has ended,
 // or with an error if the issuer can't be asked.
-func (s *browserSession) use(ctx context.Context) (*grant, error) {
+func (s *browserSession) use(ctx context.Context) (*Grant, error) {
 	s.mu.Lock()
 	s.used = time.Now()
 	s.mu.Unlock()
@@ -94,13 +94,13 @@ func (s *browserSession) use(ctx context.Context) (*grant, error) {
 
 // check returns the grant of the session as use does. If the token has to be judged again, all
 // who ask wait for the same judgement.
-func (s *browserSession) check(ctx context.Context) (*grant, error) {
+func (s *browserSession) check(ctx context.Context) (*Grant, error) {
 	for first := true; ; first = false {
 		s.mu.Lock()
 		now := time.Now()
 		g, failed := s.grant, s.failed
 		switch {
-		case g.ctx.Err() != nil:
+		case g.Context.Err() != nil:
 			s.mu.Unlock()
 			return nil, nil
 		case s.issuer == "", now.Before(s.good):
@@ -112,7 +112,7 @@ func (s *browserSession) check(ctx context.Context) (*grant, error) {
 		}
 		if s.flight == nil {
 			s.flight = make(chan struct{})
-			s.of.work.running.Go(s.judge) // the caller's request is counted there, so that it can't be closed
+			s.of.running.Go(s.judge) // the caller's request is counted there, so that it can't be closed
 		}
 		flight := s.flight
 		s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *browserSession) check(ctx context.Context) (*grant, error) {
 
 // judge judges the token again, after it was renewed if it has expired.
 func (s *browserSession) judge() {
-	ctx, cancel := context.WithTimeout(s.of.work.ctx, renewTime)
+	ctx, cancel := context.WithTimeout(s.of.ctx, renewTime)
 	defer cancel()
 	s.mu.Lock()
 	tokens, expired := s.tokens, !time.Now().Before(s.ends)
@@ -163,8 +163,8 @@ func (s *browserSession) judge() {
 	}
 	close(s.flight)
 	s.flight = nil
-	if s.grant.ctx.Err() != nil && fresh != tokens { // the browser has logged out meanwhile
-		s.of.work.running.Go(func() { s.of.revoke(fresh) })
+	if s.grant.Context.Err() != nil && fresh != tokens { // the browser has logged out meanwhile
+		s.of.running.Go(func() { s.of.revoke(fresh) })
 	}
 }
 
@@ -188,7 +188,7 @@ var errExpired = errors.New("the access token has expired, and the issuer gave n
 // judgement returns the tokens, renewed if they have to be, and what they prove.
 func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, expired bool) (*signin.Session, Proof, error) {
 	if !expired {
-		proof, err := s.of.authenticator.Token(ctx, tokens.Access(), s.resource)
+		proof, err := s.of.Authenticator.Token(ctx, tokens.Access(), s.resource)
 		// A token that is bad before its time may be signed by a key that the issuer has replaced.
 		if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Status != 401 || !tokens.Renews() {
 			return tokens, proof, err
@@ -201,31 +201,11 @@ func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, 
 	if err != nil {
 		return tokens, Proof{}, err
 	}
-	proof, err := s.of.authenticator.Token(ctx, fresh.Access(), s.resource)
+	proof, err := s.of.Authenticator.Token(ctx, fresh.Access(), s.resource)
 	return fresh, proof, err
 }
 
 // same reports whether a token proves the same principal by the same configuration.
 func (s *browserSession) same(p Proof) bool {
 	return p.Principal.Hash == s.hash && p.Issuer == s.issuer && p.Revision == s.revision
-}
-
-// follow ends the session in time while a request of its browser is served, until ctx ends.
-func (s *browserSession) follow(ctx context.Context, cancel context.CancelFunc) {
-	for {
-		s.mu.Lock()
-		good := s.good
-		s.mu.Unlock()
-		again := time.NewTimer(time.Until(good))
-		select {
-		case <-ctx.Done():
-			again.Stop()
-			return
-		case <-again.C:
-		}
-		if g, err := s.check(ctx); g == nil || err != nil {
-			cancel()
-			return
-		}
-	}
 }

@@ -1,8 +1,6 @@
-package httpd
+package identity
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,11 +16,8 @@ func FuzzChallenge(f *testing.F) {
 	f.Add("ünï", "\"", "api://guid/mcp.call")
 	f.Add(strings.Repeat("ä", 500), "\x00", "mcp:read")
 	f.Fuzz(func(t *testing.T, why, one, two string) {
-		w := httptest.NewRecorder()
-		rules := newRules(&Options{PublicURL: "https://t.example/r/", Issuers: []Issuer{{}, {URL: "https://id.example"}}}, nil)
-		q := &request{rules: rules, target: target{profile: "work"}}
-		challenge(w, q.with(httptest.NewRequest(http.MethodPost, "/mcp", nil)), "invalid_token", why, []string{one, two, one})
-		if got := w.Header().Get("WWW-Authenticate"); !challengeForm.MatchString(got) {
+		c := &Client{Rules: NewRules(nil, []Issuer{{}, {URL: "https://id.example"}}, "https://t.example/r/", nil, nil), Resource: ResourceOf("work")}
+		if got := c.challenge("invalid_token", why, []string{one, two, one}); !challengeForm.MatchString(got) {
 			t.Errorf("%q", got)
 		}
 	})
@@ -63,7 +58,7 @@ func TestPrefixOf(t *testing.T) {
 			t.Errorf("%s: %q, want %q", public, got, want)
 		}
 	}
-	if got := (&rules{prefix: "/a b"}).at("/login"); got != "/a%20b/login" {
+	if got := (&Rules{Prefix: "/a b"}).At("/login"); got != "/a%20b/login" {
 		t.Error(got)
 	}
 }

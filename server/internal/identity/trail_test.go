@@ -1,9 +1,11 @@
-package httpd
+package identity
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +40,9 @@ func TestClientsDoNotFillTheAuditLog(t *testing.T) {
 func TestRefusalsAreCountedByAction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []audit.Event
-		a := newAudited(func(e audit.Event) { all = append(all, e) }, newWork())
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		a := newTrail(ctx, func(e audit.Event) { all = append(all, e) }, &running)
 		for i := range 2 * maxRefused {
 			a.refused(audit.Event{Action: audit.Request, From: fmt.Sprint(i)})
 		}
@@ -46,8 +50,8 @@ func TestRefusalsAreCountedByAction(t *testing.T) {
 		if n := len(all); n != maxRefused+1 || all[n-1].Action != audit.LogIn {
 			t.Errorf("%d events, the last %+v", n, all[n-1])
 		}
-		a.work.stop()
-		a.work.running.Wait()
+		cancel()
+		running.Wait()
 		if last := all[len(all)-1]; last.Reason != fmt.Sprintf("%d more requests were refused within a minute", maxRefused) {
 			t.Errorf("the last event is %+v", last)
 		}
@@ -58,12 +62,14 @@ func TestRefusalsAreCountedByAction(t *testing.T) {
 func TestNewPrincipalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []audit.Event
-		a := newAudited(func(e audit.Event) { all = append(all, e) }, newWork())
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		a := newTrail(ctx, func(e audit.Event) { all = append(all, e) }, &running)
 		come := func(from int) {
 			for i := range maxCame {
-				r := (&request{client: client{principal: Principal{Hash: fmt.Sprint(from + i)}}}).with(httptest.NewRequest(http.MethodPost, "/mcp", nil))
-				a.came(r)
-				a.came(r)
+				r, who := httptest.NewRequest(http.MethodPost, "/mcp", nil), Principal{Hash: fmt.Sprint(from + i)}
+				a.came(r, who)
+				a.came(r, who)
 			}
 		}
 		come(0)
@@ -77,7 +83,7 @@ func TestNewPrincipalsAreBounded(t *testing.T) {
 		if n := len(all); n != 2*maxCame {
 			t.Errorf("a minute later there are %d events, want %d", n, 2*maxCame)
 		}
-		a.work.stop()
-		a.work.running.Wait()
+		cancel()
+		running.Wait()
 	})
 }

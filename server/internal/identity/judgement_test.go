@@ -1,7 +1,6 @@
-package httpd
+package identity
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -40,12 +39,12 @@ func TestSignInRenews(t *testing.T) {
 		"another user":               {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Hash = "b"; return nil }) }, status: 401, ends: "another user"},
 		"another configuration":      {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Revision = "2"; return nil }) }, status: 401, ends: "edited"},
 		"another name, same user":    {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Name = "Ann"; return nil }) }, status: 200},
-		"the issuer was edited":      {before: func(s *signInTest) { s.edit(func(o *Options) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
-		"the issuer was removed":     {before: func(s *signInTest) { s.edit(func(o *Options) { o.Issuers = nil; o.Tokens = []Principal{{Hash: "x"}} }) }, status: 401, ends: "edited"},
-		"there is another publicUrl": {before: func(s *signInTest) { s.edit(func(o *Options) { o.PublicURL += "/" }) }, status: 200},
+		"the issuer was edited":      {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
+		"the issuer was removed":     {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers = nil; o.Tokens = []Principal{{Hash: "x"}} }) }, status: 401, ends: "edited"},
+		"there is another publicUrl": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.PublicURL += "/" }) }, status: 200},
 		"there is a new publicUrl": {before: func(s *signInTest) {
-			s.edit(func(o *Options) {
-				o.PublicURL, o.AllowedHosts = "https://other.example/router", []string{"tools.example"}
+			s.edit(func(o *allowed) {
+				o.PublicURL = "https://other.example/router"
 			})
 		}, status: 401, ends: "edited"},
 	} {
@@ -55,7 +54,7 @@ func TestSignInRenews(t *testing.T) {
 			stream := make(chan struct{})
 			go func() {
 				defer close(stream)
-				s.h.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
+				s.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
 			}()
 			s.taken()
 			s.age(tt.expired)
@@ -66,7 +65,7 @@ func TestSignInRenews(t *testing.T) {
 			for range 8 { // at once, as a page loads its files
 				all.Go(func() {
 					w := httptest.NewRecorder()
-					s.h.ServeHTTP(w, s.request(http.MethodGet, "/", "", cookie...))
+					s.ServeHTTP(w, s.request(http.MethodGet, "/", "", cookie...))
 					if w.Code != tt.status {
 						t.Errorf("the page: %d %s", w.Code, w.Body)
 					}
@@ -78,14 +77,14 @@ func TestSignInRenews(t *testing.T) {
 			}
 			events := loginsIn(s.taken())
 			if tt.ends == "" {
-				if len(events) != 0 || len(s.h.login.sessions.byID) != 1 {
+				if len(events) != 0 || len(s.who.login.sessions.byID) != 1 {
 					t.Errorf("the login has ended: %+v", events)
 				}
 				return // the handler's end ends the stream
 			}
 			<-stream
-			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.h.login.sessions.byID) != 0 {
-				t.Errorf("audited %+v, %d sessions", events, len(s.h.login.sessions.byID))
+			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.who.login.sessions.byID) != 0 {
+				t.Errorf("audited %+v, %d sessions", events, len(s.who.login.sessions.byID))
 			}
 			s.change(func(p *Proof) error { p.Principal.Admin = true; return nil })
 			if status := s.page(cookie); status != 401 {
@@ -119,7 +118,7 @@ func TestSignInWhileIssuerIsDown(t *testing.T) {
 	}
 	s.age(true)
 	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
-	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 || len(s.h.login.sessions.byID) != 0 {
+	if r, _ := s.do(http.MethodPost, "/logout", "{}", append(cookie, "Content-Type", "application/json")...); r.StatusCode != 204 || len(s.who.login.sessions.byID) != 0 {
 		t.Errorf("logout: %d", r.StatusCode)
 	}
 }
@@ -131,9 +130,10 @@ func TestSignInEndsStreams(t *testing.T) {
 	s.age(true)
 	s.issuer.RevokeAll()
 	one := s.only()
-	ctx, cancel := context.WithCancel(t.Context())
-	one.follow(ctx, cancel)
-	if ctx.Err() == nil || one.grant.ctx.Err() == nil {
+	ctx, stop := one.during(t.Context())
+	defer stop()
+	<-ctx.Done()
+	if one.grant.Context.Err() == nil {
 		t.Error("it goes on")
 	}
 	if status := s.page(cookie); status != 401 {
@@ -146,7 +146,7 @@ func TestSignInEndsStreams(t *testing.T) {
 func TestSignInsAreBounded(t *testing.T) {
 	s := newSignInTest(t, fakeissuer.Options{})
 	first, second := s.logIn(), s.logIn()
-	l := &s.h.login.sessions
+	l := &s.who.login.sessions
 	for range maxLogins - 2 {
 		one := l.get(strings.Split(first[1], "=")[1])
 		l.begin(one.grant, one.issued)
@@ -193,8 +193,8 @@ func TestSignInEndsWithEdit(t *testing.T) {
 	s := newSignInTest(t, fakeissuer.Options{})
 	s.logIn()
 	one := s.only()
-	s.edit(func(o *Options) { o.Issuers[0].Revision = "2" })
-	if one.grant.ctx.Err() == nil || len(s.h.login.sessions.byID) != 0 {
+	s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" })
+	if one.grant.Context.Err() == nil || len(s.who.login.sessions.byID) != 0 {
 		t.Error("the login goes on")
 	}
 }

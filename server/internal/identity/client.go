@@ -1,0 +1,182 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// A Client is who sends a request. The caller sets the first four fields, and [Identifier.Identify] the
+// others.
+type Client struct {
+	Rules    *Rules // in force when the request came
+	Resource string // the MCP path that a token must be for: [ResourceOf] the profile
+	Admin    bool   // the request is for administrators only
+	Browser  bool   // browsers send it, with a cookie
+
+	Principal Principal // zero until the client is let in
+	Grant     *Grant    // of the principal; nil until the client is let in
+
+	session *browserSession            // the browser's login; nil if the client has proved itself by a token
+	proof   *Proof                     // of the issuer's access token by which the client is let in; nil for none
+	proves  func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
+	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
+	wrong   error                      // why the client's access token does not let it in; nil if it has none
+}
+
+// IsIn reports whether the client was let in.
+func (c *Client) IsIn() bool { return c.Grant != nil }
+
+// IsRevoked reports whether the client was let in, and may not be served any more.
+func (c *Client) IsRevoked() bool { return c.Grant != nil && c.Grant.Context.Err() != nil }
+
+// LoggedIn reports whether the client is a browser that has logged in.
+func (c Client) LoggedIn() bool { return c.session != nil }
+
+// A Denial is a refusal, as the client is answered.
+type Denial struct {
+	Status    int           // of HTTP
+	Err       error         // for the client
+	Why       string        // for the audit log; "" is Err
+	Challenge string        // the header WWW-Authenticate; "" is [Client.Challenge] of 401, and none of others
+	Wait      time.Duration // after which the client may try again; 0 says nothing of that
+}
+
+// Busy is the denial of a request that may be sent again after a while.
+func Busy(status int, wait time.Duration, why string) *Denial {
+	seconds := secondsOf(wait)
+	return &Denial{Status: status, Wait: wait, Err: &session.Error{
+		Code: session.CodeInternal, Message: fmt.Sprintf("%s; try again in %d s", why, seconds), Data: wire.Marshal(map[string]int{"retry_after": seconds}),
+	}}
+}
+
+// Write writes the headers of the denial.
+func (d *Denial) Write(h http.Header) {
+	if d.Wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(secondsOf(d.Wait)))
+	}
+	if d.Challenge != "" {
+		h.Set("WWW-Authenticate", d.Challenge)
+	}
+}
+
+// secondsOf returns how many seconds, at least one, a client shall wait.
+func secondsOf(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
+
+// Unknown is the denial of a request that proves no one.
+func (c *Client) Unknown(r *http.Request) *Denial {
+	refusal, refused := errors.AsType[*Refusal](c.wrong)
+	switch {
+	case c.wrong == nil:
+		why := "no token"
+		if r.Header.Get("Authorization") != "" {
+			why = "unknown token"
+		}
+		return &Denial{Status: http.StatusUnauthorized, Err: errNoToken, Why: why}
+	case c.wait > 0:
+		return Busy(http.StatusTooManyRequests, c.wait, "busy: too many access tokens from this address were refused")
+	case !refused:
+		wait := retryIssuer
+		if c.wrong == errRevisions {
+			wait = time.Second
+		}
+		return Busy(http.StatusServiceUnavailable, wait, "busy: the access token can't be verified now: its issuer does not answer, or was just edited")
+	case refusal.Status != http.StatusForbidden:
+		return &Denial{
+			Status: http.StatusUnauthorized, Why: refusal.Reason, Challenge: c.challenge("invalid_token", refusal.Reason, c.scopesToAsk()),
+			Err: conversation.InvalidRequest("the access token is refused: " + conversation.Brief(refusal.Reason)),
+		}
+	}
+	d := &Denial{
+		Status: http.StatusForbidden, Why: refusal.Reason,
+		Err: conversation.InvalidRequest("the access token is valid, but does not let its user in: " + conversation.Brief(refusal.Reason)),
+	}
+	if len(refusal.Scopes) > 0 {
+		d.Challenge = c.challenge("insufficient_scope", refusal.Reason, refusal.Scopes)
+	}
+	return d
+}
+
+// Revoked is the denial of a request whose grant has ended.
+func (c *Client) Revoked() *Denial {
+	return &Denial{
+		Status: http.StatusUnauthorized, Err: ErrRevoked, Why: "the token was removed or changed while the request was served",
+		Challenge: c.challenge("invalid_token", ErrRevoked.Error(), c.scopesToAsk()),
+	}
+}
+
+// Forbidden is the denial of a request for administrators by a client who is none; nil if the client, who is
+// let in, may make the request.
+func (c *Client) Forbidden() *Denial {
+	if !c.Admin || c.Principal.Admin {
+		return nil
+	}
+	name := conversation.Brief(c.Principal.Name)
+	if c.proof == nil {
+		return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest(`the token ` + name + ` has the role "use", which may use tools at /mcp and not this page; send a token of the role "admin"`)}
+	}
+	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Admin) > 0 && !hasScope(c.proof.Scopes, i.Admin) {
+		return c.lacks(i.Admin, conversation.InvalidRequest("the access token of the user "+name+" does not have the scope for administration; ask the issuer for it"))
+	}
+	return &Denial{Status: http.StatusForbidden, Err: conversation.InvalidRequest("the user " + name + ` is no administrator by "admins" of the issuer, and may use tools at /mcp and not this page`)}
+}
+
+var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
+
+// NeedsCall is the denial of a call by a client whose token may become good for it with the scope for calls;
+// nil if no scope would help.
+func (c *Client) NeedsCall() *Denial {
+	if !c.Principal.Reads || c.proof == nil {
+		return nil
+	}
+	if i := c.Rules.issuers[c.proof.Issuer]; i != nil && len(i.Call) > 0 {
+		return c.lacks(i.Call, errNeedsCall)
+	}
+	return nil
+}
+
+// lacks is the denial of a request whose token lacks one of the scopes, with those that the client has to
+// ask its issuer for.
+func (c *Client) lacks(scopes []string, err error) *Denial {
+	why := conversation.AsError(err).Message
+	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
+}
+
+// Network returns what identifies a client without a token: the IP address; of IPv6 the
+// /64 prefix, since a client may have all its addresses. All clients behind a proxy have
+// the proxy's address.
+func Network(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	prefix, _ := ip.Prefix(64)
+	return prefix.String()
+}
+
+// Hostname returns host without a port and without the brackets of IPv6.
+func Hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}

@@ -1,0 +1,212 @@
+package identity
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+const (
+	// judging bounds how long the [Authenticator] may take for a token.
+	judging = 10 * time.Second
+
+	// refusedPerMinute is how many refused tokens of one address are answered with a challenge;
+	// more must wait. Good tokens never wait: behind a proxy, all clients have one address.
+	refusedPerMinute = 60
+
+	// retryIssuer is after which time a client shall try again whose issuer can't be asked.
+	retryIssuer = 5 * time.Second
+
+	// proofLasts is after which time a stream's client must prove again who it is, by what its
+	// request has.
+	proofLasts = time.Minute
+)
+
+var (
+	// errRevisions is why a token can't be judged: its issuer was edited meanwhile.
+	errRevisions = errors.New("the configuration of the issuer changes")
+
+	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
+
+	errNoPublicURL = &Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
+)
+
+// Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the
+// certificate of the client, or by what an issuer has issued. If the request proves none of that,
+// [Client.Unknown] says why. Identify reports whether it has asked an issuer, which may take a while.
+func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
+	g := c.Rules.grant(r)
+	if g == nil && i.Pages && c.Browser {
+		c.session, g, c.wrong = i.login.bySession(r, c.Rules)
+	}
+	if g == nil && c.wrong == nil { // else the browser's issuer can't be asked
+		g = i.byCertificate(r, c)
+		if g == nil {
+			g, asked = i.byToken(r, c)
+		}
+	}
+	if g == nil {
+		return asked
+	}
+	c.Grant, c.Principal = g, g.Principal
+	if c.proof != nil {
+		i.trail.came(r, g.Principal)
+	}
+	return asked
+}
+
+// byCertificate returns the grant of the principal that the client's certificate stands for; nil
+// if it stands for none. A client that sends Authorization wants to be known by that.
+func (i *Identifier) byCertificate(r *http.Request, c *Client) *Grant {
+	if i.Authenticator == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
+		return nil
+	}
+	leaf := r.TLS.VerifiedChains[0][0]
+	hash := i.certified(leaf)
+	for who, g := range c.Rules.grants {
+		if hash != "" && who.Hash == hash {
+			c.proves = func(context.Context) bool { return i.certified(leaf) == hash }
+			return g
+		}
+	}
+	return nil
+}
+
+// certified returns the hash of the principal that a certificate stands for now; "" if it stands for none. It
+// was verified when the connection began, which may be long ago.
+func (i *Identifier) certified(leaf *x509.Certificate) string {
+	if time.Now().After(leaf.NotAfter) {
+		return ""
+	}
+	if hash, ok := i.Authenticator.Certificate(leaf); ok {
+		return hash
+	}
+	return ""
+}
+
+// byToken returns the grant of the principal that an access token of an issuer proves; nil if it
+// proves none. c.wrong says why not.
+func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) {
+	token := bearerOf(r)
+	if token == "" || i.Authenticator == nil || len(c.Rules.listed) == 0 {
+		return nil, false
+	}
+	if c.Rules.PublicURL == "" {
+		c.wrong = errNoPublicURL
+		return nil, false
+	}
+	resource := c.Rules.PublicURL + c.Resource
+	proof, g, err := i.judge(r.Context(), c.Rules, token, resource)
+	if err != nil {
+		if c.wrong = err; isRefused(err) && !i.good.has(token) { // the client of a good one that has expired must learn that
+			c.wait = i.refusals.Take(Network(r.RemoteAddr), 1, 1)
+		}
+		return nil, true
+	}
+	i.good.add(token)
+	c.proof, c.proves = &proof, i.tokenProves(c.Rules, token, resource, proof)
+	return g, true
+}
+
+// judge asks the Authenticator what a token proves for a resource, and returns the grant by the
+// rules that are in force.
+func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (Proof, *Grant, error) {
+	ctx, cancel := i.bounded(ctx, judging)
+	defer cancel()
+	for range 2 { // again if the issuer was edited meanwhile
+		proof, err := i.Authenticator.Token(ctx, token, resource)
+		if err != nil {
+			return Proof{}, nil, err
+		}
+		if g, ok := rules.current().grantOf(proof); ok {
+			return proof, g, nil
+		}
+	}
+	return Proof{}, nil, errRevisions
+}
+
+// bearerOf returns the token that the request has, "" if it has none.
+func bearerOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// isRefused reports whether err says that an access token is bad.
+func isRefused(err error) bool {
+	refusal, is := errors.AsType[*Refusal](err)
+	return is && refusal.Status != http.StatusForbidden
+}
+
+// tokenProves returns a function that reports whether an access token still proves the
+// principal. While the issuer can't be asked, it does until it expires.
+func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof Proof) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		now, _, err := i.judge(ctx, rules, token, resource)
+		if err == nil {
+			proof.Expires = now.Expires
+			return now.Principal == proof.Principal && now.Issuer == proof.Issuer
+		}
+		_, refused := errors.AsType[*Refusal](err)
+		return !refused && time.Now().Before(proof.Expires)
+	}
+}
+
+// Lasting returns a context that ends when the client may not be served any more,
+// as a token does that expires or whose user was removed. Only streams that last need it: what a
+// call does is not cut. stop must be called.
+func (c *Client) Lasting(ctx context.Context) (_ context.Context, stop func()) {
+	if c.proves == nil {
+		return ctx, func() {}
+	}
+	return while(ctx, func() time.Time { return time.Now().Add(proofLasts) }, c.proves)
+}
+
+// while returns a context that ends when proves, asked at the times of next, reports false. stop must be
+// called.
+func while(ctx context.Context, next func() time.Time, proves func(context.Context) bool) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			again := time.NewTimer(time.Until(next()))
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				again.Stop()
+				return
+			}
+			if !proves(ctx) {
+				cancel(ErrRevoked)
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-ended
+	}
+}
+
+// Browse answers what only browsers ask: logins, here and at remote servers. html says that the browser names
+// HTML in Accept. Browse reports false if the request is to be served otherwise. It may not have served a
+// request that it denies.
+func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {
+	switch {
+	case !c.IsIn() && c.wrong != nil && !isRefused(c.wrong): // a login would not help
+		return false, c.Unknown(r)
+	case IsCallback(r.URL.Path):
+		return true, i.login.callback(w, r, c)
+	case !i.Pages || !c.Browser:
+		return false, nil
+	}
+	return i.login.serve(w, r, c, html)
+}

@@ -1,0 +1,200 @@
+package identity
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
+	"github.com/mcp-metarouter/metarouter/internal/signin"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+)
+
+// Browsers send no token: a person types it in once, or logs in at an issuer, and gets a cookie
+// that opens the pages, and nothing else.
+
+const (
+	loginPath  = "/login"
+	logoutPath = "/logout"
+
+	// MaxForm bounds the forms of logins, in bytes.
+	MaxForm = 4 << 10
+
+	// triesPerMinute is how often one address may try to log in.
+	triesPerMinute = 5
+)
+
+//go:embed login.html
+var loginText string
+
+// loginPage asks for the token, or where to log in.
+var loginPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("login").Parse(loginText)) })
+
+// A login lets browsers see the pages, by a cookie for a token.
+type login struct {
+	*common
+	tries    *rate.Limiter               // of each address, with tokens
+	begins   *rate.Limiter               // of each address, at issuers
+	foreign  *http.CrossOriginProtection // against the pages of others
+	signins  signin.Logins               // at issuers, under way
+	sessions browserSessions
+}
+
+func newLogin(m *common) *login {
+	return &login{
+		common: m, tries: perMinute(triesPerMinute), begins: perMinute(beginsPerMinute), foreign: http.NewCrossOriginProtection(),
+		sessions: browserSessions{common: m, byID: make(map[string]*browserSession)},
+	}
+}
+
+// cookie returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
+// paths of a proxy, where other routers may be.
+func (l *login) cookie(r *Rules) string {
+	name := "metarouter_login_" + l.Port
+	if r.Prefix != "" {
+		sum := sha256.Sum256([]byte(r.Prefix))
+		name += "_" + hex.EncodeToString(sum[:4])
+	}
+	return name
+}
+
+// bySession returns the session of a browser that asks for a page, by its cookie, and its grant; nil
+// if there is none, or it has ended. The error says that this can't be said now.
+func (l *login) bySession(r *http.Request, rules *Rules) (*browserSession, *Grant, error) {
+	cookie, err := r.Cookie(l.cookie(rules))
+	if err != nil {
+		return nil, nil, nil
+	}
+	s := l.sessions.get(cookie.Value)
+	if s == nil {
+		return nil, nil, nil
+	}
+	if !s.fits(rules) {
+		l.sessions.expire(s, errEdited.Error())
+		return nil, nil, nil
+	}
+	g, err := s.use(r.Context())
+	switch {
+	case err != nil && r.URL.Path == logoutPath:
+		return s, s.last(), nil // a browser may always log out
+	case err != nil && strings.HasPrefix(r.URL.Path, loginPath): // or log in by another way
+		return nil, nil, nil
+	case err != nil || g == nil:
+		return nil, nil, err
+	}
+	return s, g, nil
+}
+
+// IsLogin reports whether the path is one of logins on the page.
+func IsLogin(path string) bool {
+	return path == loginPath || path == logoutPath || path == signInPath || path == signedInPath
+}
+
+// serve answers a browser that has not logged in, logs it in by a token or at an issuer, and ends
+// a login.
+func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {
+	path, post, in := r.URL.Path, r.Method == http.MethodPost, c.IsIn()
+	switch {
+	case path == signedInPath && len(l.signIns(c.Rules)) > 0:
+		return true, l.complete(w, r, c) // also if the browser is logged in: by another login
+	case path == logoutPath && post && in:
+		return true, l.logOut(w, r, c)
+	case in && (path != loginPath && path != signInPath || c.Rules.Public):
+		return false, nil
+	case in:
+		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
+	case path == loginPath && post:
+		l.try(w, r, c)
+	case path == signInPath && post:
+		l.begin(w, r, c)
+	case !html || r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return false, nil
+	default:
+		l.ask(w, c, http.StatusUnauthorized, "")
+	}
+	return true, nil
+}
+
+// try takes a token from the page that asks for it. A browser names the page in Origin.
+func (l *login) try(w http.ResponseWriter, r *http.Request, c *Client) {
+	if r.Header.Get("Origin") == "" || l.foreign.Check(r) != nil {
+		l.ask(w, c, http.StatusForbidden, "Only this page may send a token. Send it again.")
+		return
+	}
+	if wait := l.tries.Take(Network(r.RemoteAddr), 1, 1); wait > 0 {
+		l.tooMany(w, c, wait)
+		return
+	}
+	who, ok := c.Rules.holder(r.PostFormValue("token"))
+	e := audit.Event{Outcome: audit.Refused, Principal: who.Name}
+	switch {
+	case !ok:
+		e.Reason = "That is none of its tokens."
+		l.ask(w, c, http.StatusUnauthorized, e.Reason)
+	case !who.Admin:
+		e.Reason = "That token may use tools, but not this page. Send a token of the role admin."
+		l.ask(w, c, http.StatusForbidden, e.Reason)
+	default:
+		e.Outcome = audit.OK
+		l.letIn(w, r, c, l.sessions.begin(c.Rules.grants[who], issued{}))
+		http.Redirect(w, r, c.Rules.At("/"), http.StatusSeeOther)
+	}
+	l.record(r, e)
+}
+
+var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
+
+// letIn gives the browser a cookie.
+func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Client, s *browserSession) {
+	left := min(loginIdle, time.Until(s.end()))
+	setCookie(w, l.cookie(c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
+}
+
+// setCookie sets a cookie for so many seconds; -1 deletes it.
+func setCookie(w http.ResponseWriter, name, value string, seconds int, site http.SameSite, secure bool) {
+	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: site, Secure: secure})
+}
+
+// logOut ends the login of the browser, if a page of ours asks for that as it asks for other
+// actions.
+func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
+		return &Denial{Status: http.StatusForbidden, Err: errForeignLogout}
+	}
+	if s := c.session; s != nil { // else a program with a token, whose login nothing ends
+		l.sessions.logOut(s)
+		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: s.issuer})
+	}
+	setCookie(w, l.cookie(c.Rules), "", -1, http.SameSiteStrictMode, false)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// A loginOffer is what loginPage says.
+type loginOffer struct {
+	Try, Begin string // where its forms go
+	Problem    string // of the last try
+	Token      bool   // there are tokens to type in
+	Issuers    []offeredIssuer
+}
+
+// An offeredIssuer is a button.
+type offeredIssuer struct{ URL, Host string }
+
+// ask shows the page that asks for a token or where to log in, with the problem of the last try.
+func (l *login) ask(w http.ResponseWriter, c *Client, status int, problem string) {
+	offer := loginOffer{Try: c.Rules.At(loginPath), Begin: c.Rules.At(signInPath), Problem: problem}
+	for _, at := range l.signIns(c.Rules) {
+		offer.Issuers = append(offer.Issuers, offeredIssuer{at.URL, hostOf(at.URL)})
+	}
+	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p Principal) bool { return p.Admin && p.Hash != "" })
+	w.Header().Set("WWW-Authenticate", c.Challenge())
+	writePage(w, status, loginPage(), offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
+}

@@ -1,0 +1,58 @@
+package identity
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// Routers on several ports of a host, or below several paths of a proxy, do not take each other's cookies away.
+func TestLoginCookiesDiffer(t *testing.T) {
+	names := make(map[string]bool)
+	for _, tt := range []struct{ port, public string }{{"1", ""}, {"2", ""}, {"3", ""}, {"1", "https://x.example/a"}, {"1", "https://x.example/b"}} {
+		names[New(t.Context(), Options{Port: tt.port}).login.cookie(NewRules(nil, nil, tt.public, nil, nil))] = true
+	}
+	if len(names) != 5 {
+		t.Errorf("the cookies are called %v", names)
+	}
+}
+
+// Over TLS, perhaps of a proxy, browsers never send the cookie without TLS.
+func TestCookieIsSecure(t *testing.T) {
+	for _, tt := range []struct {
+		target, public string
+		header, value  string
+		sso, secure    bool
+	}{
+		{"https://localhost/", "", "", "", false, true},
+		{"http://localhost/", "", "", "", false, false},
+		{"http://tools.example/", "https://tools.example/a", "", "", false, true}, // a proxy with TLS
+		{"http://tools.example/", "https://Tools.example:443/a", "", "", false, true},
+		{"http://tools.example:443/", "https://tools.example/a", "", "", false, true},
+		{"http://tools.example/", "https://tools.example:8443/a", "", "", false, false},
+		{"http://localhost/", "https://tools.example/a", "", "", false, false},                           // past it
+		{"http://localhost/", "https://tools.example/a", "Origin", "http://localhost", false, false},     // past it
+		{"http://localhost/", "https://tools.example/a", "Origin", "https://tools.example", false, true}, // it changes the Host
+		{"http://localhost/", "https://tools.example/a", "X-Forwarded-Proto", "https", false, true},      // it changes the Host
+		{"http://localhost/", "https://tools.example/a", "X-Forwarded-Proto", "http", false, false},      // past it
+		{"http://localhost/", "http://localhost", "X-Forwarded-Proto", "https", false, false},
+		{"http://localhost/", "https://tools.example/a", "", "", true, true}, // the issuer has redirected to the public URL
+		{"http://localhost/", "http://localhost", "", "", true, false},
+	} {
+		w, s := httptest.NewRecorder(), &browserSession{begun: time.Now()}
+		if tt.sso {
+			s.issuer = "https://id.example"
+		}
+		l := New(t.Context(), Options{Port: "1"}).login
+		r := httptest.NewRequest(http.MethodGet, tt.target, nil)
+		if tt.header != "" {
+			r.Header.Set(tt.header, tt.value)
+		}
+		l.letIn(w, r, &Client{Rules: NewRules(nil, nil, tt.public, nil, nil)}, s)
+		c := w.Result().Cookies()[0]
+		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
+			t.Errorf("%+v: %+v", tt, c)
+		}
+	}
+}

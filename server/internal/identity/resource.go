@@ -1,0 +1,71 @@
+package identity
+
+import (
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const (
+	// metadataPath is where clients find the metadata of a protected resource (RFC 9728): it
+	// alone, or with the path of the resource behind it.
+	metadataPath = "/.well-known/oauth-protected-resource"
+
+	// ProfilePrefix begins the paths that name a profile: /mcp/p/NAME is as /mcp, and
+	// /mcp/p/NAME/<method> as /mcp/<method>. There is no method of the name p.
+	ProfilePrefix = "/mcp/p/"
+)
+
+// IsProfileName reports whether a profile may have the name: up to 32 of a-z, 0-9 and the hyphen.
+func IsProfileName(name string) bool {
+	return name != "" && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// ResourceOf returns the path of the resource that a request for the profile is for. All that is no MCP takes
+// the tokens for /mcp.
+func ResourceOf(profile string) string {
+	if !IsProfileName(profile) {
+		return "/mcp"
+	}
+	return ProfilePrefix + profile
+}
+
+// IsMetadata reports whether the path is that of metadata, which need not exist.
+func IsMetadata(path string) bool {
+	return path == metadataPath || strings.HasPrefix(path, metadataPath+"/")
+}
+
+// describedBy returns the MCP path that the metadata at a path describe. It reports false if there
+// are none.
+func (r *Rules) describedBy(path string) (resource string, ok bool) {
+	of := strings.TrimSuffix(strings.TrimPrefix(path, metadataPath), "/")
+	if rest, below := r.Below(of); below { // clients put the well-known path before that of the resource
+		of = strings.TrimSuffix(rest, "/")
+	}
+	if of == "" || of == "/mcp" {
+		return "/mcp", true
+	}
+	profile, ok := strings.CutPrefix(of, ProfilePrefix)
+	return of, ok && IsProfileName(profile)
+}
+
+// Metadata returns the metadata at the path, for any well-formed name of a profile: strangers do not learn
+// which profiles there are. It is nil if there are none.
+func (r *Rules) Metadata(path string) []byte {
+	of, ok := r.describedBy(path)
+	if !ok {
+		return nil
+	}
+	var servers, scopes []string
+	for _, i := range r.works() {
+		servers = append(servers, i.URL)
+		scopes = append(append(scopes, i.Read...), i.Call...)
+	}
+	return wire.Marshal(struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported,omitempty"`
+		Methods  []string `json:"bearer_methods_supported"`
+		Name     string   `json:"resource_name"`
+	}{r.PublicURL + of, servers, strings.Fields(scopeOf(scopes)), []string{"header"}, "metarouter"})
+}

@@ -1,0 +1,107 @@
+package identity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
+)
+
+const (
+	// maxRefusedOf bounds the refusals of one address that are recorded in a minute, maxRefused
+	// those of all, each per action, maxCame the principals that have come, and maxSeen those that
+	// are remembered. Neither strangers nor an issuer with ever new users must be able to push older
+	// events out of the log, which is bounded.
+	maxRefusedOf = 30
+	maxRefused   = 300
+	maxCame      = 300
+	maxSeen      = 10_000
+)
+
+// A trail records in the audit log who was refused and who came, unless there is too much of it.
+type trail struct {
+	record   audit.Recorder  // nil for none
+	ctx      context.Context // ends with the handler
+	running  *sync.WaitGroup // of the handler
+	of, all  *rate.Limiter   // of refusals, by action and address, and by action
+	arrivals *rate.Limiter
+
+	mu      sync.Mutex      // guards what follows
+	leftOut int             // how many refusals were not recorded in the minute that is under way
+	seen    map[string]bool // principals of issuers, by Hash
+}
+
+func newTrail(ctx context.Context, record audit.Recorder, running *sync.WaitGroup) *trail {
+	return &trail{record: record, ctx: ctx, running: running, of: perMinute(maxRefusedOf), all: perMinute(maxRefused), arrivals: perMinute(maxCame)}
+}
+
+// perMinute returns a limiter for so many a minute.
+func perMinute(most int) *rate.Limiter { return rate.New(float64(most)/60, most) }
+
+// Refused records in the audit log that the client may not make the request.
+func (i *Identifier) Refused(r *http.Request, c *Client, why string) {
+	e := eventOf(r, c.Principal)
+	e.Outcome, e.Reason = audit.Refused, why
+	if refusal, is := errors.AsType[*Refusal](c.wrong); is {
+		e.Principal = cmp.Or(e.Principal, refusal.Name)
+	}
+	i.trail.refused(e)
+}
+
+// refused records something that was refused or has failed.
+func (t *trail) refused(e audit.Event) {
+	switch {
+	case t.record == nil:
+		return
+	case t.of.Take(e.Action+" "+e.From, 1, 1) == 0 && t.all.Take(e.Action, 1, 1) == 0:
+		t.record(e)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leftOut++; t.leftOut == 1 {
+		t.running.Go(t.endMinute)
+	}
+}
+
+// endMinute waits for a minute, and records how many refusals were left out.
+func (t *trail) endMinute() {
+	minute, cancel := context.WithTimeout(t.ctx, time.Minute)
+	defer cancel()
+	<-minute.Done()
+	t.mu.Lock()
+	leftOut := t.leftOut
+	t.leftOut = 0
+	t.mu.Unlock()
+	t.record(audit.Event{Action: audit.Request, Outcome: audit.Refused, Reason: fmt.Sprintf("%d more requests were refused within a minute", leftOut)})
+}
+
+// came records the first request of an issuer's principal. If too many come at once, it is a later
+// request.
+func (t *trail) came(r *http.Request, who Principal) {
+	t.mu.Lock()
+	first := t.record != nil && !t.seen[who.Hash] && t.arrivals.Take("", 1, 1) == 0
+	if first {
+		if t.seen == nil || len(t.seen) >= maxSeen {
+			t.seen = make(map[string]bool)
+		}
+		t.seen[who.Hash] = true
+	}
+	t.mu.Unlock()
+	if first {
+		e := eventOf(r, who)
+		e.Outcome, e.Reason = audit.OK, "the first request since the router has started"
+		t.record(e)
+	}
+}
+
+// eventOf returns what an audit log says of the request.
+func eventOf(r *http.Request, who Principal) audit.Event {
+	return audit.Event{Action: audit.Request, Principal: who.Name, From: Network(r.RemoteAddr), Target: r.URL.Path}
+}
