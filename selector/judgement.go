@@ -5,8 +5,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
 
-// judge says whether the ranking answers the query. This follows from the confidence in the
-// first candidate alone, so that an answer never contradicts the confidence that it shows.
+// judge says whether the ranking answers the query. This follows from the confidences in the
+// first two candidates alone, so that an answer never contradicts the confidences that it shows.
 // Where a query has no task, the tools with its capabilities are a sure answer.
 func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
 	first := Candidate{}
@@ -19,7 +19,8 @@ func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
 		return r
 	}
 	r.Abstained = first.Confidence < rank.AbstainBelow
-	r.Sure = !r.Abstained && first.Confidence >= s.threshold()
+	tie := len(r.Candidates) > 1 && r.Candidates[1].Confidence > rank.LikelyToo*first.Confidence
+	r.Sure = !r.Abstained && !tie && first.Confidence >= s.threshold()
 	return r
 }
 

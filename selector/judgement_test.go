@@ -21,8 +21,8 @@ func TestJudge(t *testing.T) {
 		hasTask         bool
 		sure, abstained bool
 	}{
-		{"sure", 0.22, 0, Query{}, true, true, false},
-		{"nearest", 0.2199, 0, Query{}, true, false, false},
+		{"sure", 0.6, 0, Query{}, true, true, false},
+		{"nearest", 0.5999, 0, Query{}, true, false, false},
 		{"barely an answer", 0.05, 0, Query{}, true, false, false},
 		{"no answer", 0.0499, 0, Query{}, true, false, true},
 		{"lower threshold", 0.1, 0.1, Query{}, true, true, false},
@@ -36,6 +36,12 @@ func TestJudge(t *testing.T) {
 		r := s.judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: test.confidence}}}, test.query, test.hasTask)
 		if r.Sure != test.sure || r.Abstained != test.abstained {
 			t.Errorf("%s: sure %v, abstained %v", test.name, r.Sure, r.Abstained)
+		}
+	}
+	for next, sure := range map[float64]bool{0.64: true, 0.65: false, 0.8: false} {
+		r := new(Selector).judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: 0.8}, {Confidence: next}}}, Query{}, true)
+		if r.Sure != sure {
+			t.Errorf("0.8 and then %v: sure %v", next, r.Sure)
 		}
 	}
 	if r := new(Selector).judge(Ranking{}, Query{}, true); r.Sure || !r.Abstained {

@@ -80,7 +80,8 @@ type Selection struct {
 	Ambiguous bool
 }
 
-// DefaultFindThreshold is the confidence at which a [Ranking] is sure.
+// DefaultFindThreshold is the confidence at which a [Ranking] is sure, if that in the next tool is at
+// most 0.8 of it.
 const DefaultFindThreshold = rank.DefaultFindThreshold
 
 const (

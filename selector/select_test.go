@@ -110,7 +110,7 @@ func TestSelect(t *testing.T) {
 		{"capabilities alone", browser, Query{Capabilities: []string{"Screenshot", "browser"}}, "playwright:browser_snapshot", nil},
 		{"task of other words", fake, Query{Task: "photograph what is shown", Capabilities: []string{"screenshot"}}, "fake:browser_screenshot", nil},
 		{"not all capabilities", browser, Query{Task: "open a website", Capabilities: []string{"browser", "web", "pdf"}}, "playwright:browser_navigate", []string{"pdf"}},
-		{"unknown capability", git, Query{Task: "show the commit log", Capabilities: []string{"vcs"}}, "git:git_log", []string{"vcs"}},
+		{"unknown capability", git, Query{Task: "show the commit log", Capabilities: []string{"vcs"}}, "", []string{"vcs"}},
 		{"unknown capability alone", git, Query{Capabilities: []string{"vcs"}}, "", []string{"vcs"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

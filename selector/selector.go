@@ -51,7 +51,7 @@ type Options struct {
 	Tracer     trace.Tracer  // makes a span of each call and of each attempt; nil for none
 	Log        *zap.Logger   // nil is silence
 
-	// FindThreshold returns the least confidence at which an answer is sure; 0 means 0.22, and
+	// FindThreshold returns the least confidence at which an answer is sure; 0 means 0.6, and
 	// so does a nil function. It is called at each search.
 	FindThreshold func() float64
 }

@@ -28,7 +28,7 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	case found.Abstained:
 		a.say("a search for %q answers that no tool fits, because the confidence of every tool is too low.", task)
 	case !found.Sure:
-		a.say("a search for %q answers that it is not sure, because the confidence of the first tool is below findThreshold.", task)
+		a.say("a search for %q answers that it is not sure, because the confidence of the first tool is below findThreshold, or that of the next is near it.", task)
 	}
 	at := -1
 	for i, c := range found.Candidates {
