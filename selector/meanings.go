@@ -45,7 +45,7 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 	if s.meanings == nil || len(t.Words) == 0 {
 		return nil
 	}
-	texts := []string{t.Plain}
+	texts := []string{t.Said}
 	if len(t.Steps) > 1 {
 		for _, step := range t.Steps[:min(len(t.Steps), maxSentences-1)] {
 			texts = append(texts, step.Plain)

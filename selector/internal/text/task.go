@@ -18,7 +18,7 @@ import (
 type Task struct {
 	Words []Word   // each once, in the order of their first appearance
 	Text  []string // all of them, in order
-	Plain string   // the task without its values, as it was said
+	Said  string   // the task
 	Steps []Step   // at least one, if there are words
 
 	Verbs []verbs.Set // what the steps ask for, as far as it is known
@@ -117,7 +117,7 @@ func content(text string, stems analysis.Stemmer) (words []string, foreign int) 
 func Parse(text string) Task {
 	stems := make(analysis.Stemmer)
 	r := read(text, stems)
-	t := Task{Text: r.words, Plain: strings.Join(strings.Fields(r.plain), " "), Literals: r.literals}
+	t := Task{Text: r.words, Said: text, Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := at[w]; !ok {
@@ -150,7 +150,7 @@ func Parse(text string) Task {
 	}
 	if len(t.Steps) == 0 {
 		t.Steps = []Step{t.step(t.Text, at)}
-		t.Steps[0].Plain = t.Plain
+		t.Steps[0].Plain = strings.Join(strings.Fields(r.plain), " ")
 	}
 	if len(t.Steps) > maxSteps {
 		slices.SortStableFunc(t.Steps, func(a, b Step) int { return len(b.Words) - len(a.Words) })
