@@ -82,32 +82,55 @@ func (l *layer) forward(s *scratch, n, heads int) {
 	l.fed.add(x, s.joined)
 }
 
-// attend writes to the row t of s.up what that token takes from all tokens.
+// attend writes to the row t of s.up what that token takes from all tokens. It looks at four tokens
+// at once; those after the n tokens have no share.
 func (s *scratch) attend(t, n, width, heads int) {
 	size := width / heads
 	by := float32(1 / math.Sqrt(float64(size)))
 	taken := s.up[t*width : (t+1)*width]
 	clear(taken)
-	for h := range heads {
-		at := h * size
-		q := vectors.Vector(s.q[t*width+at : t*width+at+size])
+	for at := 0; at < width; at += size {
+		q := s.q[t*width+at : t*width+at+size]
 		most := float32(math.Inf(-1))
-		for u := range n {
-			s.share[u] = by * q.Dot(s.k[u*width+at:u*width+at+size])
-			most = max(most, s.share[u])
+		for u := 0; u < n; u += 4 {
+			a, b, c, d := dotFour(q, s.k[u*width+at:], width)
+			s.share[u], s.share[u+1], s.share[u+2], s.share[u+3] = by*a, by*b, by*c, by*d
+		}
+		for _, x := range s.share[:n] {
+			most = max(most, x)
 		}
 		all := float32(0)
-		for u := range n {
-			s.share[u] = exp(s.share[u] - most)
+		for u, x := range s.share[:n] {
+			s.share[u] = exp(x - most)
 			all += s.share[u]
 		}
-		to := taken[at : at+size]
-		for u := range n {
-			share := s.share[u] / all
-			for i, x := range s.v[u*width+at : u*width+at+size][:len(to)] {
-				to[i] += float32(share * x)
-			}
+		clear(s.share[n:])
+		for u := 0; u < n; u += 4 {
+			addFour(taken[at:at+size], s.v[u*width+at:], width, s.share[u:u+4], all)
 		}
+	}
+}
+
+// dotFour returns the scalar products of q and four rows of k, which begin each width after the last.
+func dotFour(q, k []float32, width int) (a, b, c, d float32) {
+	n := len(q)
+	k0, k1, k2, k3 := k[:n], k[width:][:n], k[2*width:][:n], k[3*width:][:n]
+	for i, x := range q {
+		a += float32(x * k0[i]) // the conversions prevent fused operations, which round differently
+		b += float32(x * k1[i])
+		c += float32(x * k2[i])
+		d += float32(x * k3[i])
+	}
+	return a, b, c, d
+}
+
+// addFour adds to to the four rows of v, each by its share of all.
+func addFour(to, v []float32, width int, share []float32, all float32) {
+	n := len(to)
+	a, b, c, d := share[0]/all, share[1]/all, share[2]/all, share[3]/all
+	v0, v1, v2, v3 := v[:n], v[width:][:n], v[2*width:][:n], v[3*width:][:n]
+	for i := range to {
+		to[i] += (float32(a*v0[i]) + float32(b*v1[i])) + (float32(c*v2[i]) + float32(d*v3[i]))
 	}
 }
 
