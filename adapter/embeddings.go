@@ -41,11 +41,13 @@ func newMeanings(r *registry.Registry, o Options) *meanings {
 // Task implements [selector.Meanings].
 func (m *meanings) Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
 	m.begin()
-	select {
-	case <-m.settled.Done():
-	case <-time.After(firstWait):
-		m.settle()
-	case <-ctx.Done():
+	if m.settled.Err() == nil {
+		select {
+		case <-m.settled.Done():
+		case <-time.After(firstWait):
+			m.settle()
+		case <-ctx.Done():
+		}
 	}
 	set := m.now.Load()
 	if set == nil {
@@ -75,6 +77,7 @@ func (m *meanings) run(ctx context.Context, current *holder) error {
 		client, err := embeddings.New(e.URL, e.Model, e.Headers)
 		if err != nil {
 			m.log.Warn("the model of \"embeddings\" can't be asked", zap.Error(err))
+			m.settle()
 			<-ctx.Done()
 			return nil
 		}
@@ -108,11 +111,14 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 				m.log.Warn("not all vectors of tools are made and saved; until they are made, tools are found by words alone", zap.Error(err))
 			}
 			if set == nil {
+				m.settle()
 				wait = retryTime
 				continue
 			}
 			m.now.Store(set)
-			m.settle()
+			if len(tools) > 0 {
+				m.settle()
+			}
 			made = tools
 		}
 		select {

@@ -31,11 +31,10 @@ const (
 	chosenConfidence = 0.7
 )
 
-// ask has the Assistant of the query choose among the first tools if the confidence in the
-// first one is below the threshold. It moves the chosen tool to the front and reports true.
+// ask has the Assistant of the query choose among the first tools if the first one is not sure. It moves the chosen tool to the front and reports true.
 // If the Assistant chooses none, fails or is late, the ranking stays as it is.
 func ask(ctx context.Context, q Query, ranked []Candidate) bool {
-	if q.Assistant == nil || len(ranked) == 0 || ranked[0].Confidence >= q.Threshold {
+	if q.Assistant == nil || len(ranked) == 0 || sure(ranked, q.Threshold) {
 		return false
 	}
 	first := ranked[:min(len(ranked), maxChoices)]

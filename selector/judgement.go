@@ -19,9 +19,17 @@ func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
 		return r
 	}
 	r.Abstained = first.Confidence < rank.AbstainBelow
-	tie := len(r.Candidates) > 1 && r.Candidates[1].Confidence > rank.LikelyToo*first.Confidence
-	r.Sure = !r.Abstained && !tie && first.Confidence >= s.threshold()
+	r.Sure = !r.Abstained && sure(r.Candidates, s.threshold())
 	return r
+}
+
+// sure reports whether the confidence in the first candidate reaches the threshold, and the next one
+// is less likely.
+func sure(ranked []Candidate, threshold float64) bool {
+	if len(ranked) == 0 || ranked[0].Confidence < threshold {
+		return false
+	}
+	return len(ranked) == 1 || ranked[1].Confidence <= rank.LikelyToo*ranked[0].Confidence
 }
 
 // threshold returns the confidence from which an answer is sure.
@@ -47,7 +55,7 @@ func decidedBy(ranked []Candidate, threshold, share float64, tagged int) string 
 	if share > 0 {
 		weighCapabilities(without, share, tagged)
 	}
-	if without[0].Tool != ranked[0].Tool || without[0].Confidence < threshold && ranked[0].Confidence >= threshold {
+	if without[0].Tool != ranked[0].Tool || sure(ranked, threshold) && !sure(without, threshold) {
 		return byUsage
 	}
 	return byRanking

@@ -27,6 +27,7 @@ const (
 	meanNearness      = 0.04
 	nearnessDeviation = 0.14
 	leastDeviation    = 0.001 // of the cosines of a model that can tell tools apart
+	leastEncoded      = 0.9   // the share of the tools that must have a vector
 )
 
 // maxSentences bounds the vectors that are made of a task: of the whole and of its first steps.
@@ -56,8 +57,8 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 		return nil
 	}
 	n := &nearness{set, set.Cosines(all), meanNearness, nearnessDeviation}
-	if set.Builtin {
-		return n
+	if n.cosines == nil {
+		return nil
 	}
 	count, sum, squares := 0.0, 0.0, 0.0
 	for _, d := range tools.All {
@@ -67,6 +68,12 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 			sum += x
 			squares += float64(x * x) // the conversion keeps compilers from fusing
 		}
+	}
+	if count < leastEncoded*float64(tools.Len()) {
+		return nil // those that have no vector yet would come last
+	}
+	if set.Builtin {
+		return n
 	}
 	n.mean = sum / max(1, count)
 	n.deviation = math.Sqrt(max(0, squares/max(1, count)-float64(n.mean*n.mean)))

@@ -320,3 +320,33 @@ func TestEvaluateWithModel(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
+
+// Tools are found by words alone until nearly all have a vector: those that lack one would come last.
+func TestNewToolsWithoutVectors(t *testing.T) {
+	s, r := filled(t, git...)
+	encode(t, s)
+	var tools []registry.NormalizedTool
+	for _, line := range browser {
+		tools = append(tools, parseTool(line))
+	}
+	if _, err := r.Replace(tools[0].Server, registry.Offer{Tools: tools}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Find(t.Context(), Query{Task: "take a screenshot of the page"})
+	if err != nil || len(found.Candidates) == 0 || found.Candidates[0].Tool.Name != "browser_take_screenshot" || found.Candidates[0].Features[rank.MeaningFeature] != 0 {
+		t.Errorf("found %v, %v", ids(found.Candidates), err)
+	}
+}
+
+// Whether an answer is sure does not depend on how many tools are asked for.
+func TestSureOfOne(t *testing.T) {
+	s := encode(t, picker(t, append([]string{"a:read_file Reads a file", "b:read_the_file Reads a file"}, browser...)...))
+	many, err := s.Find(t.Context(), Query{Task: "read the file"})
+	if err != nil || many.Sure || many.Candidates[0].Confidence < DefaultFindThreshold {
+		t.Fatalf("sure: %v, %v, %v", many.Sure, many.Candidates[0].Confidence, err)
+	}
+	one, err := s.Find(t.Context(), Query{Task: "read the file", Limit: 1})
+	if err != nil || len(one.Candidates) != 1 || one.Sure {
+		t.Errorf("%v, sure: %v, %v", ids(one.Candidates), one.Sure, err)
+	}
+}

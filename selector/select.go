@@ -49,7 +49,7 @@ type Ranking struct {
 	Candidates []Candidate // best first
 
 	// Sure says that the confidence in the first candidate is at least FindThreshold of the
-	// [Options]. If it is not, the candidates are the nearest.
+	// [Options], and that in the next one at most 0.8 of it. If not, the candidates are the nearest.
 	Sure bool
 
 	// Abstained says that that confidence is below 0.05: no candidate is an answer.
@@ -140,6 +140,8 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
+	limit := q.Limit
+	q.Limit = max(limit, 2) // whether the first is sure depends on the next
 	q.Threshold = cmp.Or(q.Threshold, s.threshold())
 	t := text.Parse(q.Task)
 	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
@@ -154,7 +156,9 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if err != nil {
 		return Ranking{}, err
 	}
-	return s.judge(merge(tools, found, q.Limit), q, len(t.Words) > 0), nil
+	r := s.judge(merge(tools, found, q.Limit), q, len(t.Words) > 0)
+	r.Candidates = r.Candidates[:min(len(r.Candidates), limit)]
+	return r, nil
 }
 
 // findOthers ranks prompts, resources and templates, as far as kinds has them.

@@ -29,7 +29,7 @@ func (o orchestrator) do(ctx context.Context, line string) error {
 	request := selector.RouteRequest{
 		Query:     selector.Query{Task: task},
 		Call:      selector.Call{Arguments: given},
-		Threshold: 0.22,
+		Threshold: 0.5,
 		RunUnsafe: true, // the person who wrote the task wants it done
 		Fill: func(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
 			if given == nil && permitted {

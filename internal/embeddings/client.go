@@ -14,15 +14,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 const (
-	maxBatch  = 32       // texts of a request; TEI takes no more
-	maxText   = 1000     // bytes of a text; many models read 256 or 512 tokens, and llama.cpp refuses more
-	maxDim    = 4096     // numbers of a vector
-	maxAnswer = 16 << 20 // bytes
+	maxBatch  = 32             // texts of a request; TEI takes no more
+	maxText   = 1000           // bytes of a text; many models read 256 or 512 tokens, and llama.cpp refuses more
+	maxDim    = encoder.MaxDim // numbers of a vector
+	maxAnswer = 16 << 20       // bytes
 
 	// TaskTime is how long a search waits for the vector of its task.
 	TaskTime = 150 * time.Millisecond

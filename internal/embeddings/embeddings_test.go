@@ -288,3 +288,14 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A task vector of another length says nothing: the model was exchanged under the same name.
+func TestOtherLength(t *testing.T) {
+	set, err := Open(serve(t, new(api), "m"), "").Build(t.Context(), tools(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Cosines([]vectors.Vector{make(vectors.Vector, 7)}); got != nil {
+		t.Errorf("cosines %v", got)
+	}
+}

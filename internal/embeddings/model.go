@@ -42,7 +42,7 @@ func (b builtin) encode(ctx context.Context, texts []string, role encoder.Role) 
 	all := make([]vectors.Vector, len(texts))
 	for i, text := range texts {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return all[:i], context.Cause(ctx)
 		}
 		all[i] = b.model.Encode(text, role)
 	}

@@ -27,6 +27,7 @@ type Set struct {
 	Builtin bool           // it is the one in the program
 	numbers map[string]int // of the tools that have a vector, by ID: their rows in matrix
 	matrix  *encoder.Matrix
+	dim     int // the length of the vectors
 }
 
 // Number returns the number of the tool of that ID, if it has a vector.
@@ -35,8 +36,16 @@ func (s *Set) Number(id string) (number int, ok bool) {
 	return number, ok
 }
 
-// Cosines returns those of each vector of a task and all tools, by number.
-func (s *Set) Cosines(task []vectors.Vector) [][]float32 { return s.matrix.Dot(task) }
+// Cosines returns those of each vector of a task and all tools, by number. It is nil if a vector has
+// not the length of those of the tools.
+func (s *Set) Cosines(task []vectors.Vector) [][]float32 {
+	for _, v := range task {
+		if len(v) != s.dim {
+			return nil
+		}
+	}
+	return s.matrix.Dot(task)
+}
 
 // Build returns the vectors of the tools, and has the model make those that the store lacks. It
 // returns them with an error if they can't be saved.
@@ -53,7 +62,11 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	set := &Set{Model: s.model, Builtin: s.ours, numbers: make(map[string]int, len(tools))}
 	var all []vectors.Vector
 	for i, t := range tools {
-		if v := s.vectors[s.key(texts[i])]; v != nil {
+		v := s.vectors[s.key(texts[i])]
+		if set.dim == 0 {
+			set.dim = len(v)
+		}
+		if v != nil && len(v) == set.dim {
 			set.numbers[t.ID] = len(all)
 			all = append(all, v)
 		}

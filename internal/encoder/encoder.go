@@ -94,7 +94,7 @@ func Decode(file string) (*Model, error) {
 		}
 		*n = int(counts[i])
 	}
-	if s.narrow%unit+s.width%unit+s.inner%unit+s.dim%unit > 0 || s.heads < 1 || s.width%s.heads > 0 || s.places < 3 || max(s.narrow, s.width, s.inner) > mostWidth {
+	if s.narrow%unit+s.width%unit+s.inner%unit+s.dim%unit > 0 || min(s.narrow, s.width, s.inner, s.dim, s.heads) < 1 || s.width%s.heads > 0 || s.places < 3 || max(s.narrow, s.width, s.inner) > mostWidth {
 		return nil, fmt.Errorf("encoder: a model of the sizes %+v", *s)
 	}
 	m.vocabulary = make(map[string]int32, s.pieces)

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxDim is the length of the longest vector that a [Matrix] can have.
-const MaxDim = mostWidth
+const MaxDim = mostWidth // so that sums fit into 32 bits
 
 // A Matrix is vectors of one length in a quarter of their space, as int8 numbers. It is immutable.
 type Matrix struct{ rows dense }
@@ -41,7 +41,7 @@ func NewMatrix(all []vectors.Vector) *Matrix {
 func (m *Matrix) Dot(vs []vectors.Vector) [][]float32 {
 	n, cols, rows := len(vs), m.rows.cols, len(m.rows.scale)
 	to := make([]float32, n*rows)
-	if cols > 0 {
+	if cols > 0 && n > 0 {
 		m.products(to, vs)
 	}
 	all := make([][]float32, n)

@@ -42,7 +42,7 @@ const (
 
 // Found is the answer of find_tools.
 type Found struct {
-	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold
+	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
 	Abstained           bool          `json:"abstained"`      // nothing fits
 	By                  string        `json:"by,omitempty"`   // what chose the first tool: "ranking", "usage" or "model"
 	Hint                string        `json:"hint,omitempty"` // what to do if the answer is not sure

@@ -1,6 +1,6 @@
 """Batches to learn from: tasks, tools, and which tools do which tasks.
 
-tasks.jsonl.gz was written for this project: what people say to an assistant, over the tools of 700 MCP servers. Each line has
+tasks.jsonl.gz was written for this project: what people say to an assistant, over the tools of 690 MCP servers. Each line has
 the tasks, each with and without its values, and the tools that do them, as hash(server, name). Lines with a catalog are tasks
 over several servers together, with all tools that do them; the others are for one tool, which alone of its server does them.
 """

@@ -184,7 +184,7 @@ func printEvaluatedTasks(out *console.Console, e evaluatedTasks) error {
 		for _, c := range e.Catalogs {
 			w.Row(c.Name, c.Tasks, math.Round(100*c.First.Value), math.Round(100*c.InThree.Value), math.Round(100*c.Refused.Value))
 		}
-		fmt.Fprintf(w, "\nFIRST, IN THREE, IN TEN: the best right tool of the answer, refused or not.\nREFUSED: the answer abstains or is not sure (confidence below %.2f).\nWRONG, SURE: the answer is sure, and its first tool is not right.\n", e.FindThreshold)
+		fmt.Fprintf(w, "\nFIRST, IN THREE, IN TEN: the best right tool of the answer, refused or not.\nREFUSED: the answer abstains or is not sure (confidence below %.2f, or the next tool is about as likely).\nWRONG, SURE: the answer is sure, and its first tool is not right.\n", e.FindThreshold)
 		fmt.Fprintf(w, "NOT RUN: route abstains or the confidence is below %.2f; the last column also counts tools that route does not run because they are not harmless.\n", e.RouteThreshold)
 		fmt.Fprintf(w, "Expected calibration error of the confidence (ten bins of equal size): %.3f\n", e.CalibrationError)
 	})
