@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -83,7 +84,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	}
 
 	builtin := func(m *meanings) func() bool {
-		return func() bool { return made(m)() && m.now.Load().Builtin }
+		return func() bool { return made(m)() && embeddings.IsBuiltin(m.now.Load().Model) }
 	}
 
 	m, stop := start()

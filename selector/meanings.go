@@ -72,7 +72,7 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 	if count < leastEncoded*float64(tools.Len()) {
 		return nil // those that have no vector yet would come last
 	}
-	if set.Builtin {
+	if embeddings.IsBuiltin(set.Model) {
 		return n
 	}
 	n.mean = sum / max(1, count)

@@ -25,6 +25,12 @@ var Builtin = sync.OnceValue(func() Model { return builtin{encoder.Embedded()} }
 
 type builtin struct{ model *encoder.Model }
 
+// IsBuiltin reports whether m is the model in the program.
+func IsBuiltin(m Model) bool {
+	_, ok := m.(builtin)
+	return ok
+}
+
 // Name implements [Model].
 func (b builtin) Name() string { return encoder.Version }
 

@@ -24,7 +24,6 @@ type Tool struct {
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
 	Model   Model          // that made the vectors
-	Builtin bool           // it is the one in the program
 	numbers map[string]int // of the tools that have a vector, by ID: their rows in matrix
 	matrix  *encoder.Matrix
 	dim     int // the length of the vectors
@@ -59,7 +58,7 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	if failed != nil {
 		return nil, errors.Join(failed, unsaved)
 	}
-	set := &Set{Model: s.model, Builtin: s.ours, numbers: make(map[string]int, len(tools))}
+	set := &Set{Model: s.model, numbers: make(map[string]int, len(tools))}
 	var all []vectors.Vector
 	for i, t := range tools {
 		v := s.vectors[s.key(texts[i])]

@@ -31,7 +31,6 @@ type key [16]byte
 // A Store has the vectors of texts by one model. One goroutine at a time may call its methods.
 type Store struct {
 	model   Model
-	ours    bool   // the model is [Builtin]
 	path    string // "" keeps nothing
 	vectors map[key]vectors.Vector
 	changed bool // since the last attempt to save
@@ -40,8 +39,7 @@ type Store struct {
 // Open returns the store of the model in the folder; "" keeps nothing on disk. A file
 // that is damaged counts as absent.
 func Open(m Model, folder string) *Store {
-	_, ours := m.(builtin)
-	s := &Store{model: m, ours: ours, vectors: make(map[key]vectors.Vector)}
+	s := &Store{model: m, vectors: make(map[key]vectors.Vector)}
 	if folder != "" {
 		sum := sha256.Sum256([]byte(m.Name()))
 		s.path = filepath.Join(folder, hex.EncodeToString(sum[:8])+".bin")
@@ -93,7 +91,7 @@ func (s *Store) Fill(ctx context.Context, texts []string) error {
 // ask asks for the missing vectors, a batch at a time and not too fast.
 func (s *Store) ask(ctx context.Context, missing []string, to map[key]vectors.Vector) error {
 	wait := batchWait
-	if s.ours {
+	if IsBuiltin(s.model) {
 		wait = 0
 	}
 	for batch := range slices.Chunk(missing, maxBatch) {
