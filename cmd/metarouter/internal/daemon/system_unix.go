@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// HasSockets reports whether this system has Unix sockets.
+func HasSockets() bool { return true }
+
 // isRefused reports whether no process listens on the socket that was dialled.
 func isRefused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
 

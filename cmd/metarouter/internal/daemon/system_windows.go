@@ -3,11 +3,18 @@ package daemon
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/windows"
 )
+
+// HasSockets reports whether this system has Unix sockets: Windows has had them since 2018.
+func HasSockets() bool {
+	_, err := net.Dial("unix", ".")
+	return !errors.Is(err, windows.WSAEAFNOSUPPORT)
+}
 
 // isRefused reports whether no process listens on the socket that was dialled.
 func isRefused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }
