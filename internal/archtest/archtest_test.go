@@ -137,6 +137,7 @@ var rules = map[string][]string{
 	"test/cluster":    {}, // has tests only
 	"test/hostile":    {"test/mcptest"},
 	"test/relay":      {},
+	"test/wine":       {}, // has tests only
 	"test/sdkserver":  {"test/fakeserver"},
 }
 
