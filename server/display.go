@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -178,7 +179,7 @@ func (d *display) cost() int { return registry.Tokens(d.router.Snapshot().Tools(
 // warnOfBudget logs that the list costs more than Auto allows, if it does.
 func (d *display) warnOfBudget() bool {
 	o := d.options()
-	if o.Mode == Direct || d.catalogOptions().Search {
+	if o.Mode == exposure.Direct || d.catalogOptions().Search {
 		return false
 	}
 	cost := d.cost()

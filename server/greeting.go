@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -92,7 +93,7 @@ If find_tools is not in your list of tools, the list has all tools. If it is, th
 If it says "sure": false, try other words, or read the nearest.
 2. call_tool {"tool": "<id>", "arguments": {…}} runs one; call_read_only_tool runs only what changes nothing; describe_tools {"ids": […]} shows full schemas.
 route_task {"task": "…", "arguments": {…}} does both steps at once where that is safe.
-Search before you say that something cannot be done.
+exposure.Search before you say that something cannot be done.
 `
 	emptyInstructions = `This router has no MCP server yet, so it has no tools.
 The user adds servers in a terminal: "metarouter import CLIENT --write" copies those of a client such as claude-desktop, "metarouter add NAME --write -- COMMAND" adds one, "metarouter init --write" begins with bundled ones.
@@ -109,7 +110,7 @@ func (g *greeting) instructions() string {
 		return emptyInstructions
 	}
 	naming := "server" + cmp.Or(o.Separator, "__") + "tool"
-	if o.Names == Bare {
+	if o.Names == exposure.Bare {
 		naming = "as by its server, or " + naming + " where several servers have that name"
 	}
 	tools, of := prose.Count(len(snapshot.Tools()), "tool"), prose.Count(len(servers), "MCP server")

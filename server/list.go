@@ -43,7 +43,7 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		return nil, conversation.InvalidParams("unknown cursor")
 	}
 	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {
-		s.opts.Savings.Saved(BySearchMode, view.Spared)
+		s.opts.Savings.ListSpared(view.Spared)
 	}
 	if c.Method == "tools/list" && s.opts.Savings != nil {
 		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/registry.BytesPerToken)

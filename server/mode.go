@@ -7,20 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
-
-// ModeFor returns Direct or Search: the mode itself, or what Auto means for a list of tools
-// that costs so many tokens.
-func ModeFor(mode string, tokens, budget int) string {
-	switch {
-	case mode == Direct || mode == Search:
-		return mode
-	case tokens > budget:
-		return Search
-	}
-	return Direct
-}
 
 // A decider decides between Direct and Search. Auto is decided from the tools that are known
 // when the router starts. Servers that were never listed are late: Auto stays Direct, unless
@@ -72,7 +61,7 @@ func (d *decider) decide(mode string, budget int) *decision {
 	next := before.next(mode, budget, unlisted, cost)
 	if !next.isFinal() {
 		next.known = snapshot
-	} else if next.mode != Direct && next.mode != Search {
+	} else if next.mode != exposure.Direct && next.mode != exposure.Search {
 		d.log.Info("mode decided by what the list of tools costs",
 			zap.Bool("search", next.search), zap.Int("tokens", cost), zap.Int("budget", budget))
 	}
@@ -89,7 +78,7 @@ func (d *decision) holds(mode string, budget int, router modeSource) bool {
 // next returns the decision after d, which may be nil, for a catalog that costs so many tokens
 // and lacks the tools of unlisted servers.
 func (d *decision) next(mode string, budget int, unlisted []string, cost int) decision {
-	next := decision{mode: mode, budget: budget, search: ModeFor(mode, cost, budget) == Search, late: unlisted}
+	next := decision{mode: mode, budget: budget, search: exposure.ModeFor(mode, cost, budget) == exposure.Search, late: unlisted}
 	if d != nil && d.mode == mode && d.budget == budget && !d.empty {
 		next.late = nil
 		for _, name := range d.late {
@@ -101,7 +90,7 @@ func (d *decision) next(mode string, budget int, unlisted []string, cost int) de
 			next.search = d.search
 		}
 	}
-	if next.search || mode == Direct {
+	if next.search || mode == exposure.Direct {
 		next.late = nil
 	} else {
 		next.empty = cost == 0 && len(next.late) == 0

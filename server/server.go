@@ -11,12 +11,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
-	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
@@ -46,21 +46,14 @@ type Router interface {
 	SetLevel(ctx context.Context, level string)
 }
 
-// Modes.
-const (
-	Auto   = "auto"   // Direct if the list is cheap, else Search
-	Direct = "direct" // all tools are listed
-	Search = "search" // tools that find and run the others are listed
-)
-
 // Options say how the router shows itself. The zero value works.
 type Options struct {
-	Mode           string        // Auto, Direct or Search; Auto if empty
-	Names          string        // Prefixed or Bare; Prefixed if empty
+	Mode           string        // "auto", "direct" or "search"; "auto" if empty
+	Names          string        // "prefixed" or "bare"; "prefixed" if empty
 	Separator      string        // between server and tool; "__" if empty
 	Name           string        // in serverInfo; "metarouter" if empty
 	Prefix         string        // that clients may put before the name of a tool; "" is none
-	ToolBudget     int           // tokens that the list may cost in Auto; a token is 4 bytes of JSON
+	ToolBudget     int           // tokens that the list may cost in mode "auto"; a token is 4 bytes of JSON
 	ListWait       time.Duration // how long clients wait for servers that were never listed, once
 	Pinned         []string      // tools that search mode lists too, by any form of their names
 	RouteThreshold float64       // confidence below which route_task runs no tool by itself
@@ -69,7 +62,7 @@ type Options struct {
 	FillArguments  bool          // whether route_task asks the client for missing arguments and for agreement
 	Samples        bool          // whether the client's own model is asked where a search is not sure
 
-	// Rules are what the profiles of the clients say, in any form; nil if they say nothing. A
+	// Rules are the rules of the profiles of the clients, in any form; nil if there are no rules. A
 	// request that was suspended under rules that differ, as [reflect.DeepEqual] has it, is not
 	// resumed. With rules, only what clients may see is a change of a list.
 	Rules any
@@ -91,58 +84,14 @@ type Options struct {
 
 	Observer selector.Observer // notified of calls of our own tools; may be nil
 	Tracer   trace.Tracer      // makes spans of calls of our own tools; may be nil
-	Savings  Savings           // counts what clients were spared; may be nil
+	Savings  tools.Savings     // counts the tokens that clients were spared; may be nil
 }
 
-// Savings counts how many tokens clients were spared, and what lists of tools cost.
-type Savings = tools.Savings
-
-// A Saving says what spared a client tokens. There are BySearchMode and
-// ByResultLimit.
-type Saving = tools.Saving
-
-// The kinds of savings.
-const (
-	BySearchMode  = tools.BySearchMode  // a list of all tools would have been longer
-	ByResultLimit = tools.ByResultLimit // the result was longer than what was shown of it
-)
-
-// HTTPOptions say whom a [Handler] serves.
+// HTTPOptions say which clients [Servers.Handler] serves.
 type HTTPOptions = httpd.Options
 
-// A Rate limits the requests of a principal.
-type Rate = httpd.Rate
-
-// An Issuer is an identity provider whose access tokens let clients over HTTP in.
-type Issuer = identity.Issuer
-
-// An Authenticator knows principals by more than the tokens in [HTTPOptions].
-type Authenticator = identity.Authenticator
-
-// A Proof is what an access token proves.
-type Proof = identity.Proof
-
-// A Refusal is why an access token does not let its client in.
-type Refusal = identity.Refusal
-
-// A Principal is who a client over HTTP has proved to be.
-type Principal = identity.Principal
-
-// LoggedIn reports whether a request to one of [HTTPOptions.Pages] comes from a browser that
-// has logged in.
-func LoggedIn(ctx context.Context) bool { return httpd.ClientOf(ctx).LoggedIn() }
-
-// PrincipalOf returns who sends a request to one of [HTTPOptions.Pages]; without a name if requests need no token.
-func PrincipalOf(ctx context.Context) Principal { return httpd.ClientOf(ctx).Principal }
-
-// A Handler serves MCP over HTTP. It must be closed.
-type Handler = httpd.Handler
-
-// A ServerRow is a server's state as JSON.
-type ServerRow = httpd.ServerRow
-
-// A Server is the MCP server that clients of a router see. It serves any number of
-// clients.
+// A Server is the MCP server that clients of a router see that have chosen the same profiles. It serves any number of
+// clients; [Servers] has them.
 type Server struct {
 	router  Router
 	opts    Options
@@ -159,16 +108,13 @@ type Server struct {
 	notifier *notifier
 }
 
-// New returns the server of a router that serves no profiles; [NewServers] does.
-func New(r Router, o Options) *Server { return newServer(r, o, family{}) }
-
 // newServer returns a server of a family.
 func newServer(r Router, o Options, f family) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
-	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), family: f.orAlone()}
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), family: f}
 	if f.profile != "" {
 		s.log = s.log.With(zap.String("profile", f.profile))
 	}
@@ -204,12 +150,12 @@ func newServer(r Router, o Options, f family) *Server {
 	return s
 }
 
-// Mode returns Direct or Search: the mode in force.
+// Mode returns "direct" or "search": the mode in force.
 func (s *Server) Mode() string {
 	if s.display.catalogOptions().Search {
-		return Search
+		return exposure.Search
 	}
-	return Direct
+	return exposure.Direct
 }
 
 // ListTokens returns what the list of tools that clients see costs a model, and what
@@ -217,10 +163,6 @@ func (s *Server) Mode() string {
 func (s *Server) ListTokens() (shown, all int) {
 	return s.catalog.View().Tools.Tokens(), s.display.cost()
 }
-
-// Clients returns the clients that the server has, in no order: those with a session, and those
-// without one that sent a request in the last 10 minutes.
-func (s *Server) Clients() []conversation.Known { return s.clients.Known() }
 
 // Serve serves one client, which sends one message a line on in and reads the
 // answers on out; a Write is one message or several short ones. It returns when in
@@ -233,26 +175,15 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 
-// Handler returns a handler of MCP over HTTP, which serves while [Server.Run] runs. It knows no
-// profiles.
-func (s *Server) Handler(o HTTPOptions) *Handler {
-	return httpd.New(&httpd.Backends{
-		Of:    func(chosen ...string) (*httpd.Backend, bool) { return s.backend, len(chosen) == 0 },
-		All:   func() []*httpd.Backend { return []*httpd.Backend{s.backend} },
-		Whole: s.router, Node: s.node, Version: s.opts.Version, Started: s.started, Log: s.log,
-	}, o)
-}
-
-// Run notifies clients of changes, until ctx ends. It must run while clients are
+// run notifies clients of changes, until ctx ends. It must run while clients are
 // served.
-func (s *Server) Run(ctx context.Context) error {
+func (s *Server) run(ctx context.Context) {
 	warned := false
 	s.notifier.run(ctx, func() {
 		if !warned {
 			warned = s.display.warnOfBudget()
 		}
 	})
-	return nil
 }
 
 // methods returns all requests that clients may send.

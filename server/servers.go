@@ -184,7 +184,7 @@ func (s *Servers) start(m *member) {
 	m.end = end
 	s.running.Go(func() {
 		defer end()
-		m.Run(ctx)
+		m.run(ctx)
 		if s.ctx.Err() == nil { // only this server ends
 			m.clients.End()
 			m.tools.Clear()
@@ -288,7 +288,7 @@ func (s *Servers) members() []*member {
 type Client struct {
 	conversation.Known
 	Profile string // what it has chosen, joined by "+", such as "@read+dev|ops"; "" for none
-	Mode    string // Direct or Search
+	Mode    string // "direct" or "search"
 }
 
 // Clients returns the clients of all servers, in no order: those with a session, and those
@@ -296,7 +296,7 @@ type Client struct {
 func (s *Servers) Clients() []Client {
 	var all []Client
 	for _, m := range s.members() {
-		known := m.Clients()
+		known := m.clients.Known()
 		if len(known) == 0 {
 			continue
 		}
@@ -310,10 +310,9 @@ func (s *Servers) Clients() []Client {
 
 // Handler returns a handler of MCP over HTTP for the clients of all profiles, which serves while
 // [Servers.Run] runs.
-func (s *Servers) Handler(o HTTPOptions) *Handler { return httpd.New(s.common, o) }
+func (s *Servers) Handler(o HTTPOptions) *httpd.Handler { return httpd.New(s.common, o) }
 
-// A family is what a server has to do with the others of its router. The zero value is that of
-// a server without others.
+// A family is what a server shares with the others of its router.
 type family struct {
 	profile  string                              // the profiles that the clients have chosen, joined by "+"
 	secret   []byte                              // of this server
@@ -322,17 +321,6 @@ type family struct {
 	others   func() bool                         // reports whether another server has clients with a session
 	left     func()                              // called when a client with a session has left
 	everyone func() []*conversation.Conversation // returns the clients of the other servers that have a session
-}
-
-// orAlone returns the family, or that of a server without others if it is the zero value.
-func (f family) orAlone() family {
-	if f.secret != nil {
-		return f
-	}
-	return family{
-		secret: newSecret(), bounds: newBounds(), retired: context.Background(), others: func() bool { return false }, left: func() {},
-		everyone: func() []*conversation.Conversation { return nil },
-	}
 }
 
 // bounds are those of what the servers of one router keep together.

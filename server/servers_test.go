@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -41,7 +43,7 @@ func (p *fakeProfiles) profiles() Profiles {
 		Open: func(chosen []string) (Router, Options) {
 			p.opened = append(p.opened, strings.Join(chosen, "+"))
 			if len(chosen) == 0 {
-				return all, Options{Mode: Direct}
+				return all, Options{Mode: exposure.Direct}
 			}
 			var tools []registry.NormalizedTool
 			seen := newFake()
@@ -54,7 +56,7 @@ func (p *fakeProfiles) profiles() Profiles {
 			for _, t := range tools {
 				seen.replace(t.Server, t)
 			}
-			return seen, Options{Mode: Direct}
+			return seen, Options{Mode: exposure.Direct}
 		},
 		Exists: func(name string) bool {
 			p.mu.Lock()
@@ -252,7 +254,7 @@ func TestSessionOfProfile(t *testing.T) {
 			}
 		}
 		try("open", map[string]int{"/mcp/p/work": 200, "/mcp/p/home": 404, "/mcp": 404, "/mcp/p/none": 404})
-		if all := s.Clients(); len(all) != 1 || all[0].Profile != "work" || all[0].Mode != Direct {
+		if all := s.Clients(); len(all) != 1 || all[0].Profile != "work" || all[0].Mode != exposure.Direct {
 			t.Errorf("clients: %+v", all)
 		}
 		p.set("work", "")
@@ -330,10 +332,10 @@ func sessionMessage(text string) session.Message {
 // The profile of a token limits that of the URL: where both together allow no server, nothing is
 // there.
 func TestProfileOfToken(t *testing.T) {
-	var tokens []Principal
+	var tokens []clientauth.Principal
 	for _, profile := range []string{"", "work", "gone"} {
 		sum := sha256.Sum256([]byte(walkToken(profile)))
-		tokens = append(tokens, Principal{Hash: hex.EncodeToString(sum[:]), Name: "n", Profile: profile})
+		tokens = append(tokens, clientauth.Principal{Hash: hex.EncodeToString(sum[:]), Name: "n", Profile: profile})
 	}
 	_, w := serveProfiles(t, newFakeProfiles(map[string]string{"work": "a", "home": "b", "more": "a"}), HTTPOptions{Tokens: tokens})
 	for _, test := range []struct {

@@ -28,7 +28,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientauth", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
@@ -50,7 +50,7 @@ var rules = map[string][]string{
 	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
 	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
 	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
-	"server":            {"adapter", "registry", "selector", "classify"},
+	"server":            {"adapter", "registry", "selector", "classify", "internal/exposure"},
 	"cmd/metarouter": {
 		"config", "supervisor", "cluster", "registry", "selector", "classify", "adapter", "server",
 		"internal/builtin", "internal/hints", "internal/profile",
@@ -68,18 +68,18 @@ var rules = map[string][]string{
 	"selector/internal/execute":          {"registry"},
 	"selector/internal/usage":            {},
 	"selector/internal/evaluation":       {"registry", "discovery"},
-	"server/internal/catalog":            {"registry", "adapter"},
+	"server/internal/catalog":            {"registry", "adapter", "internal/exposure"},
 	"server/internal/budget":             {},
 	"server/internal/legacy":             {},
 	"server/internal/conversation":       {"server/internal/budget", "server/internal/legacy"},
 	"server/internal/stdio":              {"server/internal/conversation"},
-	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity"},
+	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity", "internal/exposure", "internal/serverrow"},
 	"server/internal/identity":           {"server/internal/conversation"},
 	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow"},
 	"cmd/metarouter/internal/auditlog":   {"config", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/browser":    {},
-	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why"},
+	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why", "internal/serverrow"},
 	"cmd/metarouter/internal/clients":    {"config"},
 	"cmd/metarouter/internal/completion": {"config", "adapter", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/trust"},
@@ -100,22 +100,24 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server"},
 	"cmd/metarouter/internal/oneshot":    {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/service"},
 	"cmd/metarouter/internal/pin":        {"config", "cmd/metarouter/internal/console"},
-	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/exposure"},
 	"cmd/metarouter/internal/port":       {},
-	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal"},
+	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal", "internal/serverrow"},
 	"cmd/metarouter/internal/secrets":    {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/skill":      {"registry", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs"},
 	"cmd/metarouter/internal/terminal":   {},
 	"cmd/metarouter/internal/toolargs":   {"registry", "selector", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/port", "internal/profile"},
-	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints"},
+	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints", "internal/exposure"},
 
 	// Parts that several steps share, and that know some of the path.
-	"internal/builtin": {},
-	"internal/index":   {"registry"},
-	"internal/hints":   {"registry"},
-	"internal/profile": {"config", "registry"},
-	"internal/reload":  {"config"},
+	"internal/builtin":   {},
+	"internal/exposure":  {"registry", "adapter"},
+	"internal/serverrow": {"adapter"},
+	"internal/index":     {"registry"},
+	"internal/hints":     {"registry"},
+	"internal/profile":   {"config", "registry"},
+	"internal/reload":    {"config"},
 
 	// Next to the product.
 	"docs/demo":             {},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/yosida95/uritemplate/v3"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -20,8 +21,8 @@ import (
 type View struct {
 	Snapshot *registry.Snapshot
 	Options  *Options
-	Names    *ToolNames
-	Prompts  *Names[*registry.Prompt]
+	Names    *exposure.ToolNames
+	Prompts  *exposure.Names[*registry.Prompt]
 
 	// Tools, FlatTools, PromptList, Resources and Templates are what the list
 	// requests answer. FlatTools is for clients that pass definitions to a model
@@ -52,7 +53,7 @@ type template struct {
 // Options say how clients see the catalog, and how long they wait for it. They are
 // replaced, not modified.
 type Options struct {
-	Names     string    // Prefixed or Bare
+	Names     string    // [exposure.Prefixed] or [exposure.Bare]
 	Separator string    // between server and tool; "__" if empty
 	Prefix    string    // that callers may put before the name of a tool; "" is none
 	Search    bool      // only Pinned and Own are listed, else all tools and Own
@@ -75,8 +76,8 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 	v := &View{
 		Snapshot:  snapshot,
 		Options:   o,
-		Names:     NewNames(snapshot.Tools(), o.Names, o.Separator, o.Prefix),
-		Prompts:   newPromptNames(snapshot.Prompts(), o.Names, o.Separator),
+		Names:     exposure.OfTools(snapshot.Tools(), o.Names, o.Separator, o.Prefix),
+		Prompts:   exposure.OfPrompts(snapshot.Prompts(), o.Names, o.Separator),
 		addresses: make(map[string]Address),
 		exposed:   make(map[Address]string),
 	}

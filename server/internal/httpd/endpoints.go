@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
@@ -87,5 +88,6 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stop := p.clients.During(w, r, &q.client, isRead(r))
 	defer stop()
+	ctx = clientauth.WithPrincipal(ctx, q.client.Principal, q.client.LoggedIn())
 	p.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))
 }

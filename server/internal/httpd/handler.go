@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -26,19 +27,19 @@ const (
 // Options say whom a [Handler] serves. The zero value serves programs of this
 // machine.
 type Options struct {
-	Bound          string               // the address that is listened on, host:port
-	AllowedHosts   []string             // names by which clients may call the router, besides loopback and Bound; with or without port
-	AllowedOrigins []string             // web pages that may call the router, such as https://example.com
-	Tokens         []identity.Principal // requests must have the token of one of them; if empty, requests need no token
-	MaxBody        int64                // bytes of one message or batch; default 16 MiB
-	MaxBodyMemory  int64                // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
-	MaxBatch       int                  // messages of a batch, and at most the client's burst; default 100
-	ReadTimeout    time.Duration        // for a client to send a message; default 1 minute
-	Rate           float64              // requests a second that one client may make for long; 0 is any number
-	Burst          int                  // requests that one client may make at once; default those of a second
-	Rates          map[string]Rate      // of principals, by Hash, instead of Rate and Burst
-	SessionTimeout time.Duration        // after which an idle session ends; default 30 minutes
-	MaxSessions    int                  // default 1000
+	Bound          string                 // the address that is listened on, host:port
+	AllowedHosts   []string               // names by which clients may call the router, besides loopback and Bound; with or without port
+	AllowedOrigins []string               // web pages that may call the router, such as https://example.com
+	Tokens         []clientauth.Principal // requests must have the token of one of them; if empty, requests need no token
+	MaxBody        int64                  // bytes of one message or batch; default 16 MiB
+	MaxBodyMemory  int64                  // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
+	MaxBatch       int                    // messages of a batch, and at most the client's burst; default 100
+	ReadTimeout    time.Duration          // for a client to send a message; default 1 minute
+	Rate           float64                // requests a second that one client may make for long; 0 is any number
+	Burst          int                    // requests that one client may make at once; default those of a second
+	Rates          map[string]rate.Limit  // of principals, by Hash, instead of Rate and Burst
+	SessionTimeout time.Duration          // after which an idle session ends; default 30 minutes
+	MaxSessions    int                    // default 1000
 
 	// Live returns the options that are in force now, and a channel that is closed when others
 	// are. It is called for each request; an Options that was returned must not be modified.
@@ -52,20 +53,14 @@ type Options struct {
 	// Logins take logins at remote servers that come back at /oauth/callback; nil for none.
 	Logins identity.Logins
 
-	PublicURL string            // by which clients reach the router, without a slash at the end; "" if it is not known
-	Issuers   []identity.Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
+	PublicURL string              // by which clients reach the router, without a slash at the end; "" if it is not known
+	Issuers   []clientauth.Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
 
 	// Authenticator verifies what Issuers issue, and certificates; nil for none. It never changes.
-	Authenticator identity.Authenticator
+	Authenticator clientauth.Authenticator
 
 	// Audit is told what principals do besides calls; nil for none. It never changes.
 	Audit audit.Recorder
-}
-
-// A Rate limits requests.
-type Rate struct {
-	PerSecond float64 // for long; 0 is any number
-	Burst     int     // at once; 0 is those of a second
 }
 
 // Backends are the router that a [Handler] serves, as clients of profiles see it. All fields

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -19,8 +20,8 @@ type MeshNode struct {
 	Version string `json:"version"`
 	Status  string `json:"status"` // "ok" or "degraded"; of other nodes "ok", "lost" or "untrusted"
 	*MeshSelf
-	Tools   int         `json:"tools"`   // of the servers below
-	Servers []ServerRow `json:"servers"` // by the names that the node has for them
+	Tools   int             `json:"tools"`   // of the servers below
+	Servers []serverrow.Row `json:"servers"` // by the names that the node has for them
 	*MeshPeer
 }
 
@@ -52,9 +53,9 @@ func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 	if q.client.Principal.Admin && q.client.Principal.Profile == "" {
 		router = i.Whole
 	}
-	all := ServerRows(router.Servers())
-	own := slices.DeleteFunc(slices.Clone(all), func(row ServerRow) bool { return row.Node != "" })
-	remote := slices.DeleteFunc(all, func(row ServerRow) bool { return row.Node == "" })
+	all := serverrow.Of(router.Servers())
+	own := slices.DeleteFunc(slices.Clone(all), func(row serverrow.Row) bool { return row.Node != "" })
+	remote := slices.DeleteFunc(all, func(row serverrow.Row) bool { return row.Node == "" })
 	at := q.rules.clients.PublicURL
 	if at == "" && r.TLS != nil {
 		at = "https://" + r.Host
@@ -87,8 +88,8 @@ func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 
 // peerOf returns another node with the servers that it shares. Of those that this router uses,
 // remote has the state.
-func peerOf(n adapter.NodeInfo, remote []ServerRow) MeshNode {
-	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []ServerRow{}, MeshPeer: &MeshPeer{
+func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
+	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []serverrow.Row{}, MeshPeer: &MeshPeer{
 		LatencyMS: n.Latency, LastSeen: n.LastSeen, Trusted: n.Trusted, Key: n.Key, Problem: n.Problem,
 	}}
 	if !n.Trusted {
@@ -105,8 +106,8 @@ func peerOf(n adapter.NodeInfo, remote []ServerRow) MeshNode {
 		}
 	}
 	for _, name := range n.Servers {
-		if !slices.ContainsFunc(m.Servers, func(row ServerRow) bool { return row.Name == name }) {
-			m.Servers = append(m.Servers, ServerRow{Name: name, State: unused, Transport: adapter.ByCluster})
+		if !slices.ContainsFunc(m.Servers, func(row serverrow.Row) bool { return row.Name == name }) {
+			m.Servers = append(m.Servers, serverrow.Row{Name: name, State: unused, Transport: adapter.ByCluster})
 		}
 	}
 	return m
@@ -115,7 +116,7 @@ func peerOf(n adapter.NodeInfo, remote []ServerRow) MeshNode {
 // conceal removes what is not for those who only use tools: processes, errors, keys, and servers
 // that this router does not use.
 func conceal(m *MeshNode) {
-	m.Servers = slices.DeleteFunc(m.Servers, func(row ServerRow) bool { return row.State == unused })
+	m.Servers = slices.DeleteFunc(m.Servers, func(row serverrow.Row) bool { return row.State == unused })
 	for i := range m.Servers {
 		row := &m.Servers[i]
 		row.PID, row.Restarts, row.LastError, row.Several = 0, 0, "", ""

@@ -55,14 +55,6 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ClientOf returns who sends the request to a page.
-func ClientOf(ctx context.Context) (c identity.Client) {
-	if q, ok := ctx.Value(requestKey{}).(*request); ok {
-		return q.client
-	}
-	return c
-}
-
 // A lifetime begins and ends each request: it counts it for [Handler.Close], gives it what the
 // other handlers know of it, and bounds how long net/http reads and writes.
 type lifetime struct {

@@ -3,8 +3,8 @@ package httpd
 import (
 	"net/http"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -18,7 +18,7 @@ func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversatio
 	}
 	denied := q.client.NeedsCall()
 	name, ok := q.called(m)
-	if denied == nil || !ok || catalog.IsOwn(name) {
+	if denied == nil || !ok || exposure.IsOwn(name) {
 		return false
 	}
 	if _, ok := q.backend.Catalog.Listed(name); ok {

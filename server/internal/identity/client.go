@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -26,11 +27,11 @@ type Client struct {
 	Admin    bool   // the request is for administrators only
 	Browser  bool   // browsers send it, with a cookie
 
-	Principal Principal // zero until the client is let in
-	Grant     *Grant    // of the principal; nil until the client is let in
+	Principal clientauth.Principal // zero until the client is let in
+	Grant     *Grant               // of the principal; nil until the client is let in
 
 	session *browserSession            // the browser's login; nil if the client has proved itself by a token
-	proof   *Proof                     // of the issuer's access token by which the client is let in; nil for none
+	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; nil for none
 	proves  func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
 	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
 	wrong   error                      // why the client's access token does not let it in; nil if it has none
@@ -77,7 +78,7 @@ func secondsOf(wait time.Duration) int { return max(1, int(math.Ceil(wait.Second
 
 // Unknown is the denial of a request that proves no one.
 func (c *Client) Unknown(r *http.Request) *Denial {
-	refusal, refused := errors.AsType[*Refusal](c.wrong)
+	refusal, refused := errors.AsType[*clientauth.Refusal](c.wrong)
 	switch {
 	case c.wrong == nil:
 		why := "no token"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -25,7 +26,7 @@ func newRight(within context.Context) (r right) {
 
 // A Grant is the right of a principal to send requests. It ends when an edit removes or changes the token.
 type Grant struct {
-	Principal
+	clientauth.Principal
 	right
 	issuer string // whose token has proved the principal; "" for a token of the options
 }
@@ -37,11 +38,11 @@ func (g *Grant) Identity() conversation.Identity {
 
 // newGrants returns the grants of the principals, and of anyone if requests need no token. Those
 // that were there before go on.
-func newGrants(known []Principal, public bool, before map[Principal]*Grant) map[Principal]*Grant {
+func newGrants(known []clientauth.Principal, public bool, before map[clientauth.Principal]*Grant) map[clientauth.Principal]*Grant {
 	if public {
-		known = []Principal{anyone}
+		known = []clientauth.Principal{anyone}
 	}
-	grants := make(map[Principal]*Grant, len(known))
+	grants := make(map[clientauth.Principal]*Grant, len(known))
 	for _, who := range known {
 		if grants[who] = before[who]; grants[who] == nil {
 			grants[who] = &Grant{Principal: who, right: newRight(context.Background())}
@@ -53,13 +54,13 @@ func newGrants(known []Principal, public bool, before map[Principal]*Grant) map[
 // An issuerGrant is the right of all principals that an issuer lets in. It ends when an edit removes the
 // issuer or changes what the configuration says of it.
 type issuerGrant struct {
-	Issuer
+	clientauth.Issuer
 	right
 }
 
 // newIssuerGrants returns the grants of the issuers, by URL. Those that were there before go on.
 // An issuer without a URL stands for a mistake, and lets no one in.
-func newIssuerGrants(issuers []Issuer, before map[string]*issuerGrant) map[string]*issuerGrant {
+func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant) map[string]*issuerGrant {
 	grants := make(map[string]*issuerGrant, len(issuers))
 	for _, i := range issuers {
 		if i.URL == "" || grants[i.URL] != nil {
@@ -72,13 +73,13 @@ func newIssuerGrants(issuers []Issuer, before map[string]*issuerGrant) map[strin
 	return grants
 }
 
-func (g *issuerGrant) same(i Issuer) bool {
+func (g *issuerGrant) same(i clientauth.Issuer) bool {
 	return g != nil && g.Revision == i.Revision && slices.Equal(g.Read, i.Read) && slices.Equal(g.Call, i.Call) && slices.Equal(g.Admin, i.Admin)
 }
 
 // grantOf returns the grant of the principal that was proved. It reports false if the token was
 // judged by other rules than these.
-func (r *Rules) grantOf(p Proof) (*Grant, bool) {
+func (r *Rules) grantOf(p clientauth.Proof) (*Grant, bool) {
 	i := r.issuers[p.Issuer]
 	if i == nil || i.Revision != p.Revision || p.Principal.Hash == "" {
 		return nil, false
@@ -88,7 +89,7 @@ func (r *Rules) grantOf(p Proof) (*Grant, bool) {
 
 // works returns the issuers without mistakes, the one first whose tokens clients are asked for; nil if the
 // router does not know its public URL.
-func (r *Rules) works() (all []Issuer) {
+func (r *Rules) works() (all []clientauth.Issuer) {
 	for _, i := range r.listed {
 		if i.URL != "" && r.PublicURL != "" {
 			all = append(all, i)

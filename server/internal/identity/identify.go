@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
-	// judging bounds how long the [Authenticator] may take for a token.
+	// judging bounds how long the [clientauth.Authenticator] may take for a token.
 	judging = 10 * time.Second
 
 	// refusedPerMinute is how many refused tokens of one address are answered with a challenge;
@@ -33,7 +34,7 @@ var (
 
 	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
 
-	errNoPublicURL = &Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
+	errNoPublicURL = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
 )
 
 // Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the
@@ -115,19 +116,19 @@ func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) 
 
 // judge asks the Authenticator what a token proves for a resource, and returns the grant by the
 // rules that are in force.
-func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (Proof, *Grant, error) {
+func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (clientauth.Proof, *Grant, error) {
 	ctx, cancel := i.bounded(ctx, judging)
 	defer cancel()
 	for range 2 { // again if the issuer was edited meanwhile
 		proof, err := i.Authenticator.Token(ctx, token, resource)
 		if err != nil {
-			return Proof{}, nil, err
+			return clientauth.Proof{}, nil, err
 		}
 		if g, ok := rules.current().grantOf(proof); ok {
 			return proof, g, nil
 		}
 	}
-	return Proof{}, nil, errRevisions
+	return clientauth.Proof{}, nil, errRevisions
 }
 
 // bearerOf returns the token that the request has, "" if it has none.
@@ -141,20 +142,20 @@ func bearerOf(r *http.Request) string {
 
 // isRefused reports whether err says that an access token is bad.
 func isRefused(err error) bool {
-	refusal, is := errors.AsType[*Refusal](err)
+	refusal, is := errors.AsType[*clientauth.Refusal](err)
 	return is && refusal.Status != http.StatusForbidden
 }
 
 // tokenProves returns a function that reports whether an access token still proves the
 // principal. While the issuer can't be asked, it does until it expires.
-func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof Proof) func(context.Context) bool {
+func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof clientauth.Proof) func(context.Context) bool {
 	return func(ctx context.Context) bool {
 		now, _, err := i.judge(ctx, rules, token, resource)
 		if err == nil {
 			proof.Expires = now.Expires
 			return now.Principal == proof.Principal && now.Issuer == proof.Issuer
 		}
-		_, refused := errors.AsType[*Refusal](err)
+		_, refused := errors.AsType[*clientauth.Refusal](err)
 		return !refused && time.Now().Before(proof.Expires)
 	}
 }

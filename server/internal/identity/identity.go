@@ -8,77 +8,18 @@ package identity
 
 import (
 	"context"
-	"crypto/x509"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
-// A Principal is who a client has proved to be. The zero value has proved nothing.
-type Principal struct {
-	Hash    string // SHA-256 of its token, 64 hex digits in lower case; "" if requests need no token
-	Name    string // in logs; "" without a token
-	Profile string // of its token, or a union of profiles ("dev|ops"); "" if it has none
-	Reads   bool   // it may use only what just reads
-	Admin   bool   // it may use the pages' actions, and see the calls of others
-}
-
 // anyone is the principal of all clients if requests need no token.
-var anyone = Principal{Admin: true}
-
-// An Issuer is an identity provider whose access tokens let clients in.
-type Issuer struct {
-	URL string
-
-	// Read, Call and Admin are the scopes that stand for reading, for calls and for
-	// administration, as the issuer names them.
-	Read, Call, Admin []string
-
-	// Revision changes with all that the configuration says of the issuer: what its tokens were
-	// let in for under another one ends.
-	Revision string
-
-	// For logins of people on the page.
-	ClientID     string   // of the router at the issuer; "" offers no login there
-	ClientSecret string   // of ClientID; "" for a public client
-	Audience     string   // that its tokens must name; "" is the resource
-	Admins       []string // what users must be to have the role admin ("groups=ops"); one is enough
-}
-
-// An Authenticator knows principals by more than the tokens of the options. Its methods may be
-// called by many goroutines at once.
-type Authenticator interface {
-	// Token returns what an access token proves for a resource, the public URL of an MCP path.
-	// The error is a [*Refusal] if the token is bad. Any other error says that nobody knows now.
-	Token(ctx context.Context, token, resource string) (Proof, error)
-
-	// Certificate returns the Hash of the principal of the options that a client certificate
-	// stands for. It was verified. ok is false if it stands for none.
-	Certificate(leaf *x509.Certificate) (hash string, ok bool)
-}
-
-// A Proof is what an access token proves.
-type Proof struct {
-	Principal Principal
-	Issuer    string    // its URL
-	Revision  string    // that of the Issuer by which the token was judged
-	Scopes    []string  // of the token, as the issuer names them
-	Expires   time.Time // of the token
-}
-
-// A Refusal is why an access token does not let its client in.
-type Refusal struct {
-	Status int      // 401 if the token is bad, 403 if it is good but not enough
-	Scopes []string // that the client needs as well, if that is why; as the issuer names them
-	Reason string   // for the client and for logs; never has the token
-	Name   string   // of the token's user, for the audit log; "" if the token is bad or names no user
-}
-
-func (e *Refusal) Error() string { return e.Reason }
+var anyone = clientauth.Principal{Admin: true}
 
 // Logins take what comes back from logins at remote servers, as those of internal/login do.
 type Logins interface {
@@ -92,10 +33,10 @@ type Logins interface {
 
 // Options are what an [Identifier] works with.
 type Options struct {
-	Port          string        // that the router listens on, for the names of cookies
-	Pages         bool          // there are pages for browsers, which may log in
-	Authenticator Authenticator // nil for none
-	Logins        Logins        // nil for none
+	Port          string                   // that the router listens on, for the names of cookies
+	Pages         bool                     // there are pages for browsers, which may log in
+	Authenticator clientauth.Authenticator // nil for none
+	Logins        Logins                   // nil for none
 	Audit         audit.Recorder
 	Log           *zap.Logger
 }

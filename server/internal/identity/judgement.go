@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
 
@@ -66,7 +67,7 @@ func (s *issued) fits(r *Rules) bool {
 
 // judged keeps what the token proved. The mutex of its session must be held, or s not be
 // shared yet.
-func (s *issued) judged(p Proof) {
+func (s *issued) judged(p clientauth.Proof) {
 	s.ends = p.Expires
 	if told := s.tokens.Expires(); !told.IsZero() && told.Before(s.ends) {
 		s.ends = told
@@ -133,7 +134,7 @@ func (s *browserSession) judge() {
 	s.mu.Unlock()
 	fresh, proof, err := s.judgement(ctx, tokens, expired)
 	why := ""
-	refusal, refused := errors.AsType[*Refusal](err)
+	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
 		why = "the token is refused: " + refusal.Reason
@@ -186,26 +187,26 @@ var errEdited = errors.New("the configuration of the issuer was edited")
 var errExpired = errors.New("the access token has expired, and the issuer gave no refresh token")
 
 // judgement returns the tokens, renewed if they have to be, and what they prove.
-func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, expired bool) (*signin.Session, Proof, error) {
+func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, expired bool) (*signin.Session, clientauth.Proof, error) {
 	if !expired {
 		proof, err := s.of.Authenticator.Token(ctx, tokens.Access(), s.resource)
 		// A token that is bad before its time may be signed by a key that the issuer has replaced.
-		if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Status != 401 || !tokens.Renews() {
+		if refusal, ok := errors.AsType[*clientauth.Refusal](err); !ok || refusal.Status != 401 || !tokens.Renews() {
 			return tokens, proof, err
 		}
 	}
 	if !tokens.Renews() {
-		return tokens, Proof{}, errExpired
+		return tokens, clientauth.Proof{}, errExpired
 	}
 	fresh, err := tokens.Refresh(ctx)
 	if err != nil {
-		return tokens, Proof{}, err
+		return tokens, clientauth.Proof{}, err
 	}
 	proof, err := s.of.Authenticator.Token(ctx, fresh.Access(), s.resource)
 	return fresh, proof, err
 }
 
 // same reports whether a token proves the same principal by the same configuration.
-func (s *browserSession) same(p Proof) bool {
+func (s *browserSession) same(p clientauth.Proof) bool {
 	return p.Principal.Hash == s.hash && p.Issuer == s.issuer && p.Revision == s.revision
 }

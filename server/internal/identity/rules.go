@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -19,15 +20,15 @@ type Rules struct {
 	PublicURL string                  // by which clients reach the router, without a slash at the end; "" if it is not known
 	Prefix    string                  // its path; "" for none
 	current   func() *Rules           // returns the rules that are in force
-	tokens    []Principal             // requests must have the token of one of them
-	listed    []Issuer                // of the configuration, mistakes too
+	tokens    []clientauth.Principal  // requests must have the token of one of them
+	listed    []clientauth.Issuer     // of the configuration, mistakes too
 	issuers   map[string]*issuerGrant // by URL
-	grants    map[Principal]*Grant
+	grants    map[clientauth.Principal]*Grant
 }
 
 // NewRules returns rules that replace those of before, which may be nil. current returns the rules that are
 // in force.
-func NewRules(tokens []Principal, issuers []Issuer, publicURL string, before *Rules, current func() *Rules) *Rules {
+func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, publicURL string, before *Rules, current func() *Rules) *Rules {
 	if before == nil {
 		before = new(Rules)
 	}
@@ -59,7 +60,7 @@ func (i *Identifier) Revoke(before, next *Rules, abandon func(these func(convers
 }
 
 // holder returns the principal that has the token.
-func (r *Rules) holder(token string) (who Principal, ok bool) {
+func (r *Rules) holder(token string) (who clientauth.Principal, ok bool) {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	hash := []byte(hex.EncodeToString(sum[:]))
 	for _, known := range r.tokens { // all of them, so that the time that this takes reveals nothing

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
@@ -30,11 +31,11 @@ const (
 func pageResource(r *Rules) string { return r.PublicURL + "/mcp" }
 
 // signIns returns the issuers at which people can log in to the page.
-func (l *login) signIns(r *Rules) []Issuer {
+func (l *login) signIns(r *Rules) []clientauth.Issuer {
 	if l.Authenticator == nil {
 		return nil
 	}
-	return slices.DeleteFunc(r.works(), func(at Issuer) bool { return at.ClientID == "" })
+	return slices.DeleteFunc(r.works(), func(at clientauth.Issuer) bool { return at.ClientID == "" })
 }
 
 // begin sends a browser to an issuer, after a click on our own page.
@@ -55,7 +56,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
 		return
 	}
 	asked := r.PostFormValue("issuer")
-	n := slices.IndexFunc(issuers, func(at Issuer) bool { return at.URL == asked })
+	n := slices.IndexFunc(issuers, func(at clientauth.Issuer) bool { return at.URL == asked })
 	if n < 0 {
 		l.ask(w, c, http.StatusBadRequest, "That is not an issuer of this router. Choose one of these.")
 		return
@@ -121,7 +122,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
 	resource := pageResource(c.Rules)
 	proof, err := l.Authenticator.Token(ctx, tokens.Access(), resource)
-	refusal, refused := errors.AsType[*Refusal](err)
+	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
 		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + missing(refusal.Scopes)
@@ -151,7 +152,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 }
 
 // notAdmin says why a user whose token is good does not get to the page.
-func notAdmin(r *Rules, p Proof) string {
+func notAdmin(r *Rules, p clientauth.Proof) string {
 	i := r.issuers[p.Issuer]
 	if i == nil {
 		return errEdited.Error()

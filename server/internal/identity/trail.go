@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
@@ -48,7 +49,7 @@ func perMinute(most int) *rate.Limiter { return rate.New(float64(most)/60, most)
 func (i *Identifier) Refused(r *http.Request, c *Client, why string) {
 	e := eventOf(r, c.Principal)
 	e.Outcome, e.Reason = audit.Refused, why
-	if refusal, is := errors.AsType[*Refusal](c.wrong); is {
+	if refusal, is := errors.AsType[*clientauth.Refusal](c.wrong); is {
 		e.Principal = cmp.Or(e.Principal, refusal.Name)
 	}
 	i.trail.refused(e)
@@ -84,7 +85,7 @@ func (t *trail) endMinute() {
 
 // came records the first request of an issuer's principal. If too many come at once, it is a later
 // request.
-func (t *trail) came(r *http.Request, who Principal) {
+func (t *trail) came(r *http.Request, who clientauth.Principal) {
 	t.mu.Lock()
 	first := t.record != nil && !t.seen[who.Hash] && t.arrivals.Take("", 1, 1) == 0
 	if first {
@@ -102,6 +103,6 @@ func (t *trail) came(r *http.Request, who Principal) {
 }
 
 // eventOf returns what an audit log says of the request.
-func eventOf(r *http.Request, who Principal) audit.Event {
+func eventOf(r *http.Request, who clientauth.Principal) audit.Event {
 	return audit.Event{Action: audit.Request, Principal: who.Name, From: Network(r.RemoteAddr), Target: r.URL.Path}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 func TestOwnDefinitions(t *testing.T) {
@@ -27,7 +27,7 @@ func TestOwnDefinitions(t *testing.T) {
 		if err := json.Unmarshal(own.Definition, &d); err != nil {
 			t.Fatal(err)
 		}
-		if !catalog.IsOwn(name) {
+		if !exposure.IsOwn(name) {
 			t.Errorf("%s is not kept for us", name)
 		}
 		if d.Name != name || own.run == nil || d.Description == "" || d.InputSchema.Type != "object" || d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {

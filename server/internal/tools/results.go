@@ -206,7 +206,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 	}
 	shown := piece(text, 0, limit)
 	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.savings != nil && spared > 0 {
-		r.savings.Saved(ByResultLimit, spared)
+		r.savings.ResultSpared(spared)
 	}
 	uri := r.results.keep(owner, tool, text)
 	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))

@@ -68,21 +68,13 @@ type Router interface {
 // Savings counts how many tokens clients were spared, and how many the definitions of tools
 // cost that they listed. Its methods are called by many goroutines at once, and must not block.
 type Savings interface {
-	Saved(by Saving, tokens int)
+	ListSpared(tokens int)   // in search mode: a list of all tools would have been so much longer
+	ResultSpared(tokens int) // a result was so much longer than the part of it that was shown
 
 	// Listed counts a list of tools, or a page of one, that a client got. The names are as in a
 	// [selector.Execution].
 	Listed(client, principal, profile string, tokens int)
 }
-
-// A Saving says what spared a client tokens.
-type Saving string
-
-// The kinds of savings.
-const (
-	BySearchMode  Saving = "search_mode"  // a list of all tools would have been longer
-	ByResultLimit Saving = "result_limit" // the result was longer than what was shown of it
-)
 
 // Options say how tools are called. Router, Catalog and Node are required.
 type Options struct {
@@ -107,7 +99,7 @@ type Options struct {
 
 	Observer selector.Observer // notified of calls; may be nil
 	Tracer   trace.Tracer      // makes spans of the calls of our own tools; may be nil
-	Savings  Savings           // counts what clients were spared; may be nil
+	Savings  Savings           // counts the tokens that clients were spared; may be nil
 
 	Budgets *Budgets // nil for a router with one server
 }
