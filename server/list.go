@@ -78,9 +78,11 @@ func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMes
 		return json.RawMessage("{}"), nil
 	}
 	least := level
-	for _, other := range slices.Concat(s.clients.All(), s.family.everyone()) {
-		if l := other.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
-			least = l
+	for _, server := range s.servers.all() {
+		for _, client := range server.clients.All() {
+			if l := client.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
+				least = l
+			}
 		}
 	}
 	s.router.SetLevel(ctx, least)

@@ -173,7 +173,7 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 // goroutine that reads from the server.
 func (n *notifier) heard(server string, owner session.Client, m session.Message) {
 	if m.Method == "notifications/resources/updated" {
-		n.subscriptions.updated(server, owner, m)
+		n.subscriptions.watches.updated(server, owner, m)
 		return
 	}
 	if owner != nil {
@@ -224,5 +224,15 @@ func (n *notifier) wake() {
 func (n *notifier) touchAll() {
 	for _, change := range changes {
 		n.touch(change.member)
+	}
+}
+
+// sleep reports false if ctx ends before d has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

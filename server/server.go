@@ -97,58 +97,68 @@ type Server struct {
 	opts    Options
 	log     *zap.Logger
 	display *display
-	node    string // this machine, as in node_id
-	started time.Time
-	family  family
 	backend *httpd.Backend
 
 	catalog  *catalog.Catalog
 	clients  *conversation.Clients
 	tools    *tools.Tools
 	notifier *notifier
+
+	servers *Servers           // all servers of the router
+	key     string             // the profiles that the clients have chosen, joined by "+"
+	retire  context.CancelFunc // ends the sessions over HTTP
+
+	// Guarded by mu of servers.
+	chosen []string
+	used   uint64 // the count of uses at the last use
+	last   time.Time
+	end    context.CancelFunc // ends run; nil before
 }
 
-// newServer returns a server of a family.
-func newServer(r Router, o Options, f family) *Server {
+// newServer returns the server with the key.
+func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
-	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), family: f}
-	if f.profile != "" {
-		s.log = s.log.With(zap.String("profile", f.profile))
+	retired, retire := context.WithCancel(context.Background())
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), servers: servers, key: key, retire: retire}
+	if key != "" {
+		s.log = s.log.With(zap.String("profile", key))
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
-	tasks := catalog.NewTasks(s.family.secret)
+	secret := servers.secretOf(key)
+	tasks := catalog.NewTasks(secret)
 	s.tools = tools.New(tools.Options{
-		Router: r, Catalog: s.catalog, Tasks: tasks, Node: s.node, Version: o.Version,
-		RouteTask: func() (threshold float64, fills bool) {
+		Router: r, Catalog: s.catalog, Tasks: tasks, Node: selector.Node(), Version: o.Version,
+		Settings: func() tools.Settings {
 			now := s.display.options()
-			return now.RouteThreshold, now.FillArguments
+			return tools.Settings{RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Samples: now.Samples, Profile: now.Profile}
 		},
-		Samples:  func() bool { return s.display.options().Samples },
-		Profile:  func() string { return s.display.options().Profile },
-		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: s.family.bounds.tools,
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
-	subscriptions := newSubscriptions(r, s.catalog, s.family.bounds.subscriptions, s.log)
+	subscriptions := newSubscriptions(r, s.catalog, servers.bounds.subscriptions, s.log)
 	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }}
 	s.clients = conversation.New(conversation.Options{
-		Router: r, Info: s.display.info, Secret: s.family.secret, Log: s.log, Budgets: s.family.bounds.clients,
+		Router: r, Info: s.display.info, Secret: secret, Log: s.log, Budgets: servers.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions),
 		Joined:  func() { s.notifier.joined() }, // which no client does before New returns
 		Rules:   func() any { return s.display.options().Rules },
 		Left: func(c *conversation.Conversation) {
 			subscriptions.left(c)
 			s.tools.Forget(c)
-			s.family.left()
+			servers.left(s)
 		},
 	})
-	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, s.family.others)
-	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.Mode, Retired: s.family.retired}
+	s.notifier = newNotifier(r, s.catalog, s.clients, subscriptions, s.display, func() bool { return servers.othersServe(s) })
+	s.backend = &httpd.Backend{Router: r, Clients: s.clients, Catalog: s.catalog, Mode: s.Mode, Retired: retired}
 	return s
 }
+
+// isBusy reports whether a client of the server has a session or waits for changes.
+func (s *Server) isBusy() bool { return s.clients.Any() || s.notifier.subscriptions.any() }
 
 // Mode returns "direct" or "search": the mode in force.
 func (s *Server) Mode() string {

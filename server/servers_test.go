@@ -147,20 +147,20 @@ func TestServersOfUnions(t *testing.T) {
 		if again, _ := s.Of("dev|ops-1", union(0)); again != first || first == s.Default() {
 			t.Error("the order of the choices makes another server")
 		}
-		if n := len(s.members()); n > maxServers+1 {
+		if n := len(s.all()); n > maxServers+1 {
 			t.Errorf("%d servers", n)
 		}
 		time.Sleep(idleTime + time.Minute)
 		p.set("other", "a") // an edit
 		synctest.Wait()
-		if n := len(s.members()); n != 1 {
+		if n := len(s.all()); n != 1 {
 			t.Errorf("%d servers are left after an hour, want that of no profile", n)
 		}
 		s.Of(union(3))
 		p.set(union(3), "")
 		synctest.Wait()
-		if _, ok := s.Of(union(3)); ok || len(s.members()) != 1 {
-			t.Errorf("the server of a union whose profiles were removed is there: %t, of %d", ok, len(s.members()))
+		if _, ok := s.Of(union(3)); ok || len(s.all()) != 1 {
+			t.Errorf("the server of a union whose profiles were removed is there: %t, of %d", ok, len(s.all()))
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestUnknownProfile(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.members()); n != 1 {
+	if n := len(s.all()); n != 1 {
 		t.Errorf("%d servers", n)
 	}
 }
@@ -260,7 +260,7 @@ func TestSessionOfProfile(t *testing.T) {
 		p.set("work", "")
 		synctest.Wait()
 		try("removed", map[string]int{"/mcp/p/work": 404})
-		if all := s.members(); len(all) != 2 {
+		if all := s.all(); len(all) != 2 {
 			t.Errorf("%d servers are left, want those of no profile and of home", len(all))
 		}
 		p.set("work", "a")
@@ -281,15 +281,15 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 		synctest.Wait()
 		p.set("work", "")
 		synctest.Wait()
-		if all := s.Clients(); len(s.members()) != 2 {
-			t.Errorf("%d servers, clients %+v", len(s.members()), all)
+		if all := s.Clients(); len(s.all()) != 2 {
+			t.Errorf("%d servers, clients %+v", len(s.all()), all)
 		}
 		input.Close()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if n := len(s.members()); n != 1 {
+		if n := len(s.all()); n != 1 {
 			t.Errorf("%d servers are left", n)
 		}
 	})

@@ -44,7 +44,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 				s := c.server.notifier.subscriptions
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				left := len(s.watches) + len(s.listeners)
+				left := len(s.watches.all) + len(s.listeners)
 				for _, legacy := range s.legacy {
 					left += len(legacy.stop)
 				}
@@ -63,7 +63,7 @@ func TestEndedWatchIsNotNotified(t *testing.T) {
 	ended := make(chan struct{})
 	heard := 0
 	w := &watch{at: at, notify: func(session.Message) { heard++ }, uri: "x:a", ended: ended}
-	s := &subscriptions{watches: map[*watch]bool{w: true}}
+	s := &watches{all: map[*watch]bool{w: true}}
 	update := session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)}
 	s.updated("x", nil, update)
 	close(ended)

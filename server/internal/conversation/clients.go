@@ -49,12 +49,12 @@ type Options struct {
 	Router  Router
 	Methods map[string]Method
 	Info    func() json.RawMessage // returns the router's serverInfo
-	Joined  func()                 // called when a client with a session has come, before it is served; may be nil
+	Joined  func()                 // called when a client with a session has come, before it is served
 	Left    func(*Conversation)    // called when a client with a session has left
-	Rules   func() any             // returns what limits the clients now: no request goes on that was suspended under other rules; may be nil
+	Rules   func() any             // returns the rules that limit the clients now: no request goes on that was suspended under other rules
 	Secret  []byte                 // 32 bytes, which seal what clients keep for the router
 	Log     *zap.Logger
-	Budgets *Budgets // nil for a router with one server
+	Budgets *Budgets
 }
 
 // Budgets bound what the servers of one router keep together of their clients.
@@ -73,35 +73,19 @@ func NewBudgets() *Budgets {
 
 // Clients are all clients of a router.
 type Clients struct {
-	router    Router
-	methods   map[string]Method
-	info      func() json.RawMessage
-	joined    func()
-	left      func(*Conversation)
-	rules     func() any
-	log       *zap.Logger
+	Options
 	suspended *suspensions
 	modern    *visitors // clients of the modern era without a session
 	plain     *visitors
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards open
 	open map[*Conversation]bool
 }
 
 // New returns the clients of a router, at first none.
 func New(o Options) *Clients {
-	if o.Joined == nil {
-		o.Joined = func() {}
-	}
-	if o.Rules == nil {
-		o.Rules = func() any { return nil }
-	}
-	if o.Budgets == nil {
-		o.Budgets = NewBudgets()
-	}
 	return &Clients{
-		router: o.Router, methods: o.Methods, info: o.Info, joined: o.Joined, left: o.Left, rules: o.Rules, log: o.Log,
-		suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
+		Options: o, suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
 		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
 		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
 	}
@@ -115,7 +99,7 @@ func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation 
 	cs.mu.Lock()
 	cs.open[c] = true
 	cs.mu.Unlock()
-	cs.joined()
+	cs.Joined()
 	return c
 }
 
@@ -144,12 +128,6 @@ func (cs *Clients) Any() bool {
 func (cs *Clients) Has(home session.Client) bool {
 	c, ok := home.(*Conversation)
 	return ok && c.clients == cs
-}
-
-// Method returns a method by its name.
-func (cs *Clients) Method(name string) (m Method, known bool) {
-	m, known = cs.methods[name]
-	return m, known
 }
 
 // Suspended returns how many requests wait for their clients to come back.
@@ -183,6 +161,6 @@ func (cs *Clients) remove(c *Conversation) {
 	cs.mu.Lock()
 	delete(cs.open, c)
 	cs.mu.Unlock()
-	cs.left(c)
-	cs.router.Release(c)
+	cs.Left(c)
+	cs.Router.Release(c)
 }

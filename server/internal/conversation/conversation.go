@@ -62,11 +62,11 @@ type Conversation struct {
 // or Refuse of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
 	r := &Request{Conversation: c, Message: m, writer: w}
-	r.how, r.known = c.clients.methods[m.Method]
+	r.how, r.known = c.clients.Methods[m.Method]
 	r.Quick = r.how.Quick
 	if r.Method == "tools/call" {
 		r.Trail.Late = func(waitsFor string) {
-			c.clients.log.Warn("a server's answer has not reached its client for a second",
+			c.clients.Log.Warn("a server's answer has not reached its client for a second",
 				zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
 		}
 	}
@@ -143,7 +143,7 @@ func (c *Conversation) Receive(m Message) {
 	case "notifications/cancelled":
 		c.Requests.cancel(wire.Member(m.Params, "requestId"))
 	case "notifications/roots/list_changed":
-		c.clients.router.Tell(c, m.Method, m.Params)
+		c.clients.Router.Tell(c, m.Method, m.Params)
 	}
 }
 

@@ -39,21 +39,21 @@ type heartbeat struct {
 	total []byte  // of the server's last progress; nil if it has none
 }
 
-// startHeartbeat begins the heartbeat of the request, if its client has asked for progress. The
-// caller must stop it.
-func (r *Request) startHeartbeat() {
+// startHeartbeat begins the heartbeat of a request, which must be stopped; nil if the client has not
+// asked for progress.
+func startHeartbeat(r *Request) *heartbeat {
 	if !r.how.Asks || r.Meta == nil {
-		return
+		return nil
 	}
 	token := wire.Member(r.Meta, "progressToken")
 	if token == nil || string(token) == "null" {
-		return
+		return nil
 	}
 	b := &heartbeat{ctx: r.ctx, token: token, writer: r.writer}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(heartbeatEvery, b.beat)
-	r.heartbeat = b
+	return b
 }
 
 // stop returns when nothing is sent any more. b may be nil.

@@ -100,7 +100,7 @@ func (r *Request) Run() (line []byte) {
 // Handle runs the method's handler and closes the request. It fails if the request was
 // cancelled, so that no answer is expected.
 func (r *Request) Handle() (result json.RawMessage, err error) {
-	r.startHeartbeat()
+	r.heartbeat = startHeartbeat(r)
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(r, p)
@@ -131,12 +131,12 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	case r.how.Cacheable:
 		result = cacheable(result)
 	}
-	return completed(result, r.clients.info), nil
+	return completed(result, r.clients.Info), nil
 }
 
 // panicked logs a panic, which is an error of this request alone.
 func panicked(r *Request, p any) error {
-	r.clients.log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
+	r.clients.Log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
 	return Internal("internal error")
 }
 

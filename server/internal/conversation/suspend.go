@@ -123,7 +123,7 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	if !ok || s == nil || fingerprint != fingerprintOf(r) {
 		return nil, errNotResumed
 	}
-	if !reflect.DeepEqual(s.rules, r.clients.rules()) { // what it does may not be allowed any more
+	if !reflect.DeepEqual(s.rules, r.clients.Rules()) { // what it does may not be allowed any more
 		all.giveUp(errNotResumed, s)
 		return nil, errNotResumed
 	}
@@ -231,7 +231,7 @@ type question struct {
 func start(r *Request) *suspension {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	s := &suspension{
-		principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.rules(), cancel: cancel, current: r, last: r,
+		principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.Rules(), cancel: cancel, current: r, last: r,
 		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
 	}
 	askThrough(r, s)

@@ -188,7 +188,7 @@ func restMethod(path string) string {
 func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	notification := strings.HasPrefix(q.target.method, "notifications/")
-	if _, known := q.backend.Clients.Method(q.target.method); !known && !notification {
+	if _, known := q.backend.Clients.Methods[q.target.method]; !known && !notification {
 		refuse(w, r, http.StatusNotFound, nil, conversation.MethodNotFound(q.target.method))
 		return
 	}

@@ -55,10 +55,10 @@ func newLogin(m *common) *login {
 	}
 }
 
-// cookie returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
+// cookieName returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
 // paths of a proxy, where other routers may be.
-func (l *login) cookie(r *Rules) string {
-	name := "metarouter_login_" + l.Port
+func cookieName(port string, r *Rules) string {
+	name := "metarouter_login_" + port
 	if r.Prefix != "" {
 		sum := sha256.Sum256([]byte(r.Prefix))
 		name += "_" + hex.EncodeToString(sum[:4])
@@ -69,7 +69,7 @@ func (l *login) cookie(r *Rules) string {
 // bySession returns the session of a browser that asks for a page, by its cookie, and its grant; nil
 // if there is none, or it has ended. The error says that this can't be said now.
 func (l *login) bySession(r *http.Request, rules *Rules) (*browserSession, *Grant, error) {
-	cookie, err := r.Cookie(l.cookie(rules))
+	cookie, err := r.Cookie(cookieName(l.Port, rules))
 	if err != nil {
 		return nil, nil, nil
 	}
@@ -155,7 +155,7 @@ var errForeignLogout = conversation.InvalidRequest("only the router's own dashbo
 // letIn gives the browser a cookie.
 func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Client, s *browserSession) {
 	left := min(loginIdle, time.Until(s.end()))
-	setCookie(w, l.cookie(c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
+	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
 }
 
 // setCookie sets a cookie for so many seconds; -1 deletes it.
@@ -173,7 +173,7 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Client) *Denia
 		l.sessions.logOut(s)
 		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: s.issuer})
 	}
-	setCookie(w, l.cookie(c.Rules), "", -1, http.SameSiteStrictMode, false)
+	setCookie(w, cookieName(l.Port, c.Rules), "", -1, http.SameSiteStrictMode, false)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 func TestLoginCookiesDiffer(t *testing.T) {
 	names := make(map[string]bool)
 	for _, tt := range []struct{ port, public string }{{"1", ""}, {"2", ""}, {"3", ""}, {"1", "https://x.example/a"}, {"1", "https://x.example/b"}} {
-		names[New(t.Context(), Options{Port: tt.port}).login.cookie(NewRules(nil, nil, tt.public, nil, nil))] = true
+		names[cookieName(tt.port, NewRules(nil, nil, tt.public, nil, nil))] = true
 	}
 	if len(names) != 5 {
 		t.Errorf("the cookies are called %v", names)

@@ -83,7 +83,7 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Den
 		l.refuse(w, r, c, status, audit.Event{Outcome: outcome, Reason: why})
 	}
 	query, cookie := r.URL.RawQuery, ""
-	switch begun, err := r.Cookie(l.cookie(c.Rules) + begunSuffix); {
+	switch begun, err := r.Cookie(cookieName(l.Port, c.Rules) + begunSuffix); {
 	case r.Method != http.MethodGet:
 		return notGet(w, r)
 	case len(query) > maxCallback:
@@ -203,7 +203,7 @@ func (l *login) tooMany(w http.ResponseWriter, c *Client, wait time.Duration) {
 // setBrowser sets the cookie of a browser whose login is under way, for so many seconds; -1 deletes it. It comes back with the redirect
 // of another site, which a strict cookie does not.
 func (l *login) setBrowser(w http.ResponseWriter, r *http.Request, c *Client, value string, seconds int) {
-	setCookie(w, l.cookie(c.Rules)+begunSuffix, value, seconds, http.SameSiteLaxMode, isSecure(r, c.Rules, true))
+	setCookie(w, cookieName(l.Port, c.Rules)+begunSuffix, value, seconds, http.SameSiteLaxMode, isSecure(r, c.Rules, true))
 }
 
 // isSecure reports whether the browser reaches us by https, perhaps through a proxy. atPublic says

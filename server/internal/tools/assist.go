@@ -18,26 +18,24 @@ const createMessage = "sampling/createMessage"
 
 // assistants knows which model is asked where a search for a client is not sure.
 type assistants struct {
-	router  Router
-	samples func() bool // whether clients' own models are asked
-	share   *budget.Share
+	*Options
+	share *budget.Share
 
 	mu       sync.Mutex // guards breakers
 	breakers map[any]*endpoint.Breaker
 }
 
-// newAssistants takes a budget of clients whose models are known. samples may be nil.
-func newAssistants(b *budget.Budget, r Router, samples func() bool) *assistants {
-	a := &assistants{router: r, samples: samples, breakers: make(map[any]*endpoint.Breaker)}
-	a.share = b.Share(a.clear) // a forgotten pause costs a few questions
+func newAssistants(o *Options) *assistants {
+	a := &assistants{Options: o, breakers: make(map[any]*endpoint.Breaker)}
+	a.share = o.Budgets.models.Share(a.clear) // a forgotten pause costs a few questions
 	return a
 }
 
 // of returns the client's own model if the configuration says so and the client offers it, else
 // the model behind an API that the configuration names; nil for none.
 func (a *assistants) of(c *call) selector.Assistant {
-	if a.samples == nil || !a.samples() {
-		return a.router.Assistant()
+	if !a.Settings().Samples {
+		return a.Router.Assistant()
 	}
 	if !session.Answers(c.From.Capabilities(), createMessage) {
 		return nil

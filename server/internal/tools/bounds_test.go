@@ -67,7 +67,7 @@ func newLax(t *testing.T, n, size int) (*Tools, *lax) {
 	options := &catalog.Options{}
 	return New(Options{
 		Router: l, Catalog: catalog.New(l, func() *catalog.Options { return options }),
-		RouteTask: func() (float64, bool) { return 0.5, false },
+		Settings: func() Settings { return Settings{RouteThreshold: 0.5} }, Budgets: NewBudgets(),
 	}), l
 }
 
@@ -191,10 +191,11 @@ func TestHandlersAreBounded(t *testing.T) {
 	s.results = newResults(budget.New(maxAllKeptBytes), anyTool)
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
-	for args, want := range map[string]int{`"offset":-1`: 200, fmt.Sprintf(`"limit":%d`, math.MaxInt): maxPiece + 200, `"limit":-1`: 200} {
-		result, err := s.results.read(t.Context(), json.RawMessage(`{"uri":"`+uri+`",`+args+`}`), c)
+	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {
+		args.URI = uri
+		result, err := s.results.read(t.Context(), args, c)
 		if err != nil || len(result) > want {
-			t.Errorf("read_result with %s: %d bytes, %v", args, len(result), err)
+			t.Errorf("read_result with %v: %d bytes, %v", args, len(result), err)
 		}
 	}
 }

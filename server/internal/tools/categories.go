@@ -11,7 +11,7 @@ import (
 // router: their answers are JSON in a text.
 
 func (t *Tools) listCategories(ctx context.Context, _ json.RawMessage, _ *call) (json.RawMessage, error) {
-	return answer(t.router.Classifier().Categories(ctx)), nil
+	return answer(t.Router.Classifier().Categories(ctx)), nil
 }
 
 type classifyArguments struct {
@@ -19,12 +19,8 @@ type classifyArguments struct {
 	WithProbabilities bool   `json:"with_probabilities"`
 }
 
-func (t *Tools) classifyText(ctx context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
-	var a classifyArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("classify_text: %v", err), nil
-	}
-	o, err := t.router.Classifier().Classify(ctx, a.Text)
+func (t *Tools) classifyText(ctx context.Context, a classifyArguments, _ *call) (json.RawMessage, error) {
+	o, err := t.Router.Classifier().Classify(ctx, a.Text)
 	if err != nil {
 		return failure("classify_text: %v", err), nil
 	}

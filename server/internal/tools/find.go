@@ -14,7 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
-// What find_tools takes.
+// findArguments are the arguments of find_tools.
 type findArguments struct {
 	Query        string   `json:"query"`
 	Kinds        []string `json:"kinds"`
@@ -80,38 +80,33 @@ type handle struct {
 
 // A finder finds and describes what servers offer.
 type finder struct {
-	router  Router
-	catalog *catalog.Catalog
-	memory  *memory
-	models  *assistants
+	*Options
+	memory *memory
+	models *assistants
 }
 
 // find answers find_tools.
-func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	a := findArguments{Limit: unsureLimit, Budget: defaultBudget}
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("find_tools: %v", err), nil
-	}
+func (f *finder) find(ctx context.Context, a findArguments, c *call) (json.RawMessage, error) {
 	if n := max(len(a.Kinds), len(a.Capabilities), len(a.Servers)); n > maxNames {
 		return failure("find_tools: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
 	reply := Found{Tools: []entry{}}
-	limit := int(min(max(a.Limit, 1), maxLimit))
+	limit := int(min(max(cmp.Or(a.Limit, unsureLimit), 1), maxLimit))
 	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
 	query.Assistant = f.models.of(c)
-	before := f.router.Snapshot()
-	ranking, err := f.router.Find(ctx, query)
-	if err == nil && !ranking.Sure && f.catalog.Settle(ctx, before) {
-		ranking, err = f.router.Find(ctx, query)
+	before := f.Router.Snapshot()
+	ranking, err := f.Router.Find(ctx, query)
+	if err == nil && !ranking.Sure && f.Catalog.Settle(ctx, before) {
+		ranking, err = f.Router.Find(ctx, query)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if ranking.Sure && wire.Member(args, "limit") == nil {
+	if ranking.Sure && a.Limit == 0 {
 		limit = sureLimit
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
-	entries, left := f.entries(first, int(min(max(a.Budget, 1), maxBudget)), ranking.Sure)
+	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}
@@ -123,7 +118,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
 	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking)
-	if len(ranking.Candidates) == 0 && len(f.router.Servers()) == 0 {
+	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
 	reply.By = ranking.By
@@ -156,7 +151,7 @@ func hint(r selector.Ranking) string {
 // servers are given, only those could have been found.
 func (f *finder) notUp(candidates []selector.Candidate, servers []string) []serverState {
 	var down []serverState
-	for _, i := range f.router.Servers() {
+	for _, i := range f.Router.Servers() {
 		if up(i) || off(i) {
 			continue
 		}
@@ -246,7 +241,7 @@ func (f *finder) otherDetails(c selector.Candidate) []entry {
 	full.Kind = c.Item().Kind()
 	switch {
 	case c.Prompt != nil:
-		full.Name, full.Arguments = f.catalog.View().Prompts.Exposed(c.Prompt), c.Prompt.Arguments()
+		full.Name, full.Arguments = f.Catalog.View().Prompts.Exposed(c.Prompt), c.Prompt.Arguments()
 		full.Description = cmp.Or(c.Prompt.Description, c.Prompt.Title)
 	case c.Resource != nil:
 		full.URI = f.resourceURI(c.Resource)
@@ -264,12 +259,12 @@ func (f *finder) otherDetails(c selector.Candidate) []entry {
 
 // resourceURI returns the URI under which clients see the resource.
 func (f *finder) resourceURI(r *registry.Resource) string {
-	return f.catalog.View().Exposed(catalog.Address{Server: r.Server, URI: r.URI})
+	return f.Catalog.View().Exposed(catalog.Address{Server: r.Server, URI: r.URI})
 }
 
 // templateURI returns the URI template under which clients see the template.
 func (f *finder) templateURI(t *registry.Template) string {
-	return f.catalog.View().Exposed(catalog.Address{Server: t.Server, URI: t.URITemplate})
+	return f.Catalog.View().Exposed(catalog.Address{Server: t.Server, URI: t.URITemplate})
 }
 
 const maxSentence = 200

@@ -77,7 +77,7 @@ func formIn(args json.RawMessage, knows func(name json.RawMessage) bool) (form c
 func (t *Tools) knows(name json.RawMessage) bool {
 	text, ok := wire.String(name)
 	if ok {
-		_, ok = t.catalog.Listed(text)
+		_, ok = t.Catalog.Listed(text)
 	}
 	return ok
 }

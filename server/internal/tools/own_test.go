@@ -10,7 +10,7 @@ import (
 
 func TestOwnDefinitions(t *testing.T) {
 	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false}
-	s := New(Options{})
+	s := New(Options{Budgets: NewBudgets()})
 	if len(s.own) != len(readOnly) {
 		t.Errorf("%d tools", len(s.own))
 	}

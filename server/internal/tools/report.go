@@ -12,24 +12,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // A reporter says how calls went that no server has answered: in the _meta of their
 // results, in spans, and to the observer.
-type reporter struct {
-	catalog       *catalog.Catalog
-	profile       func() string // the profiles that limit the clients now
-	node, version string
-	observer      selector.Observer // may be nil
-	tracer        trace.Tracer      // may be nil
-}
+type reporter struct{ *Options }
 
 // ended ends the span of a call of one of our own tools, and notifies the observer
 // unless a server's tool was executed.
 func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span, result json.RawMessage, err error) {
-	if r.tracer == nil && (r.observer == nil || c.executed) {
+	if r.Tracer == nil && (r.Observer == nil || c.executed) {
 		return
 	}
 	e := selector.Execution{
@@ -39,15 +32,15 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
 	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
 	selector.EndSpan(span, e, err)
-	if r.observer != nil && !c.executed {
-		r.observer.Executed(e)
+	if r.Observer != nil && !c.executed {
+		r.Observer.Executed(e)
 	}
 }
 
 // meta returns the keys for the result of one of our own tools.
 func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.RawMessage {
 	p := selector.Provenance{
-		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.node, Version: r.version,
+		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.Node, Version: r.Version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
 	}
@@ -57,10 +50,10 @@ func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.
 // unreached answers a call of a tool that is not known, since its server can't be
 // called. began is when the call came.
 func (r *reporter) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
-	server, tool, _ := r.catalog.Split(r.catalog.Unprefixed(called))
+	server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
 	r.unansweredSpan(c, began, nil)
 	p := selector.Provenance{
-		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.node, Began: began, Request: c.Meta, Trace: c.trace,
+		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.Node, Began: began, Request: c.Meta, Trace: c.trace,
 	}
 	meta := p.JSON()
 	result := withNew(failure("%s can't be called: %v", called, why), meta)
@@ -79,7 +72,7 @@ func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
 
 // unansweredSpan makes the span of a call that no tool has answered.
 func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
-	_, span := selector.StartSpan(c.Context(), r.tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
+	_, span := selector.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
 	c.tracedBy(span)
 	e := selector.Execution{Outcome: selector.NoAnswer}
 	r.complete(&e, c)
@@ -88,17 +81,17 @@ func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
 
 // unanswered notifies the observer of such a call.
 func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
-	if r.observer == nil {
+	if r.Observer == nil {
 		return
 	}
 	e.Outcome, e.Fault = selector.NoAnswer, why.Error()
 	r.complete(&e, c)
-	r.observer.Executed(e)
+	r.Observer.Executed(e)
 }
 
 // complete sets who called, with which arguments, and how long the call has taken.
 func (r *reporter) complete(e *selector.Execution, c *call) {
-	e.Client, e.Principal, e.Profile, e.Arguments = c.ClientName(), c.PrincipalName, r.profile(), c.Args
+	e.Client, e.Principal, e.Profile, e.Arguments = c.ClientName(), c.PrincipalName, r.Settings().Profile, c.Args
 	e.Took = time.Since(e.Began)
 }
 

@@ -205,8 +205,8 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 		return result
 	}
 	shown := piece(text, 0, limit)
-	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.savings != nil && spared > 0 {
-		r.savings.ResultSpared(spared)
+	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.Savings != nil && spared > 0 {
+		r.Savings.ResultSpared(spared)
 	}
 	uri := r.results.keep(owner, tool, text)
 	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
@@ -239,7 +239,7 @@ func piece(text string, offset, limit int) string {
 	return text[offset:end]
 }
 
-// What read_result takes.
+// readArguments are the arguments of read_result.
 type readArguments struct {
 	URI    string `json:"uri"`
 	Offset int    `json:"offset"`
@@ -252,11 +252,7 @@ const (
 )
 
 // read answers read_result.
-func (r *results) read(_ context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	var a readArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("read_result: %v", err), nil
-	}
+func (r *results) read(_ context.Context, a readArguments, c *call) (json.RawMessage, error) {
 	text, ok := r.find(c.Owner(), a.URI)
 	switch {
 	case !ok:

@@ -9,11 +9,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// What route_task takes.
+// routeArguments are the arguments of route_task.
 type routeArguments struct {
 	Task             string          `json:"task"`
 	Capabilities     []string        `json:"capabilities"`
@@ -76,43 +75,37 @@ const (
 
 // A taskRouter selects the tool for a task and runs it.
 type taskRouter struct {
-	router   Router
-	catalog  *catalog.Catalog
-	memory   *memory
-	runner   *runner
-	finder   *finder
-	settings func() (threshold float64, fills bool) // see RouteTask of [Options]
+	*Options
+	memory *memory
+	runner *runner
+	finder *finder
 }
 
 // route answers route_task.
-func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	var a routeArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("route_task: %v", err), nil
-	}
+func (r *taskRouter) route(ctx context.Context, a routeArguments, c *call) (json.RawMessage, error) {
 	if n := len(a.Capabilities); n > maxNames {
 		return failure("route_task: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
-	before := r.router.Snapshot()
-	threshold, fills := r.settings()
+	before := r.Router.Snapshot()
+	settings := r.Settings()
 	request := selector.RouteRequest{
 		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities, Assistant: r.finder.models.of(c)},
 		Call:  r.runner.callOf(c, nil, a.Arguments),
 
 		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call
 		Strict:    true,
-		Threshold: threshold,
+		Threshold: settings.RouteThreshold,
 		RunUnsure: a.RunAnyway,
 		RunUnsafe: a.AllowDestructive,
 		Folders:   func(ctx context.Context) []string { return rootsOf(ctx, c.From) },
-		Refresh:   func(ctx context.Context) bool { return r.catalog.Settle(ctx, before) },
+		Refresh:   func(ctx context.Context) bool { return r.Catalog.Settle(ctx, before) },
 	}
-	if fills {
+	if settings.FillArguments {
 		request.Fill = func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
 			return fill(ctx, c, a.Task, t, args, permitted)
 		}
 	}
-	routed, err := selector.Route(ctx, r.router, request)
+	routed, err := selector.Route(ctx, r.Router, request)
 	selection, tool := routed.Selection, routed.Selection.Tool
 	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
 	switch {
@@ -131,7 +124,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	case len(routed.Plan) > 0:
 		return r.planned(routed.Plan, c), nil
 	}
-	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, threshold))
+	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, settings.RouteThreshold))
 	if tool == nil {
 		others = others[:min(len(others), maxNearest)]
 		return answer(Proposal{
