@@ -218,7 +218,7 @@ func TestDroppedServerEnds(t *testing.T) {
 		if n := listening.Load(); n != 2 {
 			t.Errorf("%d servers listen after one was dropped", n)
 		}
-		if all := dropped.clients.Known(); len(all) > 0 {
+		if all := dropped.clients.Infos(); len(all) > 0 {
 			t.Errorf("the dropped server has clients: %+v", all)
 		}
 	})

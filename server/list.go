@@ -69,7 +69,7 @@ func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	levels := conversation.Levels()
+	levels := conversation.Levels
 	if !slices.Contains(levels, level) {
 		return nil, conversation.InvalidParams("unknown level " + level + "; there are " + strings.Join(levels, ", "))
 	}

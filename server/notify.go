@@ -112,7 +112,7 @@ func (n *notifier) run(ctx context.Context, notified func()) {
 		switch {
 		case began == nil:
 			last = nil
-			if len(n.clients.Known()) == 0 {
+			if len(n.clients.Infos()) == 0 {
 				n.catalog.Forget()
 			}
 		case last == nil:

@@ -261,7 +261,7 @@ func (s *Servers) all() []*Server {
 
 // A Client is a client that a router serves.
 type Client struct {
-	conversation.Known
+	conversation.ClientInfo
 	Profile string // what it has chosen, joined by "+", such as "@read+dev|ops"; "" for none
 	Mode    string // "direct" or "search"
 }
@@ -271,8 +271,8 @@ type Client struct {
 func (s *Servers) Clients() []Client {
 	var all []Client
 	for _, server := range s.all() {
-		for _, k := range server.clients.Known() {
-			all = append(all, Client{k, server.key, server.Mode()})
+		for _, info := range server.clients.Infos() {
+			all = append(all, Client{info, server.key, server.Mode()})
 		}
 	}
 	return all

@@ -145,11 +145,6 @@ func (cs *Clients) End() {
 	cs.plain.clear()
 }
 
-// AbandonVisitors gives up the suspended requests of clients without a session.
-func (cs *Clients) AbandonVisitors() {
-	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor })
-}
-
 // AbandonVisitorsOf gives up the suspended requests of these clients without a session.
 func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })

@@ -45,6 +45,7 @@ type Conversation struct {
 	questions questions
 
 	Requests OpenRequests // that have no answer yet
+	visit    Request      // the one request of a visitor
 
 	mu                        sync.Mutex // guards what follows
 	opened                    bool       // initialize was seen
@@ -61,7 +62,11 @@ type Conversation struct {
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
 // or Refuse of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
-	r := &Request{Conversation: c, Message: m, writer: w}
+	r := &c.visit
+	if !c.Visitor {
+		r = new(Request)
+	}
+	r.Conversation, r.Message, r.writer = c, m, w
 	r.how, r.known = c.clients.Methods[m.Method]
 	r.Quick = r.how.Quick
 	if r.Method == "tools/call" {
@@ -93,14 +98,14 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	return r, nil
 }
 
-// count counts a request for [Clients.Known].
+// count counts a request for [Clients.Infos].
 func (c *Conversation) count(r *Request) {
 	calls := r.Method == "tools/call"
 	switch {
 	case c.Plain:
 		c.clients.plain.note(c.PrincipalName, []byte(c.agent), calls)
 	case c.Visitor:
-		c.clients.modern.note(c.PrincipalName, r.clientInfo, calls)
+		r.visitorName = c.clients.modern.note(c.PrincipalName, r.clientInfo, calls)
 	case calls:
 		c.calls.Add(1)
 	}
@@ -257,16 +262,13 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 	}
 }
 
-// levels are the severities of log messages, the least severe first.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// Levels returns the severities of log messages, the least severe first.
-func Levels() []string { return levels }
+// Levels are the severities of log messages, the least severe first.
+var Levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // severe reports whether a log message is at least of the level.
 func severe(m session.Message, level string) bool {
 	theirs, _ := wire.String(wire.Member(m.Params, "level"))
-	return slices.Index(levels, theirs) >= slices.Index(levels, level)
+	return slices.Index(Levels, theirs) >= slices.Index(Levels, level)
 }
 
 // nameIn returns the beginning of the name in a clientInfo.

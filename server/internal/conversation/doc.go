@@ -17,6 +17,4 @@
 // modern client can't be asked in the middle of a request: its request is answered
 // with input_required, and suspended until the client comes back with the answers
 // (see suspend.go).
-//
-// Of the packages in server/internal, it imports legacy and budget only.
 package conversation

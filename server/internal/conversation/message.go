@@ -12,13 +12,11 @@ import (
 
 // Errors with which requests fail.
 var (
-	ErrIDInUse = &session.Error{Code: session.CodeInvalidRequest, Message: "the id of the request is in use"}
-	ErrClosed  = &session.Error{Code: session.CodeInternal, Message: "the router is going away"}
+	ErrIDInUse = InvalidRequest("the id of the request is in use")
+	ErrClosed  = Internal("the router is going away")
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
-
 	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
-
-	errBusy = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: %d requests are in flight", maxInFlight)}
+	errBusy    = Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
 )
 
 // ErrUnread is the cause of requests that end because their client does not read.

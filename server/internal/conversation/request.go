@@ -33,6 +33,8 @@ type Request struct {
 	waiting *suspension // for which the answer lets the client come back
 
 	heartbeat *heartbeat // nil if the client has not asked for progress
+
+	visitorName string // the name of a visitor, if it is known without another look at its clientInfo
 }
 
 // A Call is a request that is being handled. From is asked and notified on
@@ -50,7 +52,6 @@ const maxID = 1024
 func admit(r *Request) error {
 	noMeta := r.Meta != nil && !wire.IsObject(r.Meta)
 	r.modern = r.Protocol != nil
-	version, isString := wire.String(r.Protocol)
 	switch {
 	case len(r.ID) > maxID:
 		return InvalidRequest(fmt.Sprintf("the id of the request is longer than %d bytes", maxID))
@@ -60,10 +61,8 @@ func admit(r *Request) error {
 		return InvalidParams("params must be an object")
 	case noMeta:
 		return InvalidParams("_meta must be an object")
-	case r.modern && !isString:
-		return InvalidParams(MetaVersion + " in _meta must be a string")
-	case r.modern && version != session.Modern:
-		return Unsupported(version)
+	case r.modern && string(r.Protocol) != quotedModern && checkVersion(r.Protocol) != nil:
+		return checkVersion(r.Protocol)
 	case r.modern && !wire.IsObject(r.clientCapabilities): // "MUST" be in every modern request
 		return InvalidParams("missing or invalid _meta field " + metaCapabilities)
 	}
@@ -83,6 +82,19 @@ func admit(r *Request) error {
 		return c.introduce(r.Params)
 	case !r.modern && !opened && r.Method != "ping":
 		return InvalidRequest(r.Method + " before initialize")
+	}
+	return nil
+}
+
+const quotedModern = `"` + session.Modern + `"`
+
+// checkVersion fails unless the JSON value is the revision of the modern era.
+func checkVersion(protocol []byte) error {
+	switch version, isString := wire.String(protocol); {
+	case !isString:
+		return InvalidParams(MetaVersion + " in _meta must be a string")
+	case version != session.Modern:
+		return Unsupported(version)
 	}
 	return nil
 }
@@ -200,7 +212,10 @@ func (r *Request) Text(name string) (string, error) {
 
 // ClientName implements [session.Client].
 func (r *Request) ClientName() string {
-	if r.modern {
+	switch {
+	case r.visitorName != "":
+		return r.visitorName
+	case r.modern:
 		return nameIn(r.clientInfo)
 	}
 	return r.Conversation.ClientName()

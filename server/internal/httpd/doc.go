@@ -20,6 +20,4 @@
 // stream keeps the messages for one client until a connection follows it, and for a
 // while longer, so that a client that was cut off can resume it. A session is one of
 // the legacy era. work counts what runs, so that Close can wait for it.
-//
-// Of the packages in server/internal, it imports conversation, identity and catalog only.
 package httpd

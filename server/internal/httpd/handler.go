@@ -167,6 +167,6 @@ func (h *Handler) Close(ctx context.Context) {
 	h.work.running.Wait()
 	h.clients.Wait()
 	for _, b := range h.backends.All() {
-		b.Clients.AbandonVisitors()
+		b.Clients.AbandonVisitorsOf(func(conversation.Identity) bool { return true })
 	}
 }

@@ -14,6 +14,7 @@ import (
 // answer takes long, a second goroutine writes a stream.
 type reply struct {
 	*stream
+	own     stream // the stream of a modern request, which no session keeps
 	of      *streamable
 	w       http.ResponseWriter
 	r       *http.Request

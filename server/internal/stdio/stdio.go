@@ -5,8 +5,6 @@
 //
 // One goroutine reads, and each request has a goroutine of its own. A queue orders what is
 // written, so that no goroutine that must not wait waits for the client.
-//
-// Of the packages in server/internal, it imports conversation only.
 package stdio
 
 import (

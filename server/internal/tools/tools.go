@@ -10,8 +10,6 @@
 // server's limit; results keeps the rest for the client that got them, and a memory
 // keeps what was found for which task, so that the router learns from what is
 // called then.
-//
-// Of the packages in server/internal, it imports conversation, catalog and budget only.
 package tools
 
 import (

@@ -17,8 +17,8 @@ const (
 	Plain = "plain" // JSON-RPC over HTTP without MCP's transports
 )
 
-// A Known is a client that the router serves.
-type Known struct {
+// A ClientInfo describes a client that the router serves.
+type ClientInfo struct {
 	Name, Version string // as the client says, cut; "" if it does not say
 	Revision      string // that it speaks; "" for plain JSON-RPC, and before its first request
 	Transport     string // Stdio, HTTP or Plain
@@ -29,24 +29,23 @@ type Known struct {
 	Last          time.Time // its last request; zero for a client with a session
 }
 
-// Known returns the clients that have a session, and those without one that sent a request in the
+// Infos describes the clients that have a session, and those without one that sent a request in the
 // last minutes, in no order. Of the latter, those that describe themselves in the same way count
 // as one.
-func (cs *Clients) Known() []Known {
-	var all []Known
+func (cs *Clients) Infos() []ClientInfo {
+	all := append(cs.modern.all(), cs.plain.all()...)
 	for _, c := range cs.All() {
 		c.mu.Lock()
-		k := Known{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.Requests.count(), Since: c.since}
-		if k.Revision == "" && c.spokeModern {
-			k.Revision = session.Modern
+		if c.begun { // its first request came
+			i := ClientInfo{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.Requests.count(), Since: c.since}
+			if i.Revision == "" && c.spokeModern {
+				i.Revision = session.Modern
+			}
+			all = append(all, i)
 		}
-		begun := c.begun // its first request came
 		c.mu.Unlock()
-		if begun {
-			all = append(all, k)
-		}
 	}
-	return append(append(all, cs.modern.all()...), cs.plain.all()...)
+	return all
 }
 
 // described returns the name and the version in a clientInfo, cut.
@@ -74,39 +73,41 @@ type visitors struct {
 	read                func(identity []byte) (name, version string)
 	share               *budget.Share
 
-	mu   sync.Mutex // guards what follows
-	byID map[visitorID]*Known
+	mu   sync.Mutex // guards byID
+	byID map[visitorID]*ClientInfo
 }
 
 // A visitorID tells visitors apart. principal is a name.
 type visitorID struct{ principal, identity string }
 
 func newVisitors(b *budget.Budget, transport, revision string, read func(identity []byte) (name, version string)) *visitors {
-	v := &visitors{transport: transport, revision: revision, read: read, byID: make(map[visitorID]*Known)}
+	v := &visitors{transport: transport, revision: revision, read: read, byID: make(map[visitorID]*ClientInfo)}
 	v.share = b.Share(v.dropOldest)
 	return v
 }
 
-// note counts a request of the client with the principal and the identity.
-func (v *visitors) note(principal string, identity []byte, calls bool) {
-	v.count(principal, identity, calls)
-	v.share.Fit()
-}
-
-func (v *visitors) count(principal string, identity []byte, calls bool) {
-	now := time.Now()
+// note counts a request of the client with the principal and the identity. It returns the client's name; "" if
+// the identity is too long.
+func (v *visitors) note(principal string, identity []byte, calls bool) (name string) {
+	defer v.share.Fit() // after v.mu
 	cut := identity[:min(len(identity), maxIdentity)]
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	k := v.byID[visitorID{principal, string(cut)}] // without a copy of cut
-	if k == nil {
-		k = v.add(visitorID{principal, string(cut)}, now)
-		k.Name, k.Version = v.read(identity)
+	info := v.byID[visitorID{principal, string(cut)}] // without a copy of cut
+	if info == nil {
+		v.forgetSilent()
+		info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
+		info.Name, info.Version = v.read(identity)
+		v.byID[visitorID{principal, string(cut)}] = info
+		v.share.Add(1)
 	}
-	k.Last = now
-	if calls {
-		k.Calls++
+	if info.Last = time.Now(); calls {
+		info.Calls++
 	}
+	if len(cut) < len(identity) {
+		return ""
+	}
+	return info.Name
 }
 
 // dropOldest drops the client that was silent for the longest, if there is one.
@@ -114,8 +115,8 @@ func (v *visitors) dropOldest() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var oldest visitorID
-	for id, k := range v.byID {
-		if last := v.byID[oldest]; last == nil || k.Last.Before(last.Last) {
+	for id, info := range v.byID {
+		if first := v.byID[oldest]; first == nil || info.Last.Before(first.Last) {
 			oldest = id
 		}
 	}
@@ -130,19 +131,10 @@ func (v *visitors) drop(id visitorID) {
 	v.share.Add(-1)
 }
 
-// add adds a client. v.mu must be held.
-func (v *visitors) add(id visitorID, now time.Time) *Known {
-	v.forget(now)
-	k := &Known{Revision: v.revision, Transport: v.transport, Principal: id.principal, Since: now}
-	v.byID[id] = k
-	v.share.Add(1)
-	return k
-}
-
-// forget drops the clients that were silent for long. v.mu must be held.
-func (v *visitors) forget(now time.Time) {
-	for id, k := range v.byID {
-		if now.Sub(k.Last) > visitorTime {
+// forgetSilent drops the clients that were silent for long. v.mu must be held.
+func (v *visitors) forgetSilent() {
+	for id, info := range v.byID {
+		if time.Since(info.Last) > visitorTime {
 			v.drop(id)
 		}
 	}
@@ -156,12 +148,12 @@ func (v *visitors) clear() {
 	clear(v.byID)
 }
 
-func (v *visitors) all() (all []Known) {
+func (v *visitors) all() (all []ClientInfo) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.forget(time.Now())
-	for _, k := range v.byID {
-		all = append(all, *k)
+	v.forgetSilent()
+	for _, info := range v.byID {
+		all = append(all, *info)
 	}
 	return all
 }
