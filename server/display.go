@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
-// defaultName is what the router calls itself.
+// defaultName is the router's own name.
 const defaultName = "metarouter"
 
 // A display decides how clients see the catalog, and follows the options.
@@ -33,7 +33,7 @@ type display struct {
 	now atomic.Pointer[displayed]
 }
 
-// displayed is what follows from the options and the decision. It is replaced, not modified.
+// displayed follows from the options and the decision. It is replaced, not modified.
 type displayed struct {
 	options  *Options
 	decision *decision
@@ -76,7 +76,7 @@ func (d *display) catalogOptions() *catalog.Options { return d.current().catalog
 // info returns our serverInfo under the options in force.
 func (d *display) info() json.RawMessage { return d.current().info }
 
-// current returns what follows from the options in force.
+// current returns the view that follows from the options in force.
 func (d *display) current() *displayed {
 	o, snapshot := d.options(), d.router.Snapshot()
 	if now := d.now.Load(); now.is(o, snapshot, d.decider.now.Load()) && now.decision.isFinal() {
@@ -110,8 +110,8 @@ func (d *displayed) is(o *Options, s *registry.Snapshot, decision *decision) boo
 	return d != nil && d.options == o && d.snapshot == s && d.decision == decision
 }
 
-// serverInfo returns the router's serverInfo. A title is what clients show, so a router with a
-// name of its own has none.
+// serverInfo returns the router's serverInfo. Clients show the title, so a router with a
+// name of its own has no title.
 func serverInfo(name, version string) json.RawMessage {
 	i := struct {
 		Name    string `json:"name"`

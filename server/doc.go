@@ -23,7 +23,7 @@
 //	  ├─ conversation   one client: its era, open requests, questions to it
 //	  │    └─ legacy    results for strict clients of the legacy era
 //	  ├─ catalog   URIs and lists as clients see them
-//	  └─ budget    bounds of what the servers of all profiles keep together
+//	  └─ budget    common bounds of the servers of all profiles
 //
 // The conversation lies below the transports, and not in this package, so that they
 // can use its types while this package wires both.

@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// A greeting answers a client's first request: what the router is and has.
+// A greeting answers a client's first request: the router's name and capabilities.
 type greeting struct {
 	router  Router
 	info    func() json.RawMessage // our serverInfo
@@ -45,13 +45,13 @@ func (g *greeting) discover(context.Context, conversation.Call) (json.RawMessage
 }
 
 // tasksExtension is the extension of 2026-07-28 by which a call may be answered with
-// a task, whose state the client then asks for.
+// a task; the client then asks for its state.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// skillsExtension is the extension whose requests, such as skills/list, are not relayed.
+// skillsExtension is an extension of servers; its requests, such as skills/list, are not relayed.
 const skillsExtension = "io.modelcontextprotocol/skills"
 
-// capabilities are what clients may ask for: everything that the router relays,
+// capabilities has everything that clients may ask for: all that the router relays,
 // whether or not a server that has it is up yet; of extensions, those that servers
 // have, as far as their requests are relayed.
 func (g *greeting) capabilities(modern bool) json.RawMessage {
@@ -101,7 +101,7 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 `
 )
 
-// instructions tell a model what is behind the router, and how to find it.
+// instructions tell a model which servers are behind the router, and how to find their tools.
 func (g *greeting) instructions() string {
 	view := g.catalog.View()
 	snapshot, o := view.Snapshot, view.Options

@@ -59,7 +59,7 @@ func showsApps(capabilities json.RawMessage) bool {
 
 // wantsFlat reports whether the client gives the definitions of tools to the
 // Anthropic API, which refuses a whole request where a schema has allOf, anyOf or
-// oneOf at its top level. Anthropic's own clients pass on what they get.
+// oneOf at its top level. Anthropic's own clients pass on all definitions.
 func wantsFlat(client string) bool { return strings.Contains(strings.ToLower(client), "claude") }
 
 // setLevel sets the log messages that the client wants, and has servers send those

@@ -18,7 +18,7 @@ import (
 // tools and no late servers, as in a router that its user begins to configure, nothing is decided.
 //
 // The decision is the router's and not each client's: the list "MAY change over time … but MUST
-// NOT vary per-connection" (2026-07-28), and what a late server adds is the same for all clients.
+// NOT vary per-connection" (2026-07-28), and a late server adds the same tools for all clients.
 type decider struct {
 	router modeSource
 	log    *zap.Logger
@@ -29,7 +29,7 @@ type decider struct {
 
 type modeSource interface {
 	Snapshot() *registry.Snapshot
-	Unlisted() []string // names of servers whose tools are not known
+	Unlisted() []string // names of servers with tools that are not known
 }
 
 // A decision says which tools clients are shown. It is replaced, not modified.
@@ -86,7 +86,7 @@ func (d *decision) next(mode string, budget int, unlisted []string, cost int) de
 				next.late = append(next.late, name)
 			}
 		}
-		if len(next.late) == len(d.late) { // what other servers add changes nothing
+		if len(next.late) == len(d.late) { // tools of other servers change nothing
 			next.search = d.search
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // maxFindTools is how long the description of find_tools may be, in characters: clients cut longer ones.
 const maxFindTools = 2000
 
-// serverNames names the servers in the description of find_tools: agents that do not know what is behind
+// serverNames names the servers in the description of find_tools: agents that do not know the servers behind
 // a search do not search. The text changes only when servers come or go, since each change costs clients
 // their cache of the prompt.
 type serverNames struct {
@@ -38,7 +38,7 @@ func (n *serverNames) of(servers []adapter.ServerInfo) (names []string) {
 }
 
 // add returns the definition of find_tools with the names in its description, as many as have room:
-// those of the servers that were used most.
+// the names of the servers that were used most.
 func (n *serverNames) add(definition []byte, names []string) []byte {
 	description, _ := wire.String(wire.Member(definition, "description"))
 	if len(names) == 0 {

@@ -43,7 +43,7 @@ type eventSource interface {
 	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
 }
 
-// A notifier notifies clients of what belongs to no request: changes of lists and
+// A notifier notifies clients of events that belong to no request: changes of lists and
 // resources, and log messages of servers.
 type notifier struct {
 	router        eventSource
@@ -54,8 +54,8 @@ type notifier struct {
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex      // guards what follows
-	began   *beginning      // what the first client found; nil while there is none
+	mu      sync.Mutex      // guards the fields below
+	began   *beginning      // the state that the first client found; may be nil
 	touched map[string]bool // lists that have changed by their server's word, by member of changes
 }
 
@@ -88,7 +88,7 @@ func (n *notifier) joined() {
 	}
 }
 
-// since returns what the first client found, or nil if no client is to be notified:
+// since returns the state that the first client found, or nil if no client is to be notified:
 // then views are made for requests alone.
 func (n *notifier) since() *beginning {
 	n.mu.Lock()
@@ -105,7 +105,7 @@ func (n *notifier) since() *beginning {
 func (n *notifier) run(ctx context.Context, notified func()) {
 	defer n.router.Listen(n.heard)()
 	defer n.subscriptions.end()
-	var last *catalog.View // as the clients know it; nil while there are none
+	var last *catalog.View // as the clients know it; may be nil
 	for {
 		changed, redisplayed := n.router.Changed(), n.display.changed()
 		began := n.since()
@@ -184,7 +184,7 @@ func (n *notifier) heard(server string, owner session.Client, m session.Message)
 	}
 	for _, change := range changes {
 		if m.Method == change.notification {
-			if n.display.options().Rules == nil { // else it may be about what the clients may not see
+			if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
 				n.touch(change.member)
 			}
 			return
@@ -196,7 +196,7 @@ func (n *notifier) heard(server string, owner session.Client, m session.Message)
 	}
 	for _, c := range clients {
 		if c.Principal != clients[0].Principal {
-			return // it may be about what one of them does, which the others must not know
+			return // it may be about an action of one of them, which the others must not know
 		}
 	}
 	for _, c := range clients {
@@ -220,7 +220,7 @@ func (n *notifier) wake() {
 	}
 }
 
-// touchAll touches all lists: no one has notified the clients of changes meanwhile.
+// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
 func (n *notifier) touchAll() {
 	for _, change := range changes {
 		n.touch(change.member)

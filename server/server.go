@@ -31,7 +31,7 @@ type Router interface {
 	relayRouter         // Relay
 	eventSource         // Changed, Listen, Subscribe
 
-	// Unlisted returns the names of servers that can run and whose tools are not known,
+	// Unlisted returns the names of servers that can run and have tools that are not known,
 	// neither from a stored catalog nor from a session.
 	Unlisted() []string
 
@@ -52,7 +52,7 @@ type Options struct {
 	Names          string        // "prefixed" or "bare"; "prefixed" if empty
 	Separator      string        // between server and tool; "__" if empty
 	Name           string        // in serverInfo; "metarouter" if empty
-	Prefix         string        // that clients may put before the name of a tool; "" is none
+	Prefix         string        // that clients may put before the name of a tool; may be ""
 	ToolBudget     int           // tokens that the list may cost in mode "auto"; a token is 4 bytes of JSON
 	ListWait       time.Duration // how long clients wait for servers that were never listed, once
 	Pinned         []string      // tools that search mode lists too, by any form of their names
@@ -64,7 +64,7 @@ type Options struct {
 
 	// Rules are the rules of the profiles of the clients, in any form; nil if there are no rules. A
 	// request that was suspended under rules that differ, as [reflect.DeepEqual] has it, is not
-	// resumed. With rules, only what clients may see is a change of a list.
+	// resumed. With rules, only a change that clients may see is a change of a list.
 	Rules any
 
 	// Profile are the names of the profiles that limit the clients, joined by "+", for logs.
@@ -168,7 +168,7 @@ func (s *Server) Mode() string {
 	return exposure.Direct
 }
 
-// ListTokens returns what the list of tools that clients see costs a model, and what
+// ListTokens returns how many tokens the list of tools that clients see costs a model, and how many
 // a list of all tools would cost.
 func (s *Server) ListTokens() (shown, all int) {
 	return s.catalog.View().Tools.Tokens(), s.display.cost()
@@ -176,7 +176,7 @@ func (s *Server) ListTokens() (shown, all int) {
 
 // Serve serves one client, which sends one message a line on in and reads the
 // answers on out; a Write is one message or several short ones. It returns when in
-// or ctx ends, or the client does not read any more: it cancels what is still in
+// or ctx ends, or the client does not read any more: it cancels the requests that are still in
 // flight and waits for all goroutines. An error means that reading or writing failed.
 //
 // At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then

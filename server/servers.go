@@ -26,8 +26,8 @@ const (
 	idleTime = time.Hour
 )
 
-// Profiles say which profiles there are, and what their clients see. Without Exists and Edited,
-// there are none.
+// Profiles say which profiles exist, and how their clients see the router. Without Exists and Edited,
+// no profile exists.
 type Profiles struct {
 	// Open returns the router as clients see it that have chosen all of the profiles, and the
 	// options of its server.
@@ -36,7 +36,7 @@ type Profiles struct {
 	// Always are the profiles that every client has, besides those that it chooses.
 	Always []string
 
-	// Exists reports whether there is now what was chosen: a profile, or one of the profiles of a
+	// Exists reports whether the chosen profile exists now: a profile, or one of the profiles of a
 	// union such as "dev|ops". Clients choose unions by their tokens only.
 	Exists func(chosen string) bool
 
@@ -240,7 +240,7 @@ func (s *Servers) await() {
 }
 
 // sweep takes out the servers of profiles that exist no more; and those that were not used for long
-// and are not busy, with what they know of the catalog: they are made again when they are needed.
+// and are not busy, with their views of the catalog: they are made again when they are needed.
 func (s *Servers) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +262,7 @@ func (s *Servers) all() []*Server {
 // A Client is a client that a router serves.
 type Client struct {
 	conversation.ClientInfo
-	Profile string // what it has chosen, joined by "+", such as "@read+dev|ops"; "" for none
+	Profile string // the profiles that it has chosen, joined by "+", such as "@read+dev|ops"; may be ""
 	Mode    string // "direct" or "search"
 }
 

@@ -19,14 +19,13 @@ import (
 
 const (
 	// maxSubscriptions bounds the resources to which one client subscribes,
-	// maxWatches those of all clients, and maxListeners the requests for changes of
-	// all clients, also those of the router's other servers.
+	// maxWatches the resources of all clients, and maxListeners the requests for changes of
+	// all clients, also at the router's other servers.
 	maxSubscriptions = 1000
 	maxWatches       = 20_000
 	maxListeners     = 10_000
 
-	// maxEarly bounds the messages that are kept until the client knows what it
-	// subscribed to.
+	// maxEarly bounds the messages that are kept until the client has the acknowledgement.
 	maxEarly = 100
 )
 
@@ -70,8 +69,8 @@ type listener struct {
 	request *conversation.Request
 	filter  map[string]bool // members of changes
 
-	mu    sync.Mutex        // guards what follows, and the order of what is sent
-	early []session.Message // that came before the client knew what it subscribed to
+	mu    sync.Mutex        // guards the fields below, and the order of messages
+	early []session.Message // that came before the acknowledgement
 	ready bool
 }
 
@@ -85,7 +84,7 @@ func (l *listener) notify(m session.Message) {
 	}
 }
 
-// acknowledge says what the client has subscribed to, and sends what came before.
+// acknowledge confirms the subscriptions of the client, and sends the messages that came before.
 func (l *listener) acknowledge(agreed json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +205,7 @@ func (s *subscriptions) unsubscribe(_ context.Context, c conversation.Call) (jso
 	return json.RawMessage("{}"), nil
 }
 
-// add keeps what ends a legacy subscription, unless the client has one already.
+// add keeps the function that ends a legacy subscription, unless the client has one already.
 func (s *subscriptions) add(c *conversation.Conversation, uri string, stop context.CancelFunc) (own *legacySubscriptions, added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

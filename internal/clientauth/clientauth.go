@@ -12,7 +12,7 @@ import (
 type Principal struct {
 	Hash    string // SHA-256 of its token, 64 hex digits in lower case; "" if requests need no token
 	Name    string // in logs; "" without a token
-	Profile string // of its token, or a union of profiles ("dev|ops"); "" if it has none
+	Profile string // of its token, or a union of profiles ("dev|ops"); may be ""
 	Reads   bool   // it may use only tools that just read
 	Admin   bool   // it may use the pages' actions, and see the calls of others
 }
@@ -70,7 +70,7 @@ type Authenticator interface {
 	Token(ctx context.Context, token, resource string) (Proof, error)
 
 	// Certificate returns the Hash of the principal of the options that a client certificate
-	// stands for. It was verified. ok is false if it stands for none.
+	// stands for. It was verified. ok is false if it stands for no principal.
 	Certificate(leaf *x509.Certificate) (hash string, ok bool)
 }
 

@@ -28,7 +28,7 @@ type Names[T comparable] struct {
 	kind      string // "tool" or "prompt"
 	style     string
 	spelling  spelling
-	prefix    string // that callers may put before any name; "" is none
+	prefix    string // that callers may put before any name; may be ""
 	key       func(T) (server, name string)
 	items     []T      // sorted by ID; shared with the snapshot
 	exposed   []string // the exposed name of each item
@@ -40,7 +40,7 @@ type Names[T comparable] struct {
 // ToolNames are the names of tools.
 type ToolNames = Names[*registry.NormalizedTool]
 
-// ownNames are the names of the router's own tools, including those of features that
+// ownNames are the names of the router's own tools, also of features that
 // are off. No server's tool is exposed under one of them.
 var ownNames = []string{
 	"find_tools", "describe_tools", "call_tool", "call_read_only_tool", "route_task", "read_result",
@@ -65,7 +65,7 @@ func OfPrompts(prompts []*registry.Prompt, style, separator string) *Names[*regi
 	return n
 }
 
-// expose chooses the exposed name of each item. about says in words what an item is. No item gets a reserved name.
+// expose chooses the exposed name of each item. about describes an item in words. No item gets a reserved name.
 func (n *Names[T]) expose(items []T, about func(T) string, reserved []string) {
 	if byID := func(a, b T) int { return cmp.Compare(n.id(a), n.id(b)) }; !slices.IsSortedFunc(items, byID) {
 		items = slices.SortedFunc(slices.Values(items), byID)
@@ -244,7 +244,7 @@ func (n *Names[T]) find(name string) (found []T) {
 }
 
 // Unprefixed returns the name without the prefix, unless the name means something with it: an
-// item, or an item that a server may have whose name it begins with. Such a server is taken to have all
+// item, or an item that a server may have if the name begins with its name. Such a server is taken to have all
 // its items if some are known, and then the rest counts if that is known.
 func (n *Names[T]) Unprefixed(name string, servers func() []adapter.ServerInfo) string {
 	rest, ok := strings.CutPrefix(name, n.prefix)

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Waiter waits for servers whose tools may not be known yet.
+// A Waiter waits for servers with tools that may not be known yet.
 type Waiter interface {
 	// Servers returns the state of each server of the configuration.
 	Servers() []adapter.ServerInfo

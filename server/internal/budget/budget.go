@@ -1,11 +1,11 @@
-// Package budget bounds what the servers of one router hold together: there is one server for
+// Package budget bounds the memory that the servers of one router hold together: there is one server for
 // each set of profiles, and without a common bound each would add its own.
 //
-//	Quota    refuses what is too much: suspended requests, subscriptions
-//	Budget   evicts what is too much: kept results, findings, clients without a session
-//	Share    what one server holds of a Budget
+//	Quota    refuses more than a number: suspended requests, subscriptions
+//	Budget   evicts the oldest: kept results, findings, clients without a session
+//	Share    the part of a Budget that one server holds
 //
-// A Budget evicts from the share that is the largest, so that no server can evict what another
+// A Budget evicts from the share that is the largest, so that no server can evict items that another
 // one holds while it holds more itself. It imports no other package of the router. All methods may
 // be called by many goroutines at once.
 package budget
@@ -16,7 +16,7 @@ import "sync"
 type Quota struct {
 	each, all int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	used  int
 	owned map[string]int // of each owner that has any
 }
@@ -52,7 +52,7 @@ func (q *Quota) Release(owner string) {
 type Budget struct {
 	limit int
 
-	mu     sync.Mutex // guards what follows, and size of the shares; locked last
+	mu     sync.Mutex // guards the fields below, and size of the shares; locked last
 	used   int
 	shares map[*Share]bool // those that hold anything, so that others can be collected
 }
@@ -60,18 +60,18 @@ type Budget struct {
 // New returns a budget of the size.
 func New(limit int) *Budget { return &Budget{limit: limit, shares: make(map[*Share]bool)} }
 
-// A Share is what one store holds of a budget.
+// A Share is the part of a budget that one store holds.
 type Share struct {
 	budget *Budget
 	evict  func()
 	size   int
 }
 
-// Share returns a new share, of size 0. evict drops the oldest of what its store holds, if there
+// Share returns a new share, of size 0. evict drops the oldest item of its store, if there
 // is anything. It is called without any lock, and must call [Share.Add].
 func (b *Budget) Share(evict func()) *Share { return &Share{budget: b, evict: evict} }
 
-// Add adds the size of what the store took in, or takes off the size of what it dropped. Call it
+// Add adds the size of an item that the store took in, or takes off the size of a dropped one. Call it
 // under the lock of the store, so that the share is as large as the store. After the lock,
 // [Share.Fit] must be called if the store has grown.
 func (s *Share) Add(size int) {

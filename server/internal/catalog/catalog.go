@@ -106,7 +106,7 @@ func (c *Catalog) Settle(ctx context.Context, before *registry.Snapshot) (change
 	c.firstWait.Do(func() { c.waitUntil = time.Now().Add(c.options().ListWait) })
 	ctx, cancel := context.WithDeadline(ctx, c.waitUntil)
 	defer cancel()
-	_ = c.source.Settled(ctx) // clients are notified of what comes later
+	_ = c.source.Settled(ctx) // clients are notified of later changes
 	return c.source.Snapshot() != before
 }
 
@@ -129,7 +129,7 @@ func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, er
 }
 
 // Locate returns where to ask for a resource, to be tried one after the other: the
-// server that lists it, or the servers whose templates match it, or else all
+// server that lists it, or the servers with templates that match it, or else all
 // servers that have any. It returns nil if no server can have it.
 func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
 	found := c.View().locate(uri, c.serverNames())
@@ -143,7 +143,7 @@ func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
 // there may be thousands.
 const maxOthers = 16
 
-// serverNames returns the servers that are asked for a resource that none lists: the router's own
+// serverNames returns the servers that are asked for a resource that no server lists: the router's own
 // first.
 func (c *Catalog) serverNames() (names []string) {
 	var others []string

@@ -1,5 +1,5 @@
 // Package catalog is the catalog of all servers as clients see it: under which
-// URIs, in which lists, and what a client means by a name.
+// URIs, in which lists, and which tool a client means by a name.
 //
 // A [View] is one snapshot of the registry under exposed names; it is immutable. A [Catalog] holds
 // the view of the latest snapshot and waits for servers that were never listed.

@@ -40,11 +40,11 @@ type Router interface {
 	// Release says that a client has left.
 	Release(home session.Client)
 
-	// Tell sends a notification to the servers whose session is the client's alone.
+	// Tell sends a notification to the servers that have a session for the client alone.
 	Tell(home session.Client, method string, params json.RawMessage)
 }
 
-// Options say what the conversations of a router have in common.
+// Options are common to the conversations of a router.
 type Options struct {
 	Router  Router
 	Methods map[string]Method
@@ -52,12 +52,12 @@ type Options struct {
 	Joined  func()                 // called when a client with a session has come, before it is served
 	Left    func(*Conversation)    // called when a client with a session has left
 	Rules   func() any             // returns the rules that limit the clients now: no request goes on that was suspended under other rules
-	Secret  []byte                 // 32 bytes, which seal what clients keep for the router
+	Secret  []byte                 // 32 bytes, which seal the state that clients keep for the router
 	Log     *zap.Logger
 	Budgets *Budgets
 }
 
-// Budgets bound what the servers of one router keep together of their clients.
+// Budgets are common to the servers of one router.
 type Budgets struct {
 	suspended     *budget.Quota
 	modern, plain *budget.Budget // of clients without a session
@@ -82,7 +82,7 @@ type Clients struct {
 	open map[*Conversation]bool
 }
 
-// New returns the clients of a router, at first none.
+// New returns the clients of a router, which has no clients yet.
 func New(o Options) *Clients {
 	return &Clients{
 		Options: o, suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
@@ -150,7 +150,7 @@ func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })
 }
 
-// remove takes out a conversation that has ended, and gives up what belongs to it.
+// remove takes out a conversation that has ended, and gives up its suspended requests.
 func (cs *Clients) remove(c *Conversation) {
 	cs.suspended.abandon(func(of *Conversation) bool { return of == c })
 	cs.mu.Lock()

@@ -21,10 +21,10 @@ type Identity struct {
 	Principal     string // tells principals apart: the SHA-256 of the token
 	PrincipalName string // in logs
 	Admin         bool   // it may act on servers
-	Issuer        string // URL of whose access token has proved it; "" for none
+	Issuer        string // URL of the issuer of the access token that has proved it; may be ""
 }
 
-// A Conversation is what a client and the router have with each other: a session
+// A Conversation is the state between a client and the router: a session
 // of the legacy era, a pipe on which both eras may be spoken, or a single request
 // of a client that has no session.
 //
@@ -47,7 +47,7 @@ type Conversation struct {
 	Requests OpenRequests // that have no answer yet
 	visit    Request      // the one request of a visitor
 
-	mu                        sync.Mutex // guards what follows
+	mu                        sync.Mutex // guards the fields below
 	opened                    bool       // initialize was seen
 	ready                     bool       // the legacy client has its answer, and may be sent messages
 	begun                     bool       // any request was seen
@@ -89,7 +89,7 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	c.begun = true
 	if r.modern && !c.spokeModern {
 		c.spokeModern = true
-		if !c.opened && !c.Visitor { // whose requests know it
+		if !c.opened && !c.Visitor { // a request of a visitor knows it
 			c.clientName, c.clientVersion = described(r.clientInfo)
 		}
 	}
@@ -111,7 +111,7 @@ func (c *Conversation) count(r *Request) {
 	}
 }
 
-// introduce notes what a legacy client says of itself in initialize.
+// introduce notes how a legacy client describes itself in initialize.
 func (c *Conversation) introduce(params json.RawMessage) error {
 	revision, _ := wire.String(wire.Member(params, "protocolVersion"))
 	switch {
@@ -153,7 +153,7 @@ func (c *Conversation) Receive(m Message) {
 }
 
 // Close cancels the open requests, waits until nothing of them runs, and gives up
-// what servers hold for the client.
+// the sessions that servers hold for the client.
 func (c *Conversation) Close() {
 	c.Requests.close()
 	c.questions.close()
@@ -229,12 +229,12 @@ func (c *Conversation) Notify(_ string, m session.Message) {
 	}
 }
 
-// askWait is how long a question waits for a request whose answer can hold it, once the
+// askWait is how long a question waits for a request with an answer that can hold it, once the
 // client has begun to send requests.
 const askWait = 5 * time.Second
 
 // Ask implements [session.Client]. It waits until the client can be asked: until it
-// has initialized, or a request of the modern era is open whose answer can hold the question.
+// has initialized, or a request of the modern era is open with an answer that can hold the question.
 func (c *Conversation) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
 	var patience <-chan time.Time
 	for {

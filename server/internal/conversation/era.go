@@ -30,7 +30,7 @@ const (
 // legacyRevisions are the revisions of the legacy era, the latest first.
 var legacyRevisions = []string{session.LatestLegacy, "2025-06-18", "2025-03-26", session.Oldest}
 
-// unnamedRevision is the revision of clients whose initialize names none, such as those made
+// unnamedRevision is the revision of clients with an initialize that names no revision, such as clients made
 // with mcp-go if the program does not set it: they refuse an answer that is newer than they
 // are. 2025-06-18 has the same rule for a missing header: "the server SHOULD assume protocol
 // version 2025-03-26".

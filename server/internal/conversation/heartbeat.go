@@ -31,12 +31,12 @@ type heartbeat struct {
 	token  []byte
 	writer Writer
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	timer *time.Timer
 	ended bool
 	begun bool    // any progress was sent
 	last  float64 // the progress that was sent last
-	total []byte  // of the server's last progress; nil if it has none
+	total []byte  // of the server's last progress; nil without a total
 }
 
 // startHeartbeat begins the heartbeat of a request, which must be stopped; nil if the client has not

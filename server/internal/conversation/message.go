@@ -29,12 +29,12 @@ var (
 	errUnanswered = errors.New("the request was cancelled, and is not answered")
 )
 
-// InvalidParams returns an error that says what is wrong with the parameters.
+// InvalidParams returns an error about the parameters.
 func InvalidParams(message string) error {
 	return &session.Error{Code: session.CodeInvalidParams, Message: message}
 }
 
-// InvalidRequest returns an error that says what is wrong with a message.
+// InvalidRequest returns an error about a message.
 func InvalidRequest(message string) error {
 	return &session.Error{Code: session.CodeInvalidRequest, Message: message}
 }
@@ -60,7 +60,7 @@ func AsError(err error) *session.Error {
 // Brief returns the beginning of a text that a client sent, to be repeated to it.
 func Brief(s string) string { return s[:min(len(s), 200)] }
 
-// A Message is a message of a client, with what its parameters have. Members are nil if absent.
+// A Message is a message of a client, with the members of its parameters. Members are nil if absent.
 type Message struct {
 	wire.Message                                    // Params are nil if they are null
 	Meta, Name, Args                         []byte // _meta, name and arguments in Params
@@ -109,7 +109,7 @@ func Read(of wire.Message) Message {
 	return m
 }
 
-// Parse reads a message, or says what is wrong with it.
+// Parse reads a message, or the fault with it.
 func Parse(line []byte) (Message, error) {
 	of, err := wire.Parse(line)
 	m := Read(of)

@@ -129,7 +129,7 @@ func (o *OpenRequests) Drain(ctx context.Context, d time.Duration) (drained bool
 }
 
 // setAsker sets the suspension that may ask the client in the answer to the request; nil
-// for none.
+// for no suspension.
 func (o *OpenRequests) setAsker(r *Request, s *suspension) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -29,7 +29,7 @@ type Request struct {
 	writer  Writer // takes the messages that belong to the request
 	ctx     context.Context
 	end     context.CancelCauseFunc
-	asker   *suspension // may ask the client in the answer to this request, nil for none; guarded by Requests.mu
+	asker   *suspension // may ask the client in the answer to this request, may be nil; guarded by Requests.mu
 	waiting *suspension // for which the answer lets the client come back
 
 	heartbeat *heartbeat // nil if the client has not asked for progress
@@ -38,7 +38,7 @@ type Request struct {
 }
 
 // A Call is a request that is being handled. From is asked and notified on
-// behalf of the client: the request itself, or what outlives it.
+// behalf of the client: the request itself, or a suspension that outlives it.
 type Call struct {
 	*Request
 	From session.Client
@@ -168,7 +168,7 @@ func (r *Request) Cancel(cause error) { r.end(cause) }
 // Context returns the context that ends with the request.
 func (r *Request) Context() context.Context { return r.ctx }
 
-// Owner is by what the client is remembered: its session, or else its principal.
+// Owner is the key under which the client is remembered: its session, or else its principal.
 func (r *Request) Owner() any {
 	if r.Visitor {
 		return r.Principal
@@ -176,7 +176,7 @@ func (r *Request) Owner() any {
 	return r.Conversation
 }
 
-// ServerMeta returns the _meta that servers get: what the client sent, and the
+// ServerMeta returns the _meta that servers get: the members that the client sent, and the
 // level of its log messages, which legacy clients set once for all requests.
 func (r *Request) ServerMeta() json.RawMessage {
 	if r.modern {

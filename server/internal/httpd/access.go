@@ -12,7 +12,7 @@ import (
 )
 
 // addresses lets requests pass that call the router by one of its names, and come from one of its
-// web pages or none.
+// web pages or no page.
 type addresses struct{ next http.Handler }
 
 // ServeHTTP implements [http.Handler].

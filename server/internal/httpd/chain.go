@@ -63,7 +63,7 @@ func pay(w http.ResponseWriter, r *http.Request, requests int) bool {
 	return false
 }
 
-// browsers answer what only browsers ask: logins, here and at remote servers.
+// browsers answer the requests that only browsers send: logins, here and at remote servers.
 type browsers struct {
 	clients   *identity.Identifier
 	callbacks bool // there are logins at remote servers
@@ -124,7 +124,7 @@ func (h *authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // isDiscovery reports whether a client without a token looks for an OAuth server at the path:
-// there is none, which it learns from 404 but not from 401.
+// this router is not one, which it learns from 404 but not from 401.
 func isDiscovery(path string) bool {
 	return strings.HasPrefix(path, "/.well-known/")
 }

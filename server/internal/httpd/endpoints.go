@@ -49,7 +49,7 @@ func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
-// events and has none of MCP's headers, but perhaps a sessionId of plain JSON-RPC.
+// events and has no header of MCP, but perhaps a sessionId of plain JSON-RPC.
 func isPlain(r *http.Request) bool {
 	_, streams := accepts(r, "text/event-stream")
 	session := r.Header.Get(headerSession)

@@ -24,7 +24,7 @@ const (
 	defaultMaxBodyMemory  = 256 << 20
 )
 
-// Options say whom a [Handler] serves. The zero value serves programs of this
+// Options say which clients a [Handler] serves. The zero value serves programs of this
 // machine.
 type Options struct {
 	Bound          string                 // the address that is listened on, host:port
@@ -36,7 +36,7 @@ type Options struct {
 	MaxBatch       int                    // messages of a batch, and at most the client's burst; default 100
 	ReadTimeout    time.Duration          // for a client to send a message; default 1 minute
 	Rate           float64                // requests a second that one client may make for long; 0 is any number
-	Burst          int                    // requests that one client may make at once; default those of a second
+	Burst          int                    // requests that one client may make at once; default the requests of a second
 	Rates          map[string]rate.Limit  // of principals, by Hash, instead of Rate and Burst
 	SessionTimeout time.Duration          // after which an idle session ends; default 30 minutes
 	MaxSessions    int                    // default 1000
@@ -50,16 +50,16 @@ type Options struct {
 	// be nil. A path without a pattern is not found.
 	Pages *http.ServeMux
 
-	// Logins take logins at remote servers that come back at /oauth/callback; nil for none.
+	// Logins take logins at remote servers that come back at /oauth/callback; may be nil.
 	Logins identity.Logins
 
 	PublicURL string              // by which clients reach the router, without a slash at the end; "" if it is not known
-	Issuers   []clientauth.Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
+	Issuers   []clientauth.Issuer // that let clients in by access tokens; needs PublicURL and Authenticator
 
-	// Authenticator verifies what Issuers issue, and certificates; nil for none. It never changes.
+	// Authenticator verifies access tokens of Issuers, and certificates; may be nil. It never changes.
 	Authenticator clientauth.Authenticator
 
-	// Audit is told what principals do besides calls; nil for none. It never changes.
+	// Audit records the actions of principals besides calls; may be nil. It never changes.
 	Audit audit.Recorder
 }
 
@@ -73,7 +73,7 @@ type Backends struct {
 	All     func() []*Backend // returns those that were made
 	Limited bool              // all clients have profiles besides those that they choose
 
-	// ReadOnly may be chosen like a profile, and allows only what just reads.
+	// ReadOnly may be chosen like a profile, and allows only tools that just read.
 	ReadOnly string
 
 	Whole   Router // the router without a profile
@@ -95,7 +95,7 @@ type Backend struct {
 
 // A Handler serves MCP over HTTP: streamable HTTP of both eras and plain JSON-RPC at
 // /mcp, each method at /mcp/<method> in the style of REST, the same for the profile NAME at
-// /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and what logins at remote
+// /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and the paths that logins at remote
 // servers need below /oauth/. It must be closed.
 type Handler struct {
 	http.Handler // the chain
@@ -125,7 +125,7 @@ func New(b *Backends, o Options) *Handler {
 	return h
 }
 
-// revoke ends what the next rules do not permit: grants, with the suspended requests of their principals, and
+// revoke ends the sessions and requests that the next rules do not permit: grants, with the suspended requests of their principals, and
 // logins of browsers.
 func (h *Handler) revoke(before, next *rules) {
 	h.clients.Revoke(before.clients, next.clients, func(these func(conversation.Identity) bool) {

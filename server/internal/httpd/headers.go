@@ -47,7 +47,7 @@ func accepts(r *http.Request, kind string) (ok, named bool) {
 	return ok, false
 }
 
-// Modern clients repeat in headers what proxies may want to know of a message
+// Modern clients repeat in headers the parts of a message that proxies may want to know
 // (SEP-2243): "Servers that process the request body MUST reject requests where
 // the values specified in the headers do not match the values in the request
 // body."

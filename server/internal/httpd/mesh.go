@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are those of its cluster.
+// A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are the nodes of its cluster.
 type MeshNode struct {
 	NodeID  string `json:"node_id"` // as in the _meta of results
 	Self    bool   `json:"self"`
@@ -25,7 +25,7 @@ type MeshNode struct {
 	*MeshPeer
 }
 
-// A MeshSelf is what the router says of itself alone.
+// A MeshSelf has members of this router alone.
 type MeshSelf struct {
 	Mode       string   `json:"mode"` // "search" or "direct"
 	Uptime     float64  `json:"uptime_seconds"`
@@ -33,13 +33,13 @@ type MeshSelf struct {
 	Transports []string `json:"transports"` // "streamable-http", "json-rpc", "rest"
 }
 
-// A MeshPeer is what the router says of other nodes alone.
+// A MeshPeer has members of other nodes alone.
 type MeshPeer struct {
 	LatencyMS float64   `json:"latency_ms"`
 	LastSeen  time.Time `json:"last_seen"`
 	Trusted   bool      `json:"trusted"`
 	Key       string    `json:"key,omitempty"`     // its public key, for administrators
-	Problem   string    `json:"problem,omitempty"` // what is wrong with it, for administrators
+	Problem   string    `json:"problem,omitempty"` // its problem, for administrators
 }
 
 // unused is the state of a server that this router does not use.
@@ -94,7 +94,7 @@ func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
 	}}
 	if !n.Trusted {
 		m.Status = "untrusted"
-		return m // what it announces is not believed
+		return m // its announcements are not believed
 	}
 	if !n.Alive {
 		m.Status = "lost"
@@ -113,7 +113,7 @@ func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
 	return m
 }
 
-// conceal removes what is not for those who only use tools: processes, errors, keys, and servers
+// conceal removes the details that are not for clients that only use tools: processes, errors, keys, and servers
 // that this router does not use.
 func conceal(m *MeshNode) {
 	m.Servers = slices.DeleteFunc(m.Servers, func(row serverrow.Row) bool { return row.State == unused })

@@ -7,7 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// splitProfile returns the profile that a path names, "" if it names none, and the path without
+// splitProfile returns the profile that a path names, which may be "", and the path without
 // it.
 func splitProfile(path string) (profile, rest string) {
 	named, ok := strings.CutPrefix(path, identity.ProfilePrefix)
@@ -27,15 +27,15 @@ type views struct {
 	standard *Backend // of clients that have chosen no profile
 }
 
-// of returns the router for a client that has chosen the profile of the URL and that of
-// its token; "" is none. reads says that it may use only what just reads. It reports false if one
+// of returns the router for a client that has chosen the profile of the URL and the one of
+// its token; may be "". reads says that it may use only tools that just read. It reports false if one
 // of them does not exist, or if both together, or with those that all clients have, allow no
 // server: a client can't find out which profiles there are.
 func (v *views) of(url, token string, reads bool) (*Backend, bool) {
 	var chosen []string
 	switch {
 	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "":
-		return nil, false // no path can name a union of profiles, nor what only reads
+		return nil, false // no path can name a union of profiles, nor the rule that allows only reading
 	case url == "" && token == "" && !reads:
 		return v.standard, true
 	case reads:

@@ -9,15 +9,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// A route is what a request asks for, as far as its right to it goes.
+// A route is a group of paths that need the same right.
 type route int
 
 // The routes. A new one goes before routes, and into judged.
 const (
-	routeMCP      route = iota // /mcp and below: what the principal's profile allows
+	routeMCP      route = iota // /mcp and below: the tools that the principal's profile allows
 	routeHealth                // /health
 	routeMesh                  // /v1/mesh_scan: servers of the profile
-	routePage                  // a page, or what a page asks for
+	routePage                  // a page, or its requests
 	routeLogin                 // /login and below, /logout
 	routeCallback              // /oauth/callback, of logins at remote servers
 	routeDocument              // /oauth/client.json: the router as a client of issuers
@@ -26,8 +26,8 @@ const (
 	routes
 )
 
-// A need is what a principal needs for a route. The zero value is that no one has judged it,
-// and lets no one in.
+// A need is the right that a principal needs for a route. The zero value says that the route is not judged yet,
+// and refuses every request.
 type need int
 
 const (
@@ -36,7 +36,7 @@ const (
 	needsAdmin                   // a token of an admin, if requests need one
 )
 
-// judged says what each route needs.
+// judged has the need of each route.
 var judged = [routes]need{
 	routeMCP:    needsToken,
 	routeHealth: needsNothing, // without a token only whether the router works
@@ -48,10 +48,10 @@ var judged = [routes]need{
 	routeDocument: needsNothing,
 	routeMetadata: needsNothing,
 
-	routeElse: needsToken, // so that strangers do not learn what is there
+	routeElse: needsToken, // so that strangers do not learn which paths exist
 }
 
-// routeOf returns the route of a path. page says that it is that of a page.
+// routeOf returns the route of a path. page says that a page has the path.
 func routeOf(path string, page bool) route {
 	switch {
 	case strings.HasPrefix(path, "/mcp/"), path == "/mcp":
@@ -74,7 +74,7 @@ func routeOf(path string, page bool) route {
 	return routeElse
 }
 
-// isForBrowsers reports whether browsers ask for what is there, with a cookie.
+// isForBrowsers reports whether browsers ask for the target, with a cookie.
 func (t target) isForBrowsers() bool {
 	return t.route == routePage || t.route == routeLogin || t.route == routeCallback
 }

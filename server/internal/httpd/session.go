@@ -32,7 +32,7 @@ const (
 type httpSession struct {
 	id        string
 	backend   *Backend             // as its client sees the router; requests for another one may not use it
-	principal clientauth.Principal // who has opened it; no one else may use it
+	principal clientauth.Principal // who has opened it, and alone may use it
 	standing  *stream              // for messages that belong to no request
 	lasting   func()               // ends the waits for the end of the profiles and of the grant
 
@@ -44,7 +44,7 @@ type httpSession struct {
 	expiry    *time.Timer   // runs while it is idle; nil before
 	timeout   time.Duration // of expiry
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	lastStream int
 	streams    []*stream // that can be resumed, the oldest first
 }
@@ -57,7 +57,7 @@ type sessions struct {
 	rules func() *rules // in force
 	log   *zap.Logger
 
-	mu      sync.Mutex // guards what follows, and the idleness of each session
+	mu      sync.Mutex // guards the fields below, and the idleness of each session
 	refused bool       // no more sessions
 	byID    map[string]*httpSession
 }
@@ -89,7 +89,7 @@ func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 }
 
 // longestIdle returns the session that is idle for the longest, one of the
-// principal's own if there is any; nil if none is idle. h.mu must be held.
+// principal's own if there is any; nil if all are busy. h.mu must be held.
 func (h *sessions) longestIdle(principal clientauth.Principal) (idle *httpSession) {
 	for _, s := range h.byID {
 		if s.busy > 0 {
@@ -201,7 +201,7 @@ func (s *httpSession) keep(st *stream) {
 	s.trim()
 }
 
-// trim forgets what is too much to keep: the oldest streams that have ended and that
+// trim forgets streams and events above the bounds: the oldest streams that have ended and that
 // no connection follows, and then the written events of the others.
 func (s *httpSession) trim() {
 	s.mu.Lock()

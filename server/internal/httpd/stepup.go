@@ -29,7 +29,7 @@ func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversatio
 		return false
 	}
 	if _, ok := whole.Catalog.Listed(name); !ok {
-		return false // there is none, or the profile does not allow it
+		return false // no server has it, or the profile does not allow it
 	}
 	deny(w, r, m.ID, denied)
 	return true

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxUnread and maxUnreadMessages bound what a client has not read of a
+	// maxUnread and maxUnreadMessages bound the messages that a client has not read of a
 	// stream.
 	maxUnread         = 64 << 20
 	maxUnreadMessages = 10_000
 
-	// maxStanding and maxStandingMessages bound what is kept of the stream that
+	// maxStanding and maxStandingMessages bound the messages of the stream that
 	// belongs to no request.
 	maxStanding         = 1 << 20
 	maxStandingMessages = 1000
@@ -35,11 +35,11 @@ type stream struct {
 	name     string // "" if it can't be resumed
 	standing bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	log     eventLog
 	kept    func()      // called when more is kept; may be nil
 	closed  bool        // no more messages
-	at      *attachment // the connection that follows the stream; nil if there is none
+	at      *attachment // the connection that follows the stream; may be nil
 	changed signal.Change
 	owner   owner // of the stream; nil if it is standing or ends
 	opening bool  // no connection has followed the stream yet, and the owner shall have one do that
@@ -50,7 +50,7 @@ type owner interface {
 	// follow has a connection follow the stream, unless the client has left: then it reports false.
 	follow() bool
 
-	// cut ends the request, whose client does not read.
+	// cut ends the request: its client does not read.
 	cut()
 }
 
@@ -122,7 +122,7 @@ func (s *stream) openNow() {
 }
 
 // conclude ends the stream with the answer, or reports that it comes alone: no connection follows
-// the stream, and none will. nil is no answer.
+// the stream, and will not. answer may be nil.
 func (s *stream) conclude(answer []byte) (alone bool) {
 	s.mu.Lock()
 	switch alone = s.opening; {
@@ -227,7 +227,7 @@ func (s *stream) detach(a *attachment) {
 	}
 }
 
-// eventID is by what a client resumes the stream behind an event.
+// eventID is the id with which a client resumes the stream behind an event.
 func (s *stream) eventID(number int) string {
 	if s.name == "" {
 		return ""

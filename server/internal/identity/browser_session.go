@@ -37,7 +37,7 @@ type browserSession struct {
 	begun  time.Time
 	issued // zero for a login by a token
 
-	mu      sync.Mutex // guards what follows, and what issued says
+	mu      sync.Mutex // guards the fields below, and the fields of issued
 	grant   *Grant     // ends with the session
 	used    time.Time  // when the browser was last seen
 	renewed time.Time  // when the browser got its cookie
@@ -47,7 +47,7 @@ type browserSession struct {
 type browserSessions struct {
 	*common
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	byID map[string]*browserSession
 }
 
@@ -78,7 +78,7 @@ func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
 	return s
 }
 
-// get returns the session of a cookie; nil if there is none, or it has ended.
+// get returns the session of a cookie; nil if it does not exist or has ended.
 func (l *browserSessions) get(cookie string) *browserSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,7 @@ func (c *Client) scopesToAsk() []string {
 	return slices.Concat(all[0].Read, all[0].Call)
 }
 
-// scopeOf returns the scopes as one text. What is no scope by RFC 6749 is left out.
+// scopeOf returns the scopes as one text. A text that is no scope by RFC 6749 is left out.
 func scopeOf(scopes []string) string {
 	var all []string
 	for _, scope := range scopes {

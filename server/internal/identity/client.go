@@ -31,10 +31,10 @@ type Client struct {
 	Grant     *Grant               // of the principal; nil until the client is let in
 
 	session *browserSession            // the browser's login; nil if the client has proved itself by a token
-	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; nil for none
+	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; may be nil
 	proves  func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
 	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
-	wrong   error                      // why the client's access token does not let it in; nil if it has none
+	wrong   error                      // why the client's access token does not let it in; nil without such a token
 }
 
 // IsIn reports whether the client was let in.
@@ -51,7 +51,7 @@ type Denial struct {
 	Status    int           // of HTTP
 	Err       error         // for the client
 	Why       string        // for the audit log; "" is Err
-	Challenge string        // the header WWW-Authenticate; "" is [Client.Challenge] of 401, and none of others
+	Challenge string        // the header WWW-Authenticate; "" is [Client.Challenge] of 401, and no challenge for others
 	Wait      time.Duration // after which the client may try again; 0 says nothing of that
 }
 
@@ -76,7 +76,7 @@ func (d *Denial) Write(h http.Header) {
 // secondsOf returns how many seconds, at least one, a client shall wait.
 func secondsOf(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
 
-// Unknown is the denial of a request that proves no one.
+// Unknown is the denial of a request that proves no identity.
 func (c *Client) Unknown(r *http.Request) *Denial {
 	refusal, refused := errors.AsType[*clientauth.Refusal](c.wrong)
 	switch {
@@ -110,7 +110,7 @@ func (c *Client) Unknown(r *http.Request) *Denial {
 	return d
 }
 
-// Revoked is the denial of a request whose grant has ended.
+// Revoked is the denial of a request with a grant that has ended.
 func (c *Client) Revoked() *Denial {
 	return &Denial{
 		Status: http.StatusUnauthorized, Err: ErrRevoked, Why: "the token was removed or changed while the request was served",
@@ -118,7 +118,7 @@ func (c *Client) Revoked() *Denial {
 	}
 }
 
-// Forbidden is the denial of a request for administrators by a client who is none; nil if the client, who is
+// Forbidden is the denial of a request for administrators by a client who is not one; nil if the client, who is
 // let in, may make the request.
 func (c *Client) Forbidden() *Denial {
 	if !c.Admin || c.Principal.Admin {
@@ -136,7 +136,7 @@ func (c *Client) Forbidden() *Denial {
 
 var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
 
-// NeedsCall is the denial of a call by a client whose token may become good for it with the scope for calls;
+// NeedsCall is the denial of a call by a client with a token that may become good for it with the scope for calls;
 // nil if no scope would help.
 func (c *Client) NeedsCall() *Denial {
 	if !c.Principal.Reads || c.proof == nil {
@@ -148,14 +148,14 @@ func (c *Client) NeedsCall() *Denial {
 	return nil
 }
 
-// lacks is the denial of a request whose token lacks one of the scopes, with those that the client has to
+// lacks is the denial of a request with a token that lacks one of the scopes, with the scopes that the client has to
 // ask its issuer for.
 func (c *Client) lacks(scopes []string, err error) *Denial {
 	why := conversation.AsError(err).Message
 	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
 }
 
-// Network returns what identifies a client without a token: the IP address; of IPv6 the
+// Network returns the text that identifies a client without a token: the IP address; of IPv6 the
 // /64 prefix, since a client may have all its addresses. All clients behind a proxy have
 // the proxy's address.
 func Network(remote string) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// ErrRevoked is why requests end whose token was removed, or now has another name, profile or
+// ErrRevoked is why requests end when their token was removed, or now has another name, profile or
 // role.
 var ErrRevoked = conversation.InvalidRequest("the token of this request was removed or changed while the request was served; send Authorization: Bearer TOKEN with a valid one")
 
@@ -28,7 +28,7 @@ func newRight(within context.Context) (r right) {
 type Grant struct {
 	clientauth.Principal
 	right
-	issuer string // whose token has proved the principal; "" for a token of the options
+	issuer string // of the token that has proved the principal; "" for a token of the options
 }
 
 // Identity returns the principal as conversations know it.
@@ -52,14 +52,14 @@ func newGrants(known []clientauth.Principal, public bool, before map[clientauth.
 }
 
 // An issuerGrant is the right of all principals that an issuer lets in. It ends when an edit removes the
-// issuer or changes what the configuration says of it.
+// issuer or changes its configuration.
 type issuerGrant struct {
 	clientauth.Issuer
 	right
 }
 
 // newIssuerGrants returns the grants of the issuers, by URL. Those that were there before go on.
-// An issuer without a URL stands for a mistake, and lets no one in.
+// An issuer without a URL stands for a mistake, and lets no client in.
 func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant) map[string]*issuerGrant {
 	grants := make(map[string]*issuerGrant, len(issuers))
 	for _, i := range issuers {
@@ -87,7 +87,7 @@ func (r *Rules) grantOf(p clientauth.Proof) (*Grant, bool) {
 	return &Grant{Principal: p.Principal, issuer: i.URL, right: i.right}, true
 }
 
-// works returns the issuers without mistakes, the one first whose tokens clients are asked for; nil if the
+// works returns the issuers without mistakes, the one first that clients need a token of; nil if the
 // router does not know its public URL.
 func (r *Rules) works() (all []clientauth.Issuer) {
 	for _, i := range r.listed {

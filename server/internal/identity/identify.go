@@ -20,10 +20,10 @@ const (
 	// more must wait. Good tokens never wait: behind a proxy, all clients have one address.
 	refusedPerMinute = 60
 
-	// retryIssuer is after which time a client shall try again whose issuer can't be asked.
+	// retryIssuer is after which time a client shall try again if its issuer can't be asked.
 	retryIssuer = 5 * time.Second
 
-	// proofLasts is after which time a stream's client must prove again who it is, by what its
+	// proofLasts is after which time a stream's client must prove again who it is, by the token that its
 	// request has.
 	proofLasts = time.Minute
 )
@@ -38,7 +38,7 @@ var (
 )
 
 // Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the
-// certificate of the client, or by what an issuer has issued. If the request proves none of that,
+// certificate of the client, or by a token of an issuer. If the request proves no identity,
 // [Client.Unknown] says why. Identify reports whether it has asked an issuer, which may take a while.
 func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
 	g := c.Rules.grant(r)
@@ -62,7 +62,7 @@ func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
 }
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
-// if it stands for none. A client that sends Authorization wants to be known by that.
+// if it stands for no principal. A client that sends Authorization wants to be known by that.
 func (i *Identifier) byCertificate(r *http.Request, c *Client) *Grant {
 	if i.Authenticator == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
 		return nil
@@ -78,7 +78,7 @@ func (i *Identifier) byCertificate(r *http.Request, c *Client) *Grant {
 	return nil
 }
 
-// certified returns the hash of the principal that a certificate stands for now; "" if it stands for none. It
+// certified returns the hash of the principal that a certificate stands for now; "" if it stands for no principal. It
 // was verified when the connection began, which may be long ago.
 func (i *Identifier) certified(leaf *x509.Certificate) string {
 	if time.Now().After(leaf.NotAfter) {
@@ -91,7 +91,7 @@ func (i *Identifier) certified(leaf *x509.Certificate) string {
 }
 
 // byToken returns the grant of the principal that an access token of an issuer proves; nil if it
-// proves none. c.wrong says why not.
+// proves no principal. c.wrong says why not.
 func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) {
 	token := bearerOf(r)
 	if token == "" || i.Authenticator == nil || len(c.Rules.listed) == 0 {
@@ -114,7 +114,7 @@ func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) 
 	return g, true
 }
 
-// judge asks the Authenticator what a token proves for a resource, and returns the grant by the
+// judge asks the Authenticator for the proof of a token for a resource, and returns the grant by the
 // rules that are in force.
 func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (clientauth.Proof, *Grant, error) {
 	ctx, cancel := i.bounded(ctx, judging)
@@ -131,7 +131,7 @@ func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource st
 	return clientauth.Proof{}, nil, errRevisions
 }
 
-// bearerOf returns the token that the request has, "" if it has none.
+// bearerOf returns the token that the request has, which may be "".
 func bearerOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -161,8 +161,8 @@ func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof cli
 }
 
 // Lasting returns a context that ends when the client may not be served any more,
-// as a token does that expires or whose user was removed. Only streams that last need it: what a
-// call does is not cut. stop must be called.
+// as when its token expires or its user was removed. Only streams that last need it: a
+// call is not cut. stop must be called.
 func (c *Client) Lasting(ctx context.Context) (_ context.Context, stop func()) {
 	if c.proves == nil {
 		return ctx, func() {}
@@ -197,7 +197,7 @@ func while(ctx context.Context, next func() time.Time, proves func(context.Conte
 	}
 }
 
-// Browse answers what only browsers ask: logins, here and at remote servers. html says that the browser names
+// Browse answers requests that only browsers send: logins, here and at remote servers. html says that the browser names
 // HTML in Accept. Browse reports false if the request is to be served otherwise. It may not have served a
 // request that it denies.
 func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {

@@ -21,27 +21,27 @@ import (
 // anyone is the principal of all clients if requests need no token.
 var anyone = clientauth.Principal{Admin: true}
 
-// Logins take what comes back from logins at remote servers, as those of internal/login do.
+// Logins take the redirects that come back from logins at remote servers, as internal/login does.
 type Logins interface {
 	// Callback completes the login that the query of a redirect belongs to, for a browser with the
-	// session of the principal by. The error says what a person reads.
+	// session of the principal by. The error is for a person.
 	Callback(ctx context.Context, by, query string) (server string, err error)
 
-	// Document returns the client ID metadata document (JSON), or nil if there is none.
+	// Document returns the client ID metadata document (JSON), which may be nil.
 	Document() []byte
 }
 
-// Options are what an [Identifier] works with.
+// Options are the parts that an [Identifier] works with.
 type Options struct {
 	Port          string                   // that the router listens on, for the names of cookies
 	Pages         bool                     // there are pages for browsers, which may log in
-	Authenticator clientauth.Authenticator // nil for none
-	Logins        Logins                   // nil for none
+	Authenticator clientauth.Authenticator // may be nil
+	Logins        Logins                   // may be nil
 	Audit         audit.Recorder
 	Log           *zap.Logger
 }
 
-// common is what all parts of an Identifier have.
+// common is shared by all parts of an Identifier.
 type common struct {
 	Options
 	ctx     context.Context // ends with the handler

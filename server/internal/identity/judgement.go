@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// judgeAgain is after how long an access token is judged again, as those of other clients are.
+	// judgeAgain is after how long an access token is judged again, as tokens of other clients are.
 	judgeAgain = time.Minute
 
 	// renewTime bounds how long an issuer takes to renew a token.
@@ -26,7 +26,7 @@ const (
 	renewPause = 5 * time.Second
 )
 
-// issued is what a session has of the issuer at which its browser has logged in. The session lasts
+// issued has the tokens of the issuer at which the browser of a session has logged in. The session lasts
 // as long as the access token lets its user in as an administrator, and is renewed by the refresh
 // token.
 type issued struct {
@@ -39,7 +39,7 @@ type issued struct {
 	tokens *signin.Session
 	good   time.Time     // until when the token need not be judged again
 	ends   time.Time     // of the token
-	flight chan struct{} // closed when the judgement under way is over; nil if none is
+	flight chan struct{} // closed when the judgement under way is over; may be nil
 	failed error         // why the last judgement could not be made; nil if it was made
 	pause  time.Time     // until when no other is begun after that
 }
@@ -65,7 +65,7 @@ func (s *issued) fits(r *Rules) bool {
 	return i != nil && i.Context.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
 }
 
-// judged keeps what the token proved. The mutex of its session must be held, or s not be
+// judged keeps how long the proof is good. The mutex of its session must be held, or s not be
 // shared yet.
 func (s *issued) judged(p clientauth.Proof) {
 	s.ends = p.Expires
@@ -180,13 +180,13 @@ func (l *browserSessions) logOut(s *browserSession) {
 	}
 }
 
-// errEdited is why sessions end whose issuer is not configured as it was.
+// errEdited is why sessions end when the configuration of their issuer was edited.
 var errEdited = errors.New("the configuration of the issuer was edited")
 
 // errExpired is why a session without a refresh token ends.
 var errExpired = errors.New("the access token has expired, and the issuer gave no refresh token")
 
-// judgement returns the tokens, renewed if they have to be, and what they prove.
+// judgement returns the tokens, renewed if they have to be, and their proof.
 func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, expired bool) (*signin.Session, clientauth.Proof, error) {
 	if !expired {
 		proof, err := s.of.Authenticator.Token(ctx, tokens.Access(), s.resource)

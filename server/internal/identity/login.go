@@ -67,7 +67,7 @@ func cookieName(port string, r *Rules) string {
 }
 
 // bySession returns the session of a browser that asks for a page, by its cookie, and its grant; nil
-// if there is none, or it has ended. The error says that this can't be said now.
+// if it does not exist or has ended. The error says that its issuer can't be asked now.
 func (l *login) bySession(r *http.Request, rules *Rules) (*browserSession, *Grant, error) {
 	cookie, err := r.Cookie(cookieName(l.Port, rules))
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Client) *Denia
 	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
 		return &Denial{Status: http.StatusForbidden, Err: errForeignLogout}
 	}
-	if s := c.session; s != nil { // else a program with a token, whose login nothing ends
+	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)
 		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: s.issuer})
 	}
@@ -178,7 +178,7 @@ func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Client) *Denia
 	return nil
 }
 
-// A loginOffer is what loginPage says.
+// A loginOffer is the content of loginPage.
 type loginOffer struct {
 	Try, Begin string // where its forms go
 	Problem    string // of the last try

@@ -18,7 +18,7 @@ const (
 type recentTokens struct {
 	seed maphash.Seed
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	now, old map[uint64]bool
 	since    time.Time // of now
 }

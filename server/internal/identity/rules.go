@@ -18,7 +18,7 @@ import (
 type Rules struct {
 	Public    bool                    // requests need no token
 	PublicURL string                  // by which clients reach the router, without a slash at the end; "" if it is not known
-	Prefix    string                  // its path; "" for none
+	Prefix    string                  // its path; may be ""
 	current   func() *Rules           // returns the rules that are in force
 	tokens    []clientauth.Principal  // requests must have the token of one of them
 	listed    []clientauth.Issuer     // of the configuration, mistakes too
@@ -26,7 +26,7 @@ type Rules struct {
 	grants    map[clientauth.Principal]*Grant
 }
 
-// NewRules returns rules that replace those of before, which may be nil. current returns the rules that are
+// NewRules returns rules that replace the rules before, which may be nil. current returns the rules that are
 // in force.
 func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, publicURL string, before *Rules, current func() *Rules) *Rules {
 	if before == nil {
@@ -83,11 +83,11 @@ func (r *Rules) grant(q *http.Request) *Grant {
 	return nil
 }
 
-// A proxy may serve the router below a path prefix, that of the public URL, and strip it from
+// A proxy may serve the router below a path prefix, the path of the public URL, and strip it from
 // requests or not.
 
-// prefixOf returns the path of the public URL, "" for none. A path such as //host or /a/../b is
-// none: it could lead browsers elsewhere.
+// prefixOf returns the path of the public URL, which may be "". A path such as //host or /a/../b is
+// not used: it could lead browsers elsewhere.
 func prefixOf(public string) string {
 	u, err := url.Parse(public)
 	if err != nil || u.Path == "" || u.Path != path.Clean(u.Path) {
@@ -102,7 +102,7 @@ func (r *Rules) At(path string) string {
 	return prefix.EscapedPath() + path
 }
 
-// Below returns what follows the prefix in a path. It reports false if the path is not below it, or if
+// Below returns the rest after the prefix in a path. It reports false if the path is not below it, or if
 // there is no prefix.
 func (r *Rules) Below(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, r.Prefix)

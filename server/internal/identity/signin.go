@@ -21,7 +21,7 @@ const (
 	signInPath   = loginPath + "/with"     // begins a login at an issuer
 	signedInPath = loginPath + "/callback" // where it comes back
 
-	begunSuffix = "_begun" // of the name of the cookie of a browser whose login is under way
+	begunSuffix = "_begun" // of the name of the cookie of a browser with a login under way
 
 	// beginsPerMinute is how many logins at issuers one address may begin.
 	beginsPerMinute = 20
@@ -77,7 +77,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
 	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at " + hostOf(at.URL) + ".", Next: next})
 }
 
-// complete takes what comes back from a login at an issuer.
+// complete takes the redirect that comes back from a login at an issuer.
 func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
 	refuse := func(status int, outcome, why string) {
 		l.refuse(w, r, c, status, audit.Event{Outcome: outcome, Reason: why})
@@ -117,7 +117,7 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Den
 }
 
 // judge lets the browser in if its user is an administrator. If not, it returns the status of
-// the answer and what happened.
+// the answer and an event for the audit log.
 func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Client, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
 	resource := pageResource(c.Rules)
@@ -151,7 +151,7 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	return 0, e
 }
 
-// notAdmin says why a user whose token is good does not get to the page.
+// notAdmin says why a user with a good token does not get to the page.
 func notAdmin(r *Rules, p clientauth.Proof) string {
 	i := r.issuers[p.Issuer]
 	if i == nil {
@@ -182,7 +182,7 @@ func (l *login) refuse(w http.ResponseWriter, r *http.Request, c *Client, status
 	answerLogin(w, c, status, loginAnswer{Title: "Not logged in", Wrong: true, Text: e.Reason, Again: true})
 }
 
-// record keeps an event of the browser in the audit log. Anyone can send what is refused.
+// record keeps an event of the browser in the audit log. Anyone can send a request that is refused.
 func (l *login) record(r *http.Request, e audit.Event) {
 	e.Action, e.From = cmp.Or(e.Action, audit.LogIn), Hostname(r.RemoteAddr)
 	if e.Outcome == audit.OK {
@@ -200,7 +200,7 @@ func (l *login) tooMany(w http.ResponseWriter, c *Client, wait time.Duration) {
 	l.ask(w, c, http.StatusTooManyRequests, "There were too many tries. Try again in "+seconds+" s.")
 }
 
-// setBrowser sets the cookie of a browser whose login is under way, for so many seconds; -1 deletes it. It comes back with the redirect
+// setBrowser sets the cookie of a browser with a login under way, for so many seconds; -1 deletes it. It comes back with the redirect
 // of another site, which a strict cookie does not.
 func (l *login) setBrowser(w http.ResponseWriter, r *http.Request, c *Client, value string, seconds int) {
 	setCookie(w, cookieName(l.Port, c.Rules)+begunSuffix, value, seconds, http.SameSiteLaxMode, isSecure(r, c.Rules, true))

@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxRefusedOf bounds the refusals of one address that are recorded in a minute, maxRefused
-	// those of all, each per action, maxCame the principals that have come, and maxSeen those that
+	// the refusals of all, each per action, maxCame the principals that have come, and maxSeen the principals that
 	// are remembered. Neither strangers nor an issuer with ever new users must be able to push older
 	// events out of the log, which is bounded.
 	maxRefusedOf = 30
@@ -27,13 +27,13 @@ const (
 
 // A trail records in the audit log who was refused and who came, unless there is too much of it.
 type trail struct {
-	record   audit.Recorder  // nil for none
+	record   audit.Recorder  // may be nil
 	ctx      context.Context // ends with the handler
 	running  *sync.WaitGroup // of the handler
 	of, all  *rate.Limiter   // of refusals, by action and address, and by action
 	arrivals *rate.Limiter
 
-	mu      sync.Mutex      // guards what follows
+	mu      sync.Mutex      // guards the fields below
 	leftOut int             // how many refusals were not recorded in the minute that is under way
 	seen    map[string]bool // principals of issuers, by Hash
 }
@@ -102,7 +102,7 @@ func (t *trail) came(r *http.Request, who clientauth.Principal) {
 	}
 }
 
-// eventOf returns what an audit log says of the request.
+// eventOf returns the request as an event of the audit log.
 func eventOf(r *http.Request, who clientauth.Principal) audit.Event {
 	return audit.Event{Action: audit.Request, Principal: who.Name, From: Network(r.RemoteAddr), Target: r.URL.Path}
 }

@@ -1,7 +1,7 @@
 // Package legacy adapts results to clients of the legacy era. Their schemas are
 // strict: the TypeScript SDK rejects a whole result for one content block of a
-// type that it does not know. What need not change keeps its bytes; the member
-// "repaired" of _meta says what has changed.
+// type that it does not know. A part that need not change keeps its bytes; the member
+// "repaired" of _meta says which parts have changed.
 package legacy
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Adapt returns the result of a method for a client of the legacy revision:
-// without the members that only the modern era knows, and with what clients of the
+// without the members that only the modern era knows, and with the parts that clients of the
 // revision reject replaced. An empty revision is the latest.
 func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
@@ -53,7 +53,7 @@ func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 // An adapter adapts one result to clients of one revision.
 type adapter struct {
 	revision string
-	notes    []string // what has changed
+	notes    []string // the changes
 }
 
 func (a *adapter) note(format string, args ...any) {
@@ -179,7 +179,7 @@ func (a *adapter) block(at place, block json.RawMessage) json.RawMessage {
 	return block
 }
 
-// message adapts a message of a prompt, whose content is one block.
+// message adapts a message of a prompt, which has one block as its content.
 func (a *adapter) message(at place, message json.RawMessage) json.RawMessage {
 	content := wire.Member(message, "content")
 	if !wire.IsObject(content) {

@@ -17,7 +17,7 @@ func answer(v any) json.RawMessage {
 	}{[]textContent{{"text", string(structured)}}, structured})
 }
 
-// failure returns a tool result that says what went wrong.
+// failure returns a tool result that says why a call has failed.
 func failure(format string, args ...any) json.RawMessage {
 	return wire.Marshal(struct {
 		Content []textContent `json:"content"`

@@ -32,7 +32,7 @@ func newAssistants(o *Options) *assistants {
 }
 
 // of returns the client's own model if the configuration says so and the client offers it, else
-// the model behind an API that the configuration names; nil for none.
+// the model behind an API that the configuration names; may be nil.
 func (a *assistants) of(c *call) selector.Assistant {
 	if !a.Settings().Samples {
 		return a.Router.Assistant()
@@ -45,7 +45,7 @@ func (a *assistants) of(c *call) selector.Assistant {
 	return sampler{c.From, b}
 }
 
-// breaker returns that of the client's model.
+// breaker returns the breaker of the client's model.
 func (a *assistants) breaker(owner any) *endpoint.Breaker {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +58,7 @@ func (a *assistants) breaker(owner any) *endpoint.Breaker {
 	return b
 }
 
-// clear drops what is kept for all clients.
+// clear drops all that is kept for clients.
 func (a *assistants) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +66,7 @@ func (a *assistants) clear() {
 	clear(a.breakers)
 }
 
-// forget drops what is kept for a client that has left.
+// forget drops all that is kept for a client that has left.
 func (a *assistants) forget(owner any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -159,7 +159,7 @@ const maxShownArguments = 2000
 // maxFilled bounds the arguments that a client's model or its person adds.
 const maxFilled = 100
 
-// merged returns the arguments, completed with those of more unless these are too many.
+// merged returns the arguments, completed with the members of more unless these are too many.
 func merged(args, more json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(more, &members) != nil || len(members) > maxFilled {

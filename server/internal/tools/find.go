@@ -44,8 +44,8 @@ const (
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
 	Abstained           bool          `json:"abstained"`      // nothing fits
-	By                  string        `json:"by,omitempty"`   // what chose the first tool: "ranking", "usage" or "model"
-	Hint                string        `json:"hint,omitempty"` // what to do if the answer is not sure
+	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking", "usage" or "model"
+	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
 	Tools               []entry       `json:"tools"`
 	Nearest             []entry       `json:"nearest,omitempty"`              // if nothing fits
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
@@ -78,7 +78,7 @@ type handle struct {
 	Arguments   []registry.PromptArgument `json:"arguments,omitempty"`    // for prompts/get
 }
 
-// A finder finds and describes what servers offer.
+// A finder finds and describes the tools, prompts and resources of servers.
 type finder struct {
 	*Options
 	memory *memory
@@ -133,7 +133,7 @@ func (f *finder) find(ctx context.Context, a findArguments, c *call) (json.RawMe
 	return answer(reply), nil
 }
 
-// hint says what a client can do with an answer that is not sure.
+// hint proposes the next step after an answer that is not sure.
 func hint(r selector.Ranking) string {
 	switch {
 	case r.Sure:

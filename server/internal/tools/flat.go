@@ -16,8 +16,8 @@ import (
 )
 
 // Models write calls of call_tool in other forms than its schema has: the tool under another name,
-// its arguments under another name, as a string of JSON, or next to the tool. What the tool's schema
-// declares is the tool's, nothing is dropped, and what can be meant in two ways is refused.
+// its arguments under another name, as a string of JSON, or next to the tool. An argument that the tool's schema
+// declares is the tool's, nothing is dropped, and a call that can be meant in two ways is refused.
 
 // toolKeys are the members that may name the tool, containers those that may hold its arguments.
 var (
@@ -27,7 +27,7 @@ var (
 
 // A callForm is how a client has written a call of call_tool.
 type callForm struct {
-	key  string          // the member that names the tool; "" if none does
+	key  string          // the member that names the tool; may be ""
 	tool json.RawMessage // its value
 	rest json.RawMessage // the other members, as an object
 }
@@ -92,8 +92,8 @@ func (form callForm) asDocumented() bool {
 	return key == "arguments" && (object(value) != nil || string(value) == "null") || wire.Member(form.rest, "arguments") == nil && isEmpty(form.rest)
 }
 
-// arguments returns what the form has for the tool, whose schema check compares them with, and how it was written, or what is
-// wrong with it in the form of [selector.Checked].
+// arguments returns the arguments for the tool, which check compares with its schema, and how they were written, or the
+// fault in the form of [selector.Checked].
 func (form callForm) arguments(called string, tool *registry.NormalizedTool, check func(args json.RawMessage) selector.Checked) (args json.RawMessage, how, fault string) {
 	rest := form.rest
 	declares := func(key string) bool { return wire.Member(wire.Member(tool.InputSchema, "properties"), key) != nil }
@@ -149,11 +149,11 @@ type candidates struct {
 
 type candidate struct {
 	args json.RawMessage
-	in   string // the container, "" if there is none
+	in   string // the container, which may be ""
 	how  string
 }
 
-// collect finds the candidates, or says why there are none.
+// collect finds the candidates, or says why there is no candidate.
 func (c *candidates) collect() (fault string) {
 	flat := true
 	for _, key := range containers {
@@ -249,7 +249,7 @@ func (c *candidates) choose(fits func(json.RawMessage) (fits, repaired bool)) (f
 	return ""
 }
 
-// object returns the object that the JSON value is or holds as a string, nil if there is none.
+// object returns the object that the JSON value is or holds as a string, or nil.
 func object(value json.RawMessage) json.RawMessage {
 	if text, ok := wire.String(value); ok {
 		value = json.RawMessage(strings.TrimSpace(text))
@@ -263,7 +263,7 @@ func object(value json.RawMessage) json.RawMessage {
 // only returns the member of an object that has one, a key "" if it has several.
 func only(object json.RawMessage) (key string, value json.RawMessage) {
 	n := 0
-	_ = wire.Members(object, func(k string, v []byte) bool { // no object has none
+	_ = wire.Members(object, func(k string, v []byte) bool { // each object is valid
 		key, value = k, v
 		n++
 		return n < 2

@@ -137,12 +137,12 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 
 // refuse answers a call of one of our own tools that is not run, since its arguments do not fit the
 // schema, or could not be compared with it.
-func (t *Tools) refuse(own ownTool, c *call, began time.Time, what string, problems ...string) (json.RawMessage, error) {
+func (t *Tools) refuse(own ownTool, c *call, began time.Time, how string, problems ...string) (json.RawMessage, error) {
 	meta := t.reporter.meta(own, c, began, false)
 	if c.Plain {
-		return nil, mismatched(own.NormalizedTool, what, problems, meta)
+		return nil, mismatched(own.NormalizedTool, how, problems, meta)
 	}
-	return withNew(failure("%s: the arguments %s the schema.\n- %s\nThe schema: %s", own.Name, what, strings.Join(problems, "\n- "), own.InputSchema), meta), nil
+	return withNew(failure("%s: the arguments %s the schema.\n- %s\nThe schema: %s", own.Name, how, strings.Join(problems, "\n- "), own.InputSchema), meta), nil
 }
 
 // callArguments are the arguments of call_tool and call_read_only_tool.

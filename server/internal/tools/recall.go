@@ -17,7 +17,7 @@ const (
 	maxServing  = 3 // successful calls after a search that may serve it, if it did not list the tool
 
 	maxRecalledTask = 4 << 10 // bytes of a task
-	maxClients      = 1000    // of all servers of the router, whose findings are remembered
+	maxClients      = 1000    // of all servers of the router that have findings
 )
 
 // A memory holds the findings of clients.
@@ -25,7 +25,7 @@ type memory struct {
 	share *budget.Share
 
 	mu      sync.Mutex        // guards clients
-	clients map[any][]finding // the latest last; none is empty
+	clients map[any][]finding // the latest last; each has findings
 }
 
 func newMemory(b *budget.Budget) *memory {
@@ -34,7 +34,7 @@ func newMemory(b *budget.Budget) *memory {
 	return m
 }
 
-// A finding is what a search answered.
+// A finding is the answer to a search.
 type finding struct {
 	task  string   // "" for a search by capabilities alone, from which nothing is learned
 	tools []string // the IDs that it listed, be it as the nearest only
@@ -43,7 +43,7 @@ type finding struct {
 
 	calls    int      // successful calls since
 	served   bool     // one of these was of a tool that it listed
-	unlisted []string // those of tools that it did not list
+	unlisted []string // called tools that it did not list
 }
 
 // note remembers a finding of the client.
@@ -68,7 +68,7 @@ func (m *memory) put(client any, f finding) {
 	m.clients[client] = all[max(0, len(all)-maxRecalled):]
 }
 
-// dropOldest drops the findings of clients that did not search for long, or else those of the one
+// dropOldest drops the findings of clients that did not search for long, or else the findings of the one
 // that did not for the longest.
 func (m *memory) dropOldest() {
 	m.mu.Lock()
@@ -105,8 +105,8 @@ func (m *memory) clear() {
 	clear(m.clients)
 }
 
-// called returns what a call of the tool teaches: it was for the task of the last search
-// that listed the tool, or for that of a later search that did not. A failed call teaches
+// called returns the lessons of a call of the tool: it was for the task of the last search
+// that listed the tool, or for the task of a later search that did not. A failed call teaches
 // something of a listed tool only.
 func (m *memory) called(client any, tool string, failed bool) (lessons []selector.Use) {
 	m.mu.Lock()
@@ -135,7 +135,7 @@ func (m *memory) called(client any, tool string, failed bool) (lessons []selecto
 	return lessons
 }
 
-// unlisted returns what a successful call teaches about searches that did not list the tool,
+// unlisted returns the lessons of a successful call about searches that did not list the tool,
 // the latest first. explained says that an earlier search, which no call has served yet,
 // listed it.
 func unlisted(later []finding, tool string, explained bool) (lessons []selector.Use) {
@@ -151,7 +151,7 @@ func unlisted(later []finding, tool string, explained bool) (lessons []selector.
 	return lessons
 }
 
-// listed returns what a call teaches about the search that listed the tool. If it succeeded,
+// listed returns the lessons of a call about the search that listed the tool. If it succeeded,
 // earlier calls of tools that the search did not list were for something else.
 func (f *finding) listed(tool string, failed bool) (lessons []selector.Use) {
 	if f.task == "" {

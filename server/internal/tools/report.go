@@ -62,7 +62,7 @@ func (r *reporter) unreached(called string, why error, c *call, began time.Time)
 	return result
 }
 
-// unknown reports a call whose name means no tool, or several.
+// unknown reports a call with a name that means no tool, or several.
 func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
 	r.unansweredSpan(c, began, why)
 	r.unanswered(c, selector.Execution{
@@ -133,9 +133,9 @@ type misfit struct {
 	Expected string `json:"expected"` // such as: got string, want number
 }
 
-// mismatched returns the error for arguments that do not fit the schema; what is "do not fit", or
-// says how else the comparison has ended.
-func mismatched(t *registry.NormalizedTool, what string, problems []string, meta json.RawMessage) error {
+// mismatched returns the error for arguments that do not fit the schema, or that could not be compared
+// with it, as how says.
+func mismatched(t *registry.NormalizedTool, how string, problems []string, meta json.RawMessage) error {
 	data := refusedArguments{Tool: t.ID, Schema: t.InputSchema, Meta: meta}
 	if t.Server == "" {
 		data.Tool = t.Name
@@ -146,7 +146,7 @@ func mismatched(t *registry.NormalizedTool, what string, problems []string, meta
 	}
 	return &session.Error{
 		Code:    session.CodeInvalidParams,
-		Message: "the arguments " + what + " the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
+		Message: "the arguments " + how + " the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
 		Data:    wire.Marshal(data),
 	}
 }

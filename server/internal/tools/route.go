@@ -34,7 +34,7 @@ type Proposal struct {
 	Sure                bool            `json:"sure"`
 	Abstained           bool            `json:"abstained"` // no tool fits
 	By                  string          `json:"by,omitempty"`
-	Arguments           json.RawMessage `json:"arguments,omitempty"`    // none if they are long
+	Arguments           json.RawMessage `json:"arguments,omitempty"`    // left out if they are long
 	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
 	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
 	Example             json.RawMessage `json:"example,omitempty"`      // arguments as they may look; if some are missing
@@ -57,7 +57,7 @@ type step struct {
 	Missing    []string `json:"missing,omitempty"` // arguments that the tool requires
 }
 
-// A routeMeta is what _meta says of a tool that route_task ran.
+// A routeMeta is the member of _meta about a tool that route_task ran.
 type routeMeta struct {
 	Tool                string   `json:"tool"`
 	Score               float64  `json:"score"`
@@ -137,7 +137,7 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *call) (json
 	return r.proposed(request, routed, others), nil
 }
 
-// proposedFinding returns what a proposal says of the tools for the task.
+// proposedFinding returns the tools of a proposal for the task.
 func proposedFinding(task string, s selector.Selection, threshold float64) finding {
 	f := finding{task: task, sure: !s.Abstained && s.Confidence >= threshold}
 	if s.Tool != nil {

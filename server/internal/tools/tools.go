@@ -8,7 +8,7 @@
 // finder finds and describes, a taskRouter selects and runs, a reporter says in
 // _meta and to the observer how our own tools ran. Long results are cut to the
 // server's limit; results keeps the rest for the client that got them, and a memory
-// keeps what was found for which task, so that the router learns from what is
+// keeps which tools were found for a task, so that the router learns from the tools that are
 // called then.
 package tools
 
@@ -47,11 +47,11 @@ type Router interface {
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier
 
-	// Assistant returns the model to ask where a search is not sure, or nil for none.
+	// Assistant returns the model to ask where a search is not sure, which may be nil.
 	Assistant() selector.Assistant
 
 	// LogIn begins a login if err, by which a request of the client has failed, says that one is
-	// needed. It reports false if none would help. With a nil error, a person has logged in. Errors
+	// needed. It reports false if a login would not help. With a nil error, a person has logged in. Errors
 	// wrap [session.ErrNotSent] if they are no [*session.Error].
 	LogIn(ctx context.Context, from session.Client, err error) (bool, error)
 
@@ -95,7 +95,7 @@ type Settings struct {
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 }
 
-// Budgets bound what the servers of one router keep together for their clients.
+// Budgets are common to the servers of one router.
 type Budgets struct {
 	results  *budget.Budget // in bytes
 	findings *budget.Budget // in clients, as models
@@ -118,17 +118,17 @@ type Tools struct {
 	results  *results
 }
 
-// A call is a client's call of a tool, of a server or our own. What it embeds knows the
+// A call is a client's call of a tool, of a server or our own. The embedded call knows the
 // parameters, the request and the client.
 type call struct {
 	conversation.Call
 	executed bool      // a server's tool was executed, which has put _meta into the result and notified the observer
-	trace    string    // the id of the trace of one of our own tools, "" if it has none
+	trace    string    // the id of the trace of one of our own tools, which may be ""
 	form     *callForm // of a call of call_tool that is not written as its schema asks
-	repaired string    // what was done to the arguments of one of our own tools
+	repaired string    // the repairs of the arguments of one of our own tools
 }
 
-// repair notes what was done to the arguments.
+// repair notes repairs of the arguments.
 func (c *call) repair(how ...string) {
 	c.repaired = prose.Clauses(append([]string{c.repaired}, how...)...)
 }
@@ -164,7 +164,7 @@ func New(o Options) *Tools {
 	return t
 }
 
-// Forget drops what is kept for a client that has left; see Owner of
+// Forget drops all that is kept for a client that has left; see Owner of
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
 	t.memory.forget(owner)
@@ -172,7 +172,7 @@ func (t *Tools) Forget(owner any) {
 	t.results.forget(owner)
 }
 
-// Clear drops what is kept for all clients.
+// Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
 	t.memory.clear()
 	t.models.clear()
@@ -220,7 +220,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 }
 
 // find returns the tool of the name. If its server was never listed and needs a login, the
-// client's person is asked to log in. The error is that of the catalog, or says why there is no
+// client's person is asked to log in. The error is the catalog's, or says why there is no
 // login: a [*session.Error] is for the client as it is.
 func (t *Tools) find(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
 	tool, err := t.Catalog.Tool(ctx, name)
