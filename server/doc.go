@@ -27,14 +27,4 @@
 //
 // The conversation lies below the transports, and not in this package, so that they
 // can use its types while this package wires both.
-//
-// # A call
-//
-//	stdio.connection.read        a line
-//	stdio.connection.receive     its envelope is scanned (conversation.Parse)
-//	Conversation.Begin           the era is known, the request is open
-//	conversation.Request.Run     on a worker
-//	tools.Tools.Call             the name is resolved in the catalog's view
-//	Router.Execute               the result's bytes come back
-//	stdio.queue.put              one line out
 package server

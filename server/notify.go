@@ -55,12 +55,12 @@ type notifier struct {
 	others        func() bool // reports whether another server of the router has clients
 
 	mu      sync.Mutex      // guards the fields below
-	began   *beginning      // the state that the first client found; may be nil
+	base    *baseline       // the state that the first client found; may be nil
 	touched map[string]bool // lists that have changed by their server's word, by member of changes
 }
 
-// A beginning is the catalog and how it was shown when the first client came.
-type beginning struct {
+// A baseline is the catalog and how it was shown when the first client came.
+type baseline struct {
 	snapshot *registry.Snapshot
 	options  *catalog.Options
 }
@@ -78,9 +78,9 @@ func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s 
 // are not older than the catalog and the options of this moment.
 func (n *notifier) joined() {
 	n.mu.Lock()
-	first := n.began == nil
+	first := n.base == nil
 	if first {
-		n.began = &beginning{n.router.Snapshot(), n.display.catalogOptions()}
+		n.base = &baseline{n.router.Snapshot(), n.display.catalogOptions()}
 	}
 	n.mu.Unlock()
 	if first {
@@ -88,35 +88,35 @@ func (n *notifier) joined() {
 	}
 }
 
-// since returns the state that the first client found, or nil if no client is to be notified:
+// baseline returns the state that the first client found, or nil if no client is to be notified:
 // then views are made for requests alone.
-func (n *notifier) since() *beginning {
+func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.began = nil
+		n.base = nil
 		clear(n.touched)
 	}
-	return n.began
+	return n.base
 }
 
 // run notifies clients until ctx ends. Many changes at once are one notification.
 // notified is called after each.
 func (n *notifier) run(ctx context.Context, notified func()) {
-	defer n.router.Listen(n.heard)()
+	defer n.router.Listen(n.pass)()
 	defer n.subscriptions.end()
 	var last *catalog.View // as the clients know it; may be nil
 	for {
 		changed, redisplayed := n.router.Changed(), n.display.changed()
-		began := n.since()
+		base := n.baseline()
 		switch {
-		case began == nil:
+		case base == nil:
 			last = nil
 			if len(n.clients.Infos()) == 0 {
 				n.catalog.Forget()
 			}
 		case last == nil:
-			last = n.catalog.Of(began.snapshot, began.options)
+			last = n.catalog.Of(base.snapshot, base.options)
 		}
 		if last == nil {
 			// no client is to be notified
@@ -169,9 +169,9 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 	return any
 }
 
-// heard passes on a message of a server that belongs to no request. It runs on the
+// pass passes on a message of a server that belongs to no request. It runs on the
 // goroutine that reads from the server.
-func (n *notifier) heard(server string, owner session.Client, m session.Message) {
+func (n *notifier) pass(server string, owner session.Client, m session.Message) {
 	if m.Method == "notifications/resources/updated" {
 		n.subscriptions.watches.updated(server, owner, m)
 		return

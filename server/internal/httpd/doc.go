@@ -2,7 +2,7 @@
 //
 //	lifetime     request.go    begins, ends and counts a request
 //	auditor      chain.go      records refusals
-//	addresses    access.go     host and origin
+//	addresses    chain.go      host and origin
 //	open         open.go       open to anyone: /health, metadata, preflights
 //	identifier   chain.go      who sends it
 //	limits       chain.go      how many requests a client may make

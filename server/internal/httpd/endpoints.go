@@ -15,7 +15,7 @@ import (
 type endpoints struct {
 	streamable *streamable
 	plain      *plain
-	info       *info
+	backends   *Backends
 	page       *page
 }
 
@@ -26,7 +26,7 @@ func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case target.method != "":
 		h.plain.rest(w, r)
 	case target.route == routeMesh && isRead(r):
-		h.info.meshScan(w, r)
+		h.backends.meshScan(w, r)
 	case target.route == routeMesh, target.route == routeHealth:
 		notAllowed(w, r, http.MethodGet, r.URL.Path+" takes GET")
 	case target.route == routePage:

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are the nodes of its cluster.
@@ -47,11 +49,11 @@ const unused = "unused"
 
 // meshScan answers with the nodes and the state of their servers: to an admin without a profile
 // of all, to others of those that the profile has.
-func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
+func (b *Backends) meshScan(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	router := q.backend.Router
 	if q.client.Principal.Admin && q.client.Principal.Profile == "" {
-		router = i.Whole
+		router = b.Whole
 	}
 	all := serverrow.Of(router.Servers())
 	own := slices.DeleteFunc(slices.Clone(all), func(row serverrow.Row) bool { return row.Node != "" })
@@ -61,9 +63,9 @@ func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 		at = "https://" + r.Host
 	}
 	self := MeshNode{
-		NodeID: i.Node, Self: true, Version: i.Version, Status: statusOf(router.Classifier().Health()),
+		NodeID: b.Node, Self: true, Version: b.Version, Status: statusOf(router.Classifier().Health()),
 		Servers: own, Tools: len(router.Snapshot().Tools()), MeshSelf: &MeshSelf{
-			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
+			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(b.Started).Seconds()*1000) / 1000,
 			URL: cmp.Or(at, "http://"+r.Host) + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
 		},
 	}
@@ -124,4 +126,50 @@ func conceal(m *MeshNode) {
 	if m.MeshPeer != nil {
 		m.Key, m.Problem = "", ""
 	}
+}
+
+// A Router has servers and their tools, as [adapter.Parts] does.
+type Router interface {
+	// Snapshot returns the catalog as it is now. It does not block.
+	Snapshot() *registry.Snapshot
+
+	// Servers returns the state of each server of the configuration.
+	Servers() []adapter.ServerInfo
+
+	// Classifier sorts texts into categories.
+	Classifier() *classify.Classifier
+
+	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
+	Nodes() []adapter.NodeInfo
+}
+
+// statusOf returns "ok", or "degraded" while the outside classifier is down and the
+// built-in one is used instead.
+func statusOf(classification classify.Health) string {
+	if classification.Degraded() {
+		return "degraded"
+	}
+	return "ok"
+}
+
+// health answers with the state of the router; with the status alone unless it is
+// public: other requests need no token.
+func (b *Backends) health(public bool) []byte {
+	classification := b.Whole.Classifier().Health()
+	status := statusOf(classification)
+	if !public {
+		return []byte(`{"status":"` + status + `"}` + "\n")
+	}
+	snapshot := b.Whole.Snapshot()
+	tools := len(snapshot.Tools())
+	return append(wire.Marshal(struct {
+		Status string `json:"status"`
+		classify.Health
+		IndexSize int `json:"index_size"` // tools, prompts, resources and templates that can be found
+		Servers   int `json:"servers"`
+		Tools     int `json:"tools"`
+	}{
+		status, classification, tools + len(snapshot.Prompts()) + len(snapshot.Resources()) + len(snapshot.Templates()),
+		len(b.Whole.Servers()), tools,
+	}), '\n')
 }

@@ -14,10 +14,10 @@ const openPerMinute = 60
 
 // open answers the requests that any client may send.
 type open struct {
-	info   *info
-	logins identity.Logins // may be nil
-	limit  *rate.Limiter   // of each address, for the documents that any web page may read
-	next   http.Handler
+	backends *Backends
+	logins   identity.Logins // may be nil
+	limit    *rate.Limiter   // of each address, for the documents that any web page may read
+	next     http.Handler
 }
 
 // ServeHTTP implements [http.Handler].
@@ -27,7 +27,7 @@ func (h *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.target.isOpen():
 		h.anyPage(w, r)
 	case to == routeHealth && isRead(r):
-		writeJSON(w, r, http.StatusOK, h.info.health(q.rules.clients.Public))
+		writeJSON(w, r, http.StatusOK, h.backends.health(q.rules.clients.Public))
 	case to == routeMCP && allowsPage(w, r) && isPreflight(r):
 		preflight(w, "GET, POST, DELETE")
 	default:

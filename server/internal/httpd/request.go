@@ -15,7 +15,7 @@ import (
 type request struct {
 	rules   *rules          // in force when it came
 	target  target          // the route, profile and method that it asks for
-	client  identity.Client // who sends it
+	client  identity.Sender // who sends it
 	quota   quota           // how much the client may send
 	backend *Backend        // the router as the client sees it; nil until the client is let in
 }
@@ -76,7 +76,7 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.target.route == routeMetadata && !q.rules.clients.HasIssuers() {
 		q.target.route = routeElse
 	}
-	q.client = identity.Client{
+	q.client = identity.Sender{
 		Rules: q.rules.clients, Resource: identity.ResourceOf(q.target.profile),
 		Admin: judged[q.target.route] != needsNothing && judged[q.target.route] != needsToken, Browser: q.target.isForBrowsers(),
 	}

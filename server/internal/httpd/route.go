@@ -3,9 +3,13 @@ package httpd
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
@@ -108,4 +112,103 @@ func isBare(r *http.Request) bool {
 	q := requestOf(r)
 	asked, err := url.ParseRequestURI(r.RequestURI) // as it was before unprefixed
 	return err == nil && q.rules.clients.Prefix != "" && r.URL.Path == "/" && asked.Path == q.rules.clients.Prefix
+}
+
+// splitProfile returns the profile that a path names, which may be "", and the path without
+// it.
+func splitProfile(path string) (profile, rest string) {
+	named, ok := strings.CutPrefix(path, identity.ProfilePrefix)
+	profile, method, more := strings.Cut(named, "/")
+	switch {
+	case !ok || profile == "":
+		return "", path
+	case more:
+		return profile, "/mcp/" + method
+	}
+	return profile, "/mcp"
+}
+
+// views are the router as clients see it.
+type views struct {
+	*Backends
+	standard *Backend // of clients that have chosen no profile
+}
+
+// of returns the router for a client that has chosen the profile of the URL and the one of
+// its token; may be "". reads says that it may use only tools that just read. It reports false if one
+// of them does not exist, or if both together, or with those that all clients have, allow no
+// server: a client can't find out which profiles there are.
+func (v *views) of(url, token string, reads bool) (*Backend, bool) {
+	var chosen []string
+	switch {
+	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "":
+		return nil, false // no path can name a union of profiles, nor the rule that allows only reading
+	case url == "" && token == "" && !reads:
+		return v.standard, true
+	case reads:
+		chosen = []string{v.ReadOnly}
+	}
+	for _, profile := range []string{url, token} {
+		if profile != "" && !slices.Contains(chosen, profile) {
+			chosen = append(chosen, profile)
+		}
+	}
+	b, ok := v.Of(chosen...)
+	narrowed := url != "" && url != token && (token != "" || v.Limited || reads)
+	return b, ok && (!narrowed || len(b.Router.Servers()) > 0)
+}
+
+// refuseCall refuses the call of a tool that the principal may call as soon as its token has the
+// scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
+// reports false for all other messages.
+func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
+	q := requestOf(r)
+	if !q.client.Principal.Reads || m.Method != "tools/call" || !m.IsRequest() {
+		return false
+	}
+	denied := q.client.NeedsCall()
+	name, ok := q.called(m)
+	if denied == nil || !ok || exposure.IsOwn(name) {
+		return false
+	}
+	if _, ok := q.backend.Catalog.Listed(name); ok {
+		return false
+	}
+	whole, ok := v.of(q.target.profile, q.client.Principal.Profile, false)
+	if !ok {
+		return false
+	}
+	if _, ok := whole.Catalog.Listed(name); !ok {
+		return false // no server has it, or the profile does not allow it
+	}
+	deny(w, r, m.ID, denied)
+	return true
+}
+
+// refuseCalls is refuseCall for the messages of a batch: one of them is enough.
+func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]byte) bool {
+	q := requestOf(r)
+	if !q.client.Principal.Reads {
+		return false
+	}
+	for _, entry := range entries {
+		if m, err := parsePlain(entry); err == nil && v.refuseCall(w, r, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// called returns the name of the tool that tools/call calls, also by our own call_tool.
+func (q *request) called(m conversation.Message) (name string, ok bool) {
+	name, ok = wire.String(m.Name)
+	if !ok || q.backend.Catalog.Unprefixed(name) != "call_tool" {
+		return name, ok
+	}
+	for _, argument := range []string{"tool", "name"} {
+		if inner, ok := wire.String(wire.Member(m.Args, argument)); ok {
+			return inner, true
+		}
+	}
+	return "", false
 }

@@ -144,8 +144,8 @@ func (s *browserSession) lastUsed() time.Time {
 }
 
 // During returns the context of a page's request, which ends with the grant and the login of its client, and, if
-// it lasts, as [Client.Lasting] says. A browser gets a new cookie if its own has become old. stop must be called.
-func (i *Identifier) During(w http.ResponseWriter, r *http.Request, c *Client, lasts bool) (ctx context.Context, stop func()) {
+// it lasts, as [Sender.Lasting] says. A browser gets a new cookie if its own has become old. stop must be called.
+func (i *Identifier) During(w http.ResponseWriter, r *http.Request, c *Sender, lasts bool) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	unfollow, unrevoke := context.AfterFunc(i.ctx, cancel), context.AfterFunc(c.Grant.Context, cancel)
 	leave := func() {}

@@ -44,7 +44,7 @@ type loginAnswer struct {
 func IsCallback(path string) bool { return path == logins.CallbackPath || path == continuedPath }
 
 // callback completes a login at a remote server.
-func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	query, in := r.URL.RawQuery, c.IsIn()
 	switch d := c.Forbidden(); {
 	case r.Method != http.MethodGet:
@@ -82,7 +82,7 @@ func notGet(w http.ResponseWriter, r *http.Request) *Denial {
 }
 
 // answerLogin shows a page about a login. Its URL has a code: no other site learns it as a referrer.
-func answerLogin(w http.ResponseWriter, c *Client, status int, a loginAnswer) {
+func answerLogin(w http.ResponseWriter, c *Sender, status int, a loginAnswer) {
 	a.Home = c.Rules.At("/")
 	writePage(w, status, callbackPage(), a, "'none'", "no-referrer")
 }

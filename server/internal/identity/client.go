@@ -19,9 +19,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// A Client is who sends a request. The caller sets the first four fields, and [Identifier.Identify] the
+// A Sender is who sends a request. The caller sets the first four fields, and [Identifier.Identify] the
 // others.
-type Client struct {
+type Sender struct {
 	Rules    *Rules // in force when the request came
 	Resource string // the MCP path that a token must be for: [ResourceOf] the profile
 	Admin    bool   // the request is for administrators only
@@ -38,20 +38,20 @@ type Client struct {
 }
 
 // IsIn reports whether the client was let in.
-func (c *Client) IsIn() bool { return c.Grant != nil }
+func (c *Sender) IsIn() bool { return c.Grant != nil }
 
 // IsRevoked reports whether the client was let in, and may not be served any more.
-func (c *Client) IsRevoked() bool { return c.Grant != nil && c.Grant.Context.Err() != nil }
+func (c *Sender) IsRevoked() bool { return c.Grant != nil && c.Grant.Context.Err() != nil }
 
 // LoggedIn reports whether the client is a browser that has logged in.
-func (c Client) LoggedIn() bool { return c.session != nil }
+func (c Sender) LoggedIn() bool { return c.session != nil }
 
 // A Denial is a refusal, as the client is answered.
 type Denial struct {
 	Status    int           // of HTTP
 	Err       error         // for the client
 	Why       string        // for the audit log; "" is Err
-	Challenge string        // the header WWW-Authenticate; "" is [Client.Challenge] of 401, and no challenge for others
+	Challenge string        // the header WWW-Authenticate; "" is [Sender.Challenge] of 401, and no challenge for others
 	Wait      time.Duration // after which the client may try again; 0 says nothing of that
 }
 
@@ -77,7 +77,7 @@ func (d *Denial) Write(h http.Header) {
 func secondsOf(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
 
 // Unknown is the denial of a request that proves no identity.
-func (c *Client) Unknown(r *http.Request) *Denial {
+func (c *Sender) Unknown(r *http.Request) *Denial {
 	refusal, refused := errors.AsType[*clientauth.Refusal](c.wrong)
 	switch {
 	case c.wrong == nil:
@@ -111,7 +111,7 @@ func (c *Client) Unknown(r *http.Request) *Denial {
 }
 
 // Revoked is the denial of a request with a grant that has ended.
-func (c *Client) Revoked() *Denial {
+func (c *Sender) Revoked() *Denial {
 	return &Denial{
 		Status: http.StatusUnauthorized, Err: ErrRevoked, Why: "the token was removed or changed while the request was served",
 		Challenge: c.challenge("invalid_token", ErrRevoked.Error(), c.scopesToAsk()),
@@ -120,7 +120,7 @@ func (c *Client) Revoked() *Denial {
 
 // Forbidden is the denial of a request for administrators by a client who is not one; nil if the client, who is
 // let in, may make the request.
-func (c *Client) Forbidden() *Denial {
+func (c *Sender) Forbidden() *Denial {
 	if !c.Admin || c.Principal.Admin {
 		return nil
 	}
@@ -138,7 +138,7 @@ var errNeedsCall = conversation.InvalidRequest("the access token may use only to
 
 // NeedsCall is the denial of a call by a client with a token that may become good for it with the scope for calls;
 // nil if no scope would help.
-func (c *Client) NeedsCall() *Denial {
+func (c *Sender) NeedsCall() *Denial {
 	if !c.Principal.Reads || c.proof == nil {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (c *Client) NeedsCall() *Denial {
 
 // lacks is the denial of a request with a token that lacks one of the scopes, with the scopes that the client has to
 // ask its issuer for.
-func (c *Client) lacks(scopes []string, err error) *Denial {
+func (c *Sender) lacks(scopes []string, err error) *Denial {
 	why := conversation.AsError(err).Message
 	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
 }
@@ -180,4 +180,75 @@ func Hostname(host string) string {
 		return name
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// maxDescription bounds the error_description of a challenge, in bytes.
+const maxDescription = 200
+
+// Challenge returns the header WWW-Authenticate for a client without a token: which token it needs, and where
+// its issuer is found (RFC 6750, RFC 9728).
+func (c *Sender) Challenge() string { return c.challenge("", "", c.scopesToAsk()) }
+
+// challenge is Challenge with an error code of RFC 6750, "" if the request had no token.
+func (c *Sender) challenge(wrong, why string, scopes []string) string {
+	if !c.Rules.HasIssuers() {
+		return "Bearer"
+	}
+	var b strings.Builder
+	b.WriteString("Bearer ")
+	if wrong != "" {
+		b.WriteString(`error="` + wrong + `", error_description="` + quotable(why) + `", `)
+	}
+	b.WriteString(`resource_metadata="` + c.Rules.PublicURL + metadataPath + c.Resource + `"`)
+	if scope := scopeOf(scopes); scope != "" {
+		b.WriteString(`, scope="` + scope + `"`)
+	}
+	return b.String()
+}
+
+// scopesToAsk returns the scopes that a client without a good token needs for the request.
+func (c *Sender) scopesToAsk() []string {
+	all := c.Rules.works()
+	switch {
+	case len(all) == 0:
+		return nil
+	case c.Admin:
+		return all[0].Admin
+	}
+	return slices.Concat(all[0].Read, all[0].Call)
+}
+
+// scopeOf returns the scopes as one text. A text that is no scope by RFC 6749 is left out.
+func scopeOf(scopes []string) string {
+	var all []string
+	for _, scope := range scopes {
+		bad := strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
+		if scope != "" && !bad && !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// quotable returns the text with the characters alone that RFC 6750 allows in error_description.
+func quotable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '"', r == '\\':
+			return '\''
+		case r < ' ', r > '~':
+			return ' '
+		}
+		return r
+	}, text)
+	return text[:min(len(text), maxDescription)]
+}
+
+// hasScope reports whether one of the scopes is wanted. Some issuers put the last segment of a
+// scope that is a URL into tokens.
+func hasScope(scopes, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(scope string) bool {
+		last := scope[strings.LastIndexByte(scope, '/')+1:]
+		return slices.Contains(scopes, scope) || last != "" && slices.Contains(scopes, last)
+	})
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
@@ -39,8 +41,8 @@ var (
 
 // Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the
 // certificate of the client, or by a token of an issuer. If the request proves no identity,
-// [Client.Unknown] says why. Identify reports whether it has asked an issuer, which may take a while.
-func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
+// [Sender.Unknown] says why. Identify reports whether it has asked an issuer, which may take a while.
+func (i *Identifier) Identify(r *http.Request, c *Sender) (asked bool) {
 	g := c.Rules.grant(r)
 	if g == nil && i.Pages && c.Browser {
 		c.session, g, c.wrong = i.login.bySession(r, c.Rules)
@@ -63,7 +65,7 @@ func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
 // if it stands for no principal. A client that sends Authorization wants to be known by that.
-func (i *Identifier) byCertificate(r *http.Request, c *Client) *Grant {
+func (i *Identifier) byCertificate(r *http.Request, c *Sender) *Grant {
 	if i.Authenticator == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
 		return nil
 	}
@@ -92,7 +94,7 @@ func (i *Identifier) certified(leaf *x509.Certificate) string {
 
 // byToken returns the grant of the principal that an access token of an issuer proves; nil if it
 // proves no principal. c.wrong says why not.
-func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) {
+func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) {
 	token := bearerOf(r)
 	if token == "" || i.Authenticator == nil || len(c.Rules.listed) == 0 {
 		return nil, false
@@ -163,7 +165,7 @@ func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof cli
 // Lasting returns a context that ends when the client may not be served any more,
 // as when its token expires or its user was removed. Only streams that last need it: a
 // call is not cut. stop must be called.
-func (c *Client) Lasting(ctx context.Context) (_ context.Context, stop func()) {
+func (c *Sender) Lasting(ctx context.Context) (_ context.Context, stop func()) {
 	if c.proves == nil {
 		return ctx, func() {}
 	}
@@ -200,7 +202,7 @@ func while(ctx context.Context, next func() time.Time, proves func(context.Conte
 // Browse answers requests that only browsers send: logins, here and at remote servers. html says that the browser names
 // HTML in Accept. Browse reports false if the request is to be served otherwise. It may not have served a
 // request that it denies.
-func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {
+func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Sender, html bool) (served bool, d *Denial) {
 	switch {
 	case !c.IsIn() && c.wrong != nil && !isRefused(c.wrong): // a login would not help
 		return false, c.Unknown(r)
@@ -210,4 +212,42 @@ func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Client, h
 		return false, nil
 	}
 	return i.login.serve(w, r, c, html)
+}
+
+const (
+	// maxRecent bounds the tokens that are remembered, and recently for how long at least.
+	maxRecent = 10_000
+	recently  = 10 * time.Minute
+)
+
+// recentTokens are the hashes of access tokens that were good a while ago. Their clients learn at
+// once when one has expired, also if many bad tokens come from the same address, which may be a
+// proxy's. The hashes are quick and have a secret seed; a wrong match answers 401 instead of 429.
+type recentTokens struct {
+	seed maphash.Seed
+
+	mu       sync.Mutex // guards the fields below
+	now, old map[uint64]bool
+	since    time.Time // of now
+}
+
+func newRecentTokens() recentTokens { return recentTokens{seed: maphash.MakeSeed()} }
+
+// add notes that a token is good.
+func (t *recentTokens) add(token string) {
+	sum := maphash.String(t.seed, token)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now == nil || len(t.now) >= maxRecent/2 || time.Since(t.since) >= recently {
+		t.now, t.old, t.since = make(map[uint64]bool), t.now, time.Now()
+	}
+	t.now[sum] = true
+}
+
+// has reports whether a token was good recently.
+func (t *recentTokens) has(token string) bool {
+	sum := maphash.String(t.seed, token)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now[sum] || t.old[sum]
 }

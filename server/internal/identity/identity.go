@@ -2,7 +2,7 @@
 // an access token of an issuer, or by the cookie of a browser that has logged in on the login page.
 //
 // [Rules] follow from the options, and hold the right of each principal as a [Grant], which ends when an
-// edit takes the right away. An [Identifier] fills a [Client] for each request. The package writes the pages
+// edit takes the right away. An [Identifier] fills a [Sender] for each request. The package writes the pages
 // of logins; a refusal is a [Denial], which the caller writes.
 package identity
 

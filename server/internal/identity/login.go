@@ -100,7 +100,7 @@ func IsLogin(path string) bool {
 
 // serve answers a browser that has not logged in, logs it in by a token or at an issuer, and ends
 // a login.
-func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {
+func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Sender, html bool) (served bool, d *Denial) {
 	path, post, in := r.URL.Path, r.Method == http.MethodPost, c.IsIn()
 	switch {
 	case path == signedInPath && len(l.signIns(c.Rules)) > 0:
@@ -124,7 +124,7 @@ func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Client, html bo
 }
 
 // try takes a token from the page that asks for it. A browser names the page in Origin.
-func (l *login) try(w http.ResponseWriter, r *http.Request, c *Client) {
+func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	if r.Header.Get("Origin") == "" || l.foreign.Check(r) != nil {
 		l.ask(w, c, http.StatusForbidden, "Only this page may send a token. Send it again.")
 		return
@@ -153,7 +153,7 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Client) {
 var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
 
 // letIn gives the browser a cookie.
-func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Client, s *browserSession) {
+func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
 	left := min(loginIdle, time.Until(s.end()))
 	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
 }
@@ -165,7 +165,7 @@ func setCookie(w http.ResponseWriter, name, value string, seconds int, site http
 
 // logOut ends the login of the browser, if a page of ours asks for that as it asks for other
 // actions.
-func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
 		return &Denial{Status: http.StatusForbidden, Err: errForeignLogout}
 	}
@@ -190,7 +190,7 @@ type loginOffer struct {
 type offeredIssuer struct{ URL, Host string }
 
 // ask shows the page that asks for a token or where to log in, with the problem of the last try.
-func (l *login) ask(w http.ResponseWriter, c *Client, status int, problem string) {
+func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string) {
 	offer := loginOffer{Try: c.Rules.At(loginPath), Begin: c.Rules.At(signInPath), Problem: problem}
 	for _, at := range l.signIns(c.Rules) {
 		offer.Issuers = append(offer.Issuers, offeredIssuer{at.URL, hostOf(at.URL)})

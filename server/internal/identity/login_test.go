@@ -49,7 +49,7 @@ func TestCookieIsSecure(t *testing.T) {
 		if tt.header != "" {
 			r.Header.Set(tt.header, tt.value)
 		}
-		l.letIn(w, r, &Client{Rules: NewRules(nil, nil, tt.public, nil, nil)}, s)
+		l.letIn(w, r, &Sender{Rules: NewRules(nil, nil, tt.public, nil, nil)}, s)
 		c := w.Result().Cookies()[0]
 		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
 			t.Errorf("%+v: %+v", tt, c)

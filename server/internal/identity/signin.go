@@ -39,7 +39,7 @@ func (l *login) signIns(r *Rules) []clientauth.Issuer {
 }
 
 // begin sends a browser to an issuer, after a click on our own page.
-func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
+func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	public := c.Rules.PublicURL
 	ours, err := url.Parse(public)
 	issuers := l.signIns(c.Rules)
@@ -78,7 +78,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
 }
 
 // complete takes the redirect that comes back from a login at an issuer.
-func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	refuse := func(status int, outcome, why string) {
 		l.refuse(w, r, c, status, audit.Event{Outcome: outcome, Reason: why})
 	}
@@ -118,7 +118,7 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Den
 
 // judge lets the browser in if its user is an administrator. If not, it returns the status of
 // the answer and an event for the audit log.
-func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Client, tokens *signin.Session) (status int, e audit.Event) {
+func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
 	resource := pageResource(c.Rules)
 	proof, err := l.Authenticator.Token(ctx, tokens.Access(), resource)
@@ -177,7 +177,7 @@ func missing(scopes []string) string {
 }
 
 // refuse says why a login at an issuer has failed, and keeps it in the audit log.
-func (l *login) refuse(w http.ResponseWriter, r *http.Request, c *Client, status int, e audit.Event) {
+func (l *login) refuse(w http.ResponseWriter, r *http.Request, c *Sender, status int, e audit.Event) {
 	l.record(r, e)
 	answerLogin(w, c, status, loginAnswer{Title: "Not logged in", Wrong: true, Text: e.Reason, Again: true})
 }
@@ -194,7 +194,7 @@ func (l *login) record(r *http.Request, e audit.Event) {
 }
 
 // tooMany refuses one who tries too often.
-func (l *login) tooMany(w http.ResponseWriter, c *Client, wait time.Duration) {
+func (l *login) tooMany(w http.ResponseWriter, c *Sender, wait time.Duration) {
 	seconds := strconv.Itoa(secondsOf(wait))
 	w.Header().Set("Retry-After", seconds)
 	l.ask(w, c, http.StatusTooManyRequests, "There were too many tries. Try again in "+seconds+" s.")
@@ -202,7 +202,7 @@ func (l *login) tooMany(w http.ResponseWriter, c *Client, wait time.Duration) {
 
 // setBrowser sets the cookie of a browser with a login under way, for so many seconds; -1 deletes it. It comes back with the redirect
 // of another site, which a strict cookie does not.
-func (l *login) setBrowser(w http.ResponseWriter, r *http.Request, c *Client, value string, seconds int) {
+func (l *login) setBrowser(w http.ResponseWriter, r *http.Request, c *Sender, value string, seconds int) {
 	setCookie(w, cookieName(l.Port, c.Rules)+begunSuffix, value, seconds, http.SameSiteLaxMode, isSecure(r, c.Rules, true))
 }
 

@@ -84,7 +84,7 @@ func (s *signInTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if below, ok := rules.Below(r.URL.Path); ok {
 		r.URL.Path = below
 	}
-	c := &Client{Rules: rules, Resource: "/mcp", Admin: !IsLogin(r.URL.Path), Browser: r.URL.Path != "/mcp"}
+	c := &Sender{Rules: rules, Resource: "/mcp", Admin: !IsLogin(r.URL.Path), Browser: r.URL.Path != "/mcp"}
 	s.who.Identify(r, c)
 	r.Body = http.MaxBytesReader(w, r.Body, MaxForm)
 	served, d := s.who.Browse(w, r, c, true)

@@ -46,7 +46,7 @@ func newTrail(ctx context.Context, record audit.Recorder, running *sync.WaitGrou
 func perMinute(most int) *rate.Limiter { return rate.New(float64(most)/60, most) }
 
 // Refused records in the audit log that the client may not make the request.
-func (i *Identifier) Refused(r *http.Request, c *Client, why string) {
+func (i *Identifier) Refused(r *http.Request, c *Sender, why string) {
 	e := eventOf(r, c.Principal)
 	e.Outcome, e.Reason = audit.Refused, why
 	if refusal, is := errors.AsType[*clientauth.Refusal](c.wrong); is {

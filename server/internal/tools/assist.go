@@ -33,7 +33,7 @@ func newAssistants(o *Options) *assistants {
 
 // of returns the client's own model if the configuration says so and the client offers it, else
 // the model behind an API that the configuration names; may be nil.
-func (a *assistants) of(c *call) selector.Assistant {
+func (a *assistants) of(c *toolCall) selector.Assistant {
 	if !a.Settings().Samples {
 		return a.Router.Assistant()
 	}

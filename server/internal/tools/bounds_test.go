@@ -77,8 +77,8 @@ func list(n int, text string) string {
 }
 
 // callBy returns a call by a client, of plain JSON-RPC or of MCP.
-func callBy(plain bool) *call {
-	return &call{Call: conversation.Call{Request: &conversation.Request{Conversation: &conversation.Conversation{Plain: plain}}}}
+func callBy(plain bool) *toolCall {
+	return &toolCall{Call: conversation.Call{Request: &conversation.Request{Conversation: &conversation.Conversation{Plain: plain}}}}
 }
 
 // TestUncheckedIsRefused checks that no tool of ours runs with arguments that could not be compared
@@ -89,7 +89,7 @@ func TestUncheckedIsRefused(t *testing.T) {
 		return selector.Checked{Arguments: args, Unchecked: true, Faults: []string{"arguments: it took too long"}}
 	}
 	for name, own := range s.own {
-		own.run = func(context.Context, json.RawMessage, *call) (json.RawMessage, error) {
+		own.run = func(context.Context, json.RawMessage, *toolCall) (json.RawMessage, error) {
 			t.Errorf("%s runs", name)
 			return json.RawMessage(`{}`), nil
 		}
@@ -113,7 +113,7 @@ func TestOwnArgumentsAreBounded(t *testing.T) {
 	s, l := newLax(t, 1, 10)
 	for name, own := range s.own {
 		ran := ""
-		own.run = func(_ context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
+		own.run = func(_ context.Context, args json.RawMessage, _ *toolCall) (json.RawMessage, error) {
 			ran = string(args)
 			return json.RawMessage(`{}`), nil
 		}

@@ -31,7 +31,7 @@ const (
 )
 
 // describe answers describe_tools. It describes each id once.
-func (f *finder) describe(ctx context.Context, a describeArguments, _ *call) (json.RawMessage, error) {
+func (f *finder) describe(ctx context.Context, a describeArguments, _ *toolCall) (json.RawMessage, error) {
 	if len(a.IDs) > maxIDs {
 		return failure("describe_tools: %d ids are too many; send at most %d at a time", len(a.IDs), maxIDs), nil
 	}
@@ -93,9 +93,9 @@ func (f *finder) describeItem(i registry.Item) Description {
 	case i.Prompt != nil:
 		d.Definition = catalog.Renamed(i.Prompt.Definition, "name", f.Catalog.View().Prompts.Exposed(i.Prompt))
 	case i.Resource != nil:
-		d.Definition = catalog.Renamed(i.Resource.Definition, "uri", f.resourceURI(i.Resource))
+		d.Definition = catalog.Renamed(i.Resource.Definition, "uri", f.exposedURI(i.Resource.Server, i.Resource.URI))
 	case i.Template != nil:
-		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.templateURI(i.Template))
+		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.exposedURI(i.Template.Server, i.Template.URITemplate))
 	}
 	return d
 }

@@ -25,7 +25,7 @@ const ownName = "metarouter"
 // permission unless the call is permitted. It returns the arguments, and whether the
 // person has agreed to the call. If the client can't be asked or does not answer,
 // the arguments stay as they are.
-func fill(ctx context.Context, c *call, task string, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool) {
+func fill(ctx context.Context, c *toolCall, task string, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool) {
 	ctx, cancel := context.WithTimeout(ctx, fillWait)
 	defer cancel()
 	if len(selector.Missing(tool, args)) > 0 {

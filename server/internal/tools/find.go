@@ -46,17 +46,17 @@ type Found struct {
 	Abstained           bool          `json:"abstained"`      // nothing fits
 	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking", "usage" or "model"
 	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
-	Tools               []entry       `json:"tools"`
-	Nearest             []entry       `json:"nearest,omitempty"`              // if nothing fits
+	Tools               []foundItem   `json:"tools"`
+	Nearest             []foundItem   `json:"nearest,omitempty"`              // if nothing fits
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
 	More                []string      `json:"more,omitempty"`                 // IDs of the next ones; describe_tools says more
 	Omitted             int           `json:"omitted,omitempty"`              // found, but the budget had no room for them
 	ServersNotUp        []serverState `json:"servers_not_up,omitempty"`
 }
 
-// An entry is one tool, prompt, resource or template in an answer, in as much detail
+// A foundItem is one tool, prompt, resource or template in an answer, in as much detail
 // as the budget allows.
-type entry struct {
+type foundItem struct {
 	ID string `json:"id"`
 	placement
 	handle
@@ -86,11 +86,11 @@ type finder struct {
 }
 
 // find answers find_tools.
-func (f *finder) find(ctx context.Context, a findArguments, c *call) (json.RawMessage, error) {
+func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.RawMessage, error) {
 	if n := max(len(a.Kinds), len(a.Capabilities), len(a.Servers)); n > maxNames {
 		return failure("find_tools: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
-	reply := Found{Tools: []entry{}}
+	reply := Found{Tools: []foundItem{}}
 	limit := int(min(max(cmp.Or(a.Limit, unsureLimit), 1), maxLimit))
 	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
 	query.Assistant = f.models.of(c)
@@ -191,15 +191,15 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 // entries returns the candidates in as much detail as the budget, in tokens, allows:
 // the best with its schema if that is wanted, the others as signatures, then ids alone,
 // then nothing. left is how many bytes of the budget remain.
-func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []entry, left int) {
-	entries = make([]entry, 0, len(candidates))
+func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []foundItem, left int) {
+	entries = make([]foundItem, 0, len(candidates))
 	left = budget * registry.BytesPerToken
 	for i, c := range candidates {
 		details := f.details(c)
 		if i > 0 || !schema {
 			details = details[len(details)-2:]
 		}
-		fits := slices.IndexFunc(details, func(e entry) bool { return len(wire.Marshal(e)) <= left })
+		fits := slices.IndexFunc(details, func(e foundItem) bool { return len(wire.Marshal(e)) <= left })
 		if fits < 0 {
 			if i > 0 {
 				break
@@ -215,11 +215,11 @@ func (f *finder) entries(candidates []selector.Candidate, budget int, schema boo
 
 // details returns the ways to describe a candidate, the most detailed first. The last
 // two have no schema.
-func (f *finder) details(c selector.Candidate) []entry {
+func (f *finder) details(c selector.Candidate) []foundItem {
 	if c.Tool == nil {
 		return f.otherDetails(c)
 	}
-	bare := entry{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
+	bare := foundItem{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
 	sentence := firstSentence(c.Tool.Description)
 
 	full := bare
@@ -232,39 +232,34 @@ func (f *finder) details(c selector.Candidate) []entry {
 	if sentence != "" {
 		line.Signature += " — " + sentence
 	}
-	return []entry{full, brief, line, bare}
+	return []foundItem{full, brief, line, bare}
 }
 
 // otherDetails is details for a prompt, resource or template.
-func (f *finder) otherDetails(c selector.Candidate) []entry {
-	full := entry{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
+func (f *finder) otherDetails(c selector.Candidate) []foundItem {
+	full := foundItem{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
 	full.Kind = c.Item().Kind()
 	switch {
 	case c.Prompt != nil:
 		full.Name, full.Arguments = f.Catalog.View().Prompts.Exposed(c.Prompt), c.Prompt.Arguments()
 		full.Description = cmp.Or(c.Prompt.Description, c.Prompt.Title)
 	case c.Resource != nil:
-		full.URI = f.resourceURI(c.Resource)
+		full.URI = f.exposedURI(c.Resource.Server, c.Resource.URI)
 		full.Description = cmp.Or(c.Resource.Description, c.Resource.Title, c.Resource.Name)
 	case c.Template != nil:
-		full.URITemplate = f.templateURI(c.Template)
+		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URITemplate)
 		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
 	}
 	line := full
 	line.Description = firstSentence(full.Description)
 	bare := line
 	bare.Description, bare.Arguments = "", nil
-	return []entry{full, line, bare}
+	return []foundItem{full, line, bare}
 }
 
-// resourceURI returns the URI under which clients see the resource.
-func (f *finder) resourceURI(r *registry.Resource) string {
-	return f.Catalog.View().Exposed(catalog.Address{Server: r.Server, URI: r.URI})
-}
-
-// templateURI returns the URI template under which clients see the template.
-func (f *finder) templateURI(t *registry.Template) string {
-	return f.Catalog.View().Exposed(catalog.Address{Server: t.Server, URI: t.URITemplate})
+// exposedURI returns the URI or URI template under which clients see a server's.
+func (f *finder) exposedURI(server, uri string) string {
+	return f.Catalog.View().Exposed(catalog.Address{Server: server, URI: uri})
 }
 
 const maxSentence = 200

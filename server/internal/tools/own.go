@@ -32,11 +32,11 @@ type ownTool struct {
 // An ownHandler answers a call of one of our own tools, given its arguments, which
 // fit the tool's schema. It bounds its work and its answer itself, whatever the schema says. It
 // fails as Execute of a [Router] does.
-type ownHandler func(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error)
+type ownHandler func(ctx context.Context, args json.RawMessage, c *toolCall) (json.RawMessage, error)
 
 // handler returns the handler of one of our own tools with arguments of type A.
-func handler[A any](name string, run func(ctx context.Context, args A, c *call) (json.RawMessage, error)) ownHandler {
-	return func(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
+func handler[A any](name string, run func(ctx context.Context, args A, c *toolCall) (json.RawMessage, error)) ownHandler {
+	return func(ctx context.Context, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
 		var a A
 		if err := json.Unmarshal(args, &a); err != nil {
 			return failure("%s: %v", name, err), nil
@@ -66,7 +66,7 @@ func Own() []*registry.NormalizedTool {
 
 // callOwn runs one of our own tools, in a span if there is a tracer. The observer is
 // notified unless a server's tool was executed: then it was notified of that.
-func (t *Tools) callOwn(ctx context.Context, own ownTool, c *call) (json.RawMessage, error) {
+func (t *Tools) callOwn(ctx context.Context, own ownTool, c *toolCall) (json.RawMessage, error) {
 	began := time.Now()
 	ctx, span := selector.StartSpan(ctx, t.Tracer, "tools/call", own.Name, c.Meta)
 	c.tracedBy(span)
@@ -90,7 +90,7 @@ func (o ownTool) most() int {
 }
 
 // runOwn runs one of our own tools if it is known that its arguments fit the tool's schema.
-func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
 	began := time.Now()
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -137,7 +137,7 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 
 // refuse answers a call of one of our own tools that is not run, since its arguments do not fit the
 // schema, or could not be compared with it.
-func (t *Tools) refuse(own ownTool, c *call, began time.Time, how string, problems ...string) (json.RawMessage, error) {
+func (t *Tools) refuse(own ownTool, c *toolCall, began time.Time, how string, problems ...string) (json.RawMessage, error) {
 	meta := t.reporter.meta(own, c, began, false)
 	if c.Plain {
 		return nil, mismatched(own.NormalizedTool, how, problems, meta)
@@ -155,7 +155,7 @@ type callArguments struct {
 func (o ownTool) calls() bool { return o.Name == "call_tool" || o.Name == "call_read_only_tool" }
 
 // callNamed answers call_tool or call_read_only_tool.
-func (t *Tools) callNamed(ctx context.Context, a callArguments, c *call, own string) (json.RawMessage, error) {
+func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own string) (json.RawMessage, error) {
 	began := time.Now()
 	tool, err := t.find(ctx, a.Tool, c.From)
 	if errors.As(err, new(*session.Error)) {
@@ -186,4 +186,31 @@ func mayWrite(tool *registry.NormalizedTool) json.RawMessage {
 			tool.ID, tool.Doubt, tool.Server)
 	}
 	return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID)
+}
+
+// listCategories and classifyText follow the classification protocol of vLLM semantic
+// router: their answers are JSON in a text.
+
+func (t *Tools) listCategories(ctx context.Context, _ json.RawMessage, _ *toolCall) (json.RawMessage, error) {
+	return answer(t.Router.Classifier().Categories(ctx)), nil
+}
+
+type classifyArguments struct {
+	Text              string `json:"text"`
+	WithProbabilities bool   `json:"with_probabilities"`
+}
+
+func (t *Tools) classifyText(ctx context.Context, a classifyArguments, _ *toolCall) (json.RawMessage, error) {
+	o, err := t.Router.Classifier().Classify(ctx, a.Text)
+	if err != nil {
+		return failure("classify_text: %v", err), nil
+	}
+	if !a.WithProbabilities {
+		o.Probabilities = nil
+	}
+	result := answer(o)
+	if o.Degraded {
+		result = wire.AddMember(result, "_meta", []byte(`{"degraded":true}`))
+	}
+	return result, nil
 }

@@ -3,6 +3,8 @@ package tools
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -21,7 +23,7 @@ type reporter struct{ *Options }
 
 // ended ends the span of a call of one of our own tools, and notifies the observer
 // unless a server's tool was executed.
-func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span, result json.RawMessage, err error) {
+func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.Span, result json.RawMessage, err error) {
 	if r.Tracer == nil && (r.Observer == nil || c.executed) {
 		return
 	}
@@ -38,7 +40,7 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 }
 
 // meta returns the keys for the result of one of our own tools.
-func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.RawMessage {
+func (r *reporter) meta(t ownTool, c *toolCall, began time.Time, checked bool) json.RawMessage {
 	p := selector.Provenance{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.Node, Version: r.Version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
@@ -49,7 +51,7 @@ func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.
 
 // unreached answers a call of a tool that is not known, since its server can't be
 // called. began is when the call came.
-func (r *reporter) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
+func (r *reporter) unreached(called string, why error, c *toolCall, began time.Time) json.RawMessage {
 	server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
 	r.unansweredSpan(c, began, nil)
 	p := selector.Provenance{
@@ -63,7 +65,7 @@ func (r *reporter) unreached(called string, why error, c *call, began time.Time)
 }
 
 // unknown reports a call with a name that means no tool, or several.
-func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
+func (r *reporter) unknown(called string, why error, c *toolCall, began time.Time) {
 	r.unansweredSpan(c, began, why)
 	r.unanswered(c, selector.Execution{
 		Tool: &registry.NormalizedTool{ID: conversation.Brief(called)}, Trace: cmp.Or(c.trace, session.TraceIn(c.Meta).ID()), Began: began,
@@ -71,7 +73,7 @@ func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
 }
 
 // unansweredSpan makes the span of a call that no tool has answered.
-func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
+func (r *reporter) unansweredSpan(c *toolCall, began time.Time, why error) {
 	_, span := selector.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
 	c.tracedBy(span)
 	e := selector.Execution{Outcome: selector.NoAnswer}
@@ -80,7 +82,7 @@ func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
 }
 
 // unanswered notifies the observer of such a call.
-func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
+func (r *reporter) unanswered(c *toolCall, e selector.Execution, why error) {
 	if r.Observer == nil {
 		return
 	}
@@ -90,13 +92,13 @@ func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
 }
 
 // complete sets who called, with which arguments, and how long the call has taken.
-func (r *reporter) complete(e *selector.Execution, c *call) {
+func (r *reporter) complete(e *selector.Execution, c *toolCall) {
 	e.Client, e.Principal, e.Profile, e.Arguments = c.ClientName(), c.PrincipalName, r.Settings().Profile, c.Args
 	e.Took = time.Since(e.Began)
 }
 
 // tracedBy notes the trace of the span, if it has one.
-func (c *call) tracedBy(span trace.Span) {
+func (c *toolCall) tracedBy(span trace.Span) {
 	if id := span.SpanContext().TraceID(); id.IsValid() {
 		c.trace = id.String()
 	}
@@ -149,4 +151,34 @@ func mismatched(t *registry.NormalizedTool, how string, problems []string, meta 
 		Message: "the arguments " + how + " the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
 		Data:    wire.Marshal(data),
 	}
+}
+
+// answer returns a tool result that holds v, as text and as structured content.
+func answer(v any) json.RawMessage {
+	structured := wire.Marshal(v)
+	return wire.Marshal(struct {
+		Content    []textContent   `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+	}{[]textContent{{"text", string(structured)}}, structured})
+}
+
+// failure returns a tool result that says why a call has failed.
+func failure(format string, args ...any) json.RawMessage {
+	return wire.Marshal(struct {
+		Content []textContent `json:"content"`
+		IsError bool          `json:"isError"`
+	}{[]textContent{{"text", fmt.Sprintf(format, args...)}}, true})
+}
+
+type textContent struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// round returns a score as it is shown.
+func round(score float64) float64 {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return 0
+	}
+	return math.Round(score*1000) / 1000
 }

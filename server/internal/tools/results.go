@@ -252,7 +252,7 @@ const (
 )
 
 // read answers read_result.
-func (r *results) read(_ context.Context, a readArguments, c *call) (json.RawMessage, error) {
+func (r *results) read(_ context.Context, a readArguments, c *toolCall) (json.RawMessage, error) {
 	text, ok := r.find(c.Owner(), a.URI)
 	switch {
 	case !ok:

@@ -41,9 +41,9 @@ type Proposal struct {
 	Output              string          `json:"output,omitempty"`       // the type of the structured content
 	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if the arguments do not fit
 	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
-	Alternatives        []entry         `json:"alternatives,omitempty"`
+	Alternatives        []foundItem     `json:"alternatives,omitempty"`
 	Plan                []step          `json:"plan,omitempty"`    // where the task needs several tools
-	Nearest             []entry         `json:"nearest,omitempty"` // if no tool fits
+	Nearest             []foundItem     `json:"nearest,omitempty"` // if no tool fits
 	ServersNotUp        []serverState   `json:"servers_not_up,omitempty"`
 }
 
@@ -82,7 +82,7 @@ type taskRouter struct {
 }
 
 // route answers route_task.
-func (r *taskRouter) route(ctx context.Context, a routeArguments, c *call) (json.RawMessage, error) {
+func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (json.RawMessage, error) {
 	if n := len(a.Capabilities); n > maxNames {
 		return failure("route_task: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
@@ -199,7 +199,7 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 }
 
 // planned answers with the steps of a task that needs several tools.
-func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
+func (r *taskRouter) planned(plan []selector.Step, c *toolCall) json.RawMessage {
 	p := Proposal{Reason: "the task needs several tools; run each with call_tool", Sure: true, Confidence: 1}
 	for _, part := range plan {
 		r.memory.note(c.Owner(), finding{task: part.Task, tools: []string{part.Tool.ID}, sure: true})
@@ -213,7 +213,7 @@ func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
 }
 
 // alternatives describes the tools that were not selected.
-func (r *taskRouter) alternatives(others []selector.Candidate) []entry {
+func (r *taskRouter) alternatives(others []selector.Candidate) []foundItem {
 	entries, _ := r.finder.entries(others, alternativeBudget, false)
 	return entries
 }

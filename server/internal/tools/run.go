@@ -17,13 +17,13 @@ type runner struct {
 }
 
 // run runs a tool of a server for a call of one of our own tools.
-func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
+func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
 	result, err := r.Router.Execute(ctx, r.callOf(c, tool, args))
 	return r.finish(c, tool, result, err)
 }
 
 // callOf returns the call of a tool on behalf of the client.
-func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
+func (r *runner) callOf(c *toolCall, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
 	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName, Trail: &c.Trail, Repaired: c.repaired}
 	if c.More {
 		call.Params = c.Params
@@ -36,7 +36,7 @@ func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMes
 
 // finish returns the answer to a call of the tool, which has ended with the result
 // or the error. It marks c as executed.
-func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.Result, err error) (json.RawMessage, error) {
+func (r *runner) finish(c *toolCall, tool *registry.NormalizedTool, result selector.Result, err error) (json.RawMessage, error) {
 	c.executed = true
 	if c.Context().Err() == nil {
 		r.learn(c, tool, result.JSON, err)
@@ -52,7 +52,7 @@ func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.
 
 // learn has the router learn from a call of the tool, if the client searched a short time
 // before. All clients that proved no identity count as one.
-func (r *runner) learn(c *call, tool *registry.NormalizedTool, result []byte, err error) {
+func (r *runner) learn(c *toolCall, tool *registry.NormalizedTool, result []byte, err error) {
 	failed := err != nil || string(wire.Member(result, "isError")) == "true"
 	for _, u := range r.memory.called(c.Owner(), tool.ID, failed) {
 		u.Client = c.Principal

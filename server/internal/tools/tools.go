@@ -118,9 +118,9 @@ type Tools struct {
 	results  *results
 }
 
-// A call is a client's call of a tool, of a server or our own. The embedded call knows the
+// A toolCall is a client's call of a tool, of a server or our own. The embedded call knows the
 // parameters, the request and the client.
-type call struct {
+type toolCall struct {
 	conversation.Call
 	executed bool      // a server's tool was executed, which has put _meta into the result and notified the observer
 	trace    string    // the id of the trace of one of our own tools, which may be ""
@@ -129,7 +129,7 @@ type call struct {
 }
 
 // repair notes repairs of the arguments.
-func (c *call) repair(how ...string) {
+func (c *toolCall) repair(how ...string) {
 	c.repaired = prose.Clauses(append([]string{c.repaired}, how...)...)
 }
 
@@ -154,7 +154,7 @@ func New(o Options) *Tools {
 		"classify_text":   handler("classify_text", t.classifyText),
 	}
 	for _, name := range []string{"call_tool", "call_read_only_tool"} {
-		handlers[name] = handler(name, func(ctx context.Context, a callArguments, c *call) (json.RawMessage, error) {
+		handlers[name] = handler(name, func(ctx context.Context, a callArguments, c *toolCall) (json.RawMessage, error) {
 			return t.callNamed(ctx, a, c, name)
 		})
 	}
@@ -196,7 +196,7 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 		own, ok = t.own[t.Catalog.Unprefixed(name)]
 	}
 	if ok {
-		return t.callOwn(ctx, own, &call{Call: c})
+		return t.callOwn(ctx, own, &toolCall{Call: c})
 	}
 	began := time.Now()
 	tool, ok := t.Catalog.Listed(name)
@@ -206,16 +206,16 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	}
 	switch {
 	case err == nil:
-		one := &call{Call: c}
+		one := &toolCall{Call: c}
 		result, err := t.runner.Router.Execute(ctx, t.runner.callOf(one, tool, c.Args))
 		return t.runner.finish(one, tool, result, err)
 	case errors.Is(err, session.ErrNotSent):
-		return t.reporter.unreached(name, err, &call{Call: c}, began), nil
+		return t.reporter.unreached(name, err, &toolCall{Call: c}, began), nil
 	case errors.As(err, new(*session.Error)), ctx.Err() != nil:
 		return nil, err
 	}
 	err = conversation.InvalidParams(t.Catalog.View().Names.AsListed(err).Error())
-	t.reporter.unknown(name, err, &call{Call: c}, began)
+	t.reporter.unknown(name, err, &toolCall{Call: c}, began)
 	return nil, err
 }
 
