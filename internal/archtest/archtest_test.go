@@ -248,6 +248,8 @@ func receiver(expression ast.Expr) string {
 		return receiver(e.X)
 	case *ast.IndexExpr:
 		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
 	case *ast.Ident:
 		return e.Name
 	}

@@ -4,6 +4,7 @@
 //	Quota    refuses more than a number: suspended requests, subscriptions
 //	Budget   evicts the oldest: kept results, findings, clients without a session
 //	Share    the part of a Budget that one server holds
+//	Map      a map with a Share, in entries
 //
 // A Budget evicts from the share that is the largest, so that no server can evict items that another
 // one holds while it holds more itself. It imports no other package of the router. All methods may
@@ -109,3 +110,43 @@ func (b *Budget) excess() (largest *Share) {
 	}
 	return largest
 }
+
+// A Map is a map with a share of a budget: the size of each entry is 1.
+type Map[K comparable, V any] struct {
+	share *Share
+
+	mu      sync.Mutex // guards entries
+	entries map[K]V
+}
+
+// NewMap returns an empty map. evict drops at least one entry, if there is any.
+func NewMap[K comparable, V any](b *Budget, evict func(entries map[K]V)) *Map[K, V] {
+	m := &Map[K, V]{entries: make(map[K]V)}
+	m.share = b.Share(func() { m.Do(evict) })
+	return m
+}
+
+// Do calls f with the entries, under the lock of the map.
+func (m *Map[K, V]) Do(f func(entries map[K]V)) {
+	if m.add(f) > 0 {
+		m.share.Fit()
+	}
+}
+
+// add is Do without a bound. It returns how many entries there are more.
+func (m *Map[K, V]) add(f func(entries map[K]V)) (more int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.entries)
+	f(m.entries)
+	if more = len(m.entries) - before; more != 0 {
+		m.share.Add(more)
+	}
+	return more
+}
+
+// Forget drops the entry of the key, if there is one.
+func (m *Map[K, V]) Forget(key K) { m.Do(func(entries map[K]V) { delete(entries, key) }) }
+
+// Clear drops all entries.
+func (m *Map[K, V]) Clear() { m.Do(func(entries map[K]V) { clear(entries) }) }

@@ -141,8 +141,8 @@ func (cs *Clients) Suspended() int {
 // without a session. Requests that run go on.
 func (cs *Clients) End() {
 	cs.suspended.end()
-	cs.modern.clear()
-	cs.plain.clear()
+	cs.modern.byID.Clear()
+	cs.plain.byID.Clear()
 }
 
 // AbandonVisitorsOf gives up the suspended requests of these clients without a session.

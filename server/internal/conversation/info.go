@@ -1,8 +1,8 @@
 package conversation
 
 import (
+	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -71,89 +71,60 @@ const (
 type visitors struct {
 	transport, revision string
 	read                func(identity []byte) (name, version string)
-	share               *budget.Share
-
-	mu   sync.Mutex // guards byID
-	byID map[visitorID]*ClientInfo
+	byID                *budget.Map[visitorID, *ClientInfo]
 }
 
 // A visitorID tells visitors apart. principal is a name.
 type visitorID struct{ principal, identity string }
 
 func newVisitors(b *budget.Budget, transport, revision string, read func(identity []byte) (name, version string)) *visitors {
-	v := &visitors{transport: transport, revision: revision, read: read, byID: make(map[visitorID]*ClientInfo)}
-	v.share = b.Share(v.dropOldest)
-	return v
+	return &visitors{transport, revision, read, budget.NewMap(b, dropLongestSilent)}
 }
 
 // note counts a request of the client with the principal and the identity. It returns the client's name; "" if
 // the identity is too long.
 func (v *visitors) note(principal string, identity []byte, calls bool) (name string) {
-	defer v.share.Fit() // after v.mu
 	cut := identity[:min(len(identity), maxIdentity)]
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	info := v.byID[visitorID{principal, string(cut)}] // without a copy of cut
-	if info == nil {
-		v.forgetSilent()
-		info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
-		info.Name, info.Version = v.read(identity)
-		v.byID[visitorID{principal, string(cut)}] = info
-		v.share.Add(1)
-	}
-	if info.Last = time.Now(); calls {
-		info.Calls++
-	}
-	if len(cut) < len(identity) {
-		return ""
-	}
-	return info.Name
+	v.byID.Do(func(byID map[visitorID]*ClientInfo) {
+		info := byID[visitorID{principal, string(cut)}] // without a copy of cut
+		if info == nil {
+			dropSilent(byID)
+			info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
+			info.Name, info.Version = v.read(identity)
+			byID[visitorID{principal, string(cut)}] = info
+		}
+		if info.Last = time.Now(); calls {
+			info.Calls++
+		}
+		if len(cut) == len(identity) {
+			name = info.Name
+		}
+	})
+	return name
 }
 
-// dropOldest drops the client that was silent for the longest, if there is one.
-func (v *visitors) dropOldest() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// dropLongestSilent drops the client that was silent for the longest.
+func dropLongestSilent(byID map[visitorID]*ClientInfo) {
 	var oldest visitorID
-	for id, info := range v.byID {
-		if first := v.byID[oldest]; first == nil || info.Last.Before(first.Last) {
+	for id, info := range byID {
+		if first := byID[oldest]; first == nil || info.Last.Before(first.Last) {
 			oldest = id
 		}
 	}
-	if v.byID[oldest] != nil {
-		v.drop(oldest)
-	}
+	delete(byID, oldest)
 }
 
-// drop drops a client. v.mu must be held.
-func (v *visitors) drop(id visitorID) {
-	delete(v.byID, id)
-	v.share.Add(-1)
-}
-
-// forgetSilent drops the clients that were silent for long. v.mu must be held.
-func (v *visitors) forgetSilent() {
-	for id, info := range v.byID {
-		if time.Since(info.Last) > visitorTime {
-			v.drop(id)
-		}
-	}
-}
-
-// clear drops all clients.
-func (v *visitors) clear() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.share.Add(-len(v.byID))
-	clear(v.byID)
+// dropSilent drops the clients that were silent for long.
+func dropSilent(byID map[visitorID]*ClientInfo) {
+	maps.DeleteFunc(byID, func(_ visitorID, info *ClientInfo) bool { return time.Since(info.Last) > visitorTime })
 }
 
 func (v *visitors) all() (all []ClientInfo) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.forgetSilent()
-	for _, info := range v.byID {
-		all = append(all, *info)
-	}
+	v.byID.Do(func(byID map[visitorID]*ClientInfo) {
+		dropSilent(byID)
+		for _, info := range byID {
+			all = append(all, *info)
+		}
+	})
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/assist"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
@@ -16,19 +15,16 @@ import (
 
 const createMessage = "sampling/createMessage"
 
-// assistants knows which model is asked where a search for a client is not sure.
+// assistants knows which model is asked where a search for a client is not sure. It has a breaker for the model
+// of each client.
 type assistants struct {
 	*Options
-	share *budget.Share
-
-	mu       sync.Mutex // guards breakers
-	breakers map[any]*endpoint.Breaker
+	breakers *budget.Map[any, *endpoint.Breaker]
 }
 
 func newAssistants(o *Options) *assistants {
-	a := &assistants{Options: o, breakers: make(map[any]*endpoint.Breaker)}
-	a.share = o.Budgets.models.Share(a.clear) // a forgotten pause costs a few questions
-	return a
+	forgetAll := func(breakers map[any]*endpoint.Breaker) { clear(breakers) } // a forgotten pause costs a few questions
+	return &assistants{o, budget.NewMap(o.Budgets.models, forgetAll)}
 }
 
 // of returns the client's own model if the configuration says so and the client offers it, else
@@ -40,40 +36,14 @@ func (a *assistants) of(c *toolCall) selector.Assistant {
 	if !session.Answers(c.From.Capabilities(), createMessage) {
 		return nil
 	}
-	b := a.breaker(c.Owner())
-	a.share.Fit()
-	return sampler{c.From, b}
-}
-
-// breaker returns the breaker of the client's model.
-func (a *assistants) breaker(owner any) *endpoint.Breaker {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b := a.breakers[owner]
-	if b == nil {
-		b = new(endpoint.Breaker)
-		a.breakers[owner] = b
-		a.share.Add(1)
-	}
-	return b
-}
-
-// clear drops all that is kept for clients.
-func (a *assistants) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.share.Add(-len(a.breakers))
-	clear(a.breakers)
-}
-
-// forget drops all that is kept for a client that has left.
-func (a *assistants) forget(owner any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.breakers[owner] != nil {
-		delete(a.breakers, owner)
-		a.share.Add(-1)
-	}
+	var breaker *endpoint.Breaker
+	a.breakers.Do(func(breakers map[any]*endpoint.Breaker) {
+		if breaker = breakers[c.Owner()]; breaker == nil {
+			breaker = new(endpoint.Breaker)
+			breakers[c.Owner()] = breaker
+		}
+	})
+	return sampler{c.From, breaker}
 }
 
 // A sampler is a client's own model.

@@ -3,7 +3,6 @@ package tools
 import (
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -20,19 +19,10 @@ const (
 	maxClients      = 1000    // of all servers of the router that have findings
 )
 
-// A memory holds the findings of clients.
-type memory struct {
-	share *budget.Share
+// A memory holds the findings of clients, the latest last. Each of its clients has findings.
+type memory struct{ *budget.Map[any, []finding] }
 
-	mu      sync.Mutex        // guards clients
-	clients map[any][]finding // the latest last; each has findings
-}
-
-func newMemory(b *budget.Budget) *memory {
-	m := &memory{clients: make(map[any][]finding)}
-	m.share = b.Share(m.dropOldest)
-	return m
-}
+func newMemory(b *budget.Budget) *memory { return &memory{budget.NewMap(b, dropOldest)} }
 
 // A finding is the answer to a search.
 type finding struct {
@@ -51,67 +41,43 @@ func (m *memory) note(client any, f finding) {
 	if f.task == "" && len(f.tools) == 0 {
 		return
 	}
-	m.put(client, f)
-	m.share.Fit()
-}
-
-func (m *memory) put(client any, f finding) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.clients[client]; !known {
-		m.share.Add(1)
-	}
 	f.task = strings.Clone(f.task[:min(len(f.task), maxRecalledTask)]) // a copy, so that the request can be collected
 	f.at = time.Now()
-	all := slices.DeleteFunc(m.clients[client], func(old finding) bool { return old.task == f.task && f.task != "" })
-	all = append(all, f)
-	m.clients[client] = all[max(0, len(all)-maxRecalled):]
+	m.Do(func(clients map[any][]finding) {
+		all := slices.DeleteFunc(clients[client], func(old finding) bool { return old.task == f.task && f.task != "" })
+		all = append(all, f)
+		clients[client] = all[max(0, len(all)-maxRecalled):]
+	})
 }
 
 // dropOldest drops the findings of clients that did not search for long, or else the findings of the one
 // that did not for the longest.
-func (m *memory) dropOldest() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func dropOldest(clients map[any][]finding) {
 	var oldest any
 	var since time.Time
-	for client, all := range m.clients {
+	for client, all := range clients {
 		last := all[len(all)-1].at
 		if since.IsZero() || last.Before(since) {
 			oldest, since = client, last
 		}
 		if time.Since(last) > recallTime {
-			m.drop(client)
+			delete(clients, client)
 		}
 	}
 	if time.Since(since) <= recallTime {
-		m.drop(oldest)
+		delete(clients, oldest)
 	}
-}
-
-// drop drops the findings of the client, if there are any. m.mu must be held.
-func (m *memory) drop(client any) {
-	if _, known := m.clients[client]; known {
-		delete(m.clients, client)
-		m.share.Add(-1)
-	}
-}
-
-// clear drops all findings.
-func (m *memory) clear() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.share.Add(-len(m.clients))
-	clear(m.clients)
 }
 
 // called returns the lessons of a call of the tool: it was for the task of the last search
 // that listed the tool, or for the task of a later search that did not. A failed call teaches
 // something of a listed tool only.
 func (m *memory) called(client any, tool string, failed bool) (lessons []selector.Use) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := m.clients[client]
+	m.Do(func(clients map[any][]finding) { lessons = lessonsOf(clients[client], tool, failed) })
+	return lessons
+}
+
+func lessonsOf(all []finding, tool string, failed bool) (lessons []selector.Use) {
 	for len(all) > 0 && time.Since(all[0].at) > recallTime {
 		all = all[1:]
 	}
@@ -164,11 +130,4 @@ func (f *finding) listed(tool string, failed bool) (lessons []selector.Use) {
 		f.served, f.unlisted = true, nil
 	}
 	return append(lessons, selector.Use{Task: f.task, Tool: tool, Failed: failed, Unsure: !f.sure && !failed})
-}
-
-// forget drops the findings of the client.
-func (m *memory) forget(client any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.drop(client)
 }

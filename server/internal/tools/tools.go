@@ -167,15 +167,15 @@ func New(o Options) *Tools {
 // Forget drops all that is kept for a client that has left; see Owner of
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
-	t.memory.forget(owner)
-	t.models.forget(owner)
+	t.memory.Forget(owner)
+	t.models.breakers.Forget(owner)
 	t.results.forget(owner)
 }
 
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
-	t.memory.clear()
-	t.models.clear()
+	t.memory.Clear()
+	t.models.breakers.Clear()
 	t.results.clear()
 }
 
