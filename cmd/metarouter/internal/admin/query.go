@@ -17,10 +17,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // A query is a request, the router as it is for the request, and the notes of the answer.
@@ -208,7 +208,7 @@ func actor(r *http.Request) audit.Actor {
 	if err != nil { // a socket, by which 'metarouter dashboard' comes
 		from = "page"
 	}
-	return audit.Actor{Principal: server.PrincipalOf(r.Context()).Name, From: from}
+	return audit.Actor{Principal: clientauth.PrincipalOf(r.Context()).Name, From: from}
 }
 
 // record records what was done. err is why it failed.

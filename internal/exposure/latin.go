@@ -1,4 +1,4 @@
-package catalog
+package exposure
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func latin(text string) string {
 	return b.String()
 }
 
-// latinLetter returns the ASCII letters for a letter that is not ASCII, "_" if there are none.
+// latinLetter returns the ASCII letters for a letter that is not ASCII, "_" for any other.
 func latinLetter(r rune) string {
 	if s, ok := letters()[r]; ok {
 		return s
@@ -78,7 +78,7 @@ var (
 
 const maxWords = 24 // bytes of the words that stand for a name
 
-// readable returns a name in ASCII that people can read: the letters of the name, or if it has none that
+// readable returns a name in ASCII that people can read: the letters of the name, or if it has no letters that
 // latin knows, the first words about the item.
 func readable(name, about string) string {
 	if said := strings.Trim(latin(name), "_"); hasWord(said) {

@@ -1,4 +1,4 @@
-package catalog
+package exposure
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ func TestAltered(t *testing.T) {
 		Prefixed: {"", "", "", "longer than 47", "clients refuse", `has "__" in it`, ""},
 		Bare:     {"several servers have a tool of that name", "several servers", "", "longer than 47", "clients refuse", "", "one of metarouter's own tools"},
 	} {
-		names := NewNames(all, style, "", "")
+		names := OfTools(all, style, "", "")
 		for i, tl := range all {
 			got := names.Altered(tl)
 			if (got == "") != (want[i] == "") || !strings.Contains(got, want[i]) {
@@ -27,7 +27,7 @@ func TestAltered(t *testing.T) {
 			}
 		}
 	}
-	if got := NewNames(nil, Prefixed, "", "").Altered(all[0]); got != "" {
+	if got := OfTools(nil, Prefixed, "", "").Altered(all[0]); got != "" {
 		t.Errorf("one that is not named: %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package catalog
+package exposure
 
 import (
 	"regexp"
@@ -18,7 +18,7 @@ func TestNamesInOtherScripts(t *testing.T) {
 		}
 		return all
 	}()
-	names := NewNames(tools, Prefixed, "", "")
+	names := OfTools(tools, Prefixed, "", "")
 	want := []string{"names__summirovat_", "names__fetch_the_current", "names___", "names__deeta_", "names__geomsaek_", "names__anazitisi_",
 		"names__grosse_andern_", "names__deletes_a_file_", "server__poisk_", "names__a_b_", "names__fetch_"}
 	want[3] = "names__deta_"

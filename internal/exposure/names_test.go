@@ -1,4 +1,4 @@
-package catalog
+package exposure
 
 import (
 	"context"
@@ -49,9 +49,9 @@ func TestExposedNames(t *testing.T) {
 			for _, tl := range test.tools {
 				tools = append(tools, pointers(tool(tl[0], tl[1]))...)
 			}
-			n := NewNames(slices.Clone(tools), test.style, test.separator, "")
+			n := OfTools(slices.Clone(tools), test.style, test.separator, "")
 			slices.Reverse(tools)
-			reversed := NewNames(slices.Clone(tools), test.style, test.separator, "")
+			reversed := OfTools(slices.Clone(tools), test.style, test.separator, "")
 			slices.Reverse(tools)
 			for i, want := range test.want {
 				got := n.Exposed(tools[i])
@@ -69,7 +69,7 @@ func TestExposedNames(t *testing.T) {
 // Names must not change from one release to the next: people allow tools by name.
 func TestHashIsStable(t *testing.T) {
 	tools := pointers(tool("my server", "tool"))
-	if got := NewNames(tools, Prefixed, "__", "").Exposed(tools[0]); got != "my_server__tool_ec0561ad" {
+	if got := OfTools(tools, Prefixed, "__", "").Exposed(tools[0]); got != "my_server__tool_ec0561ad" {
 		t.Errorf("exposed as %s", got)
 	}
 }
@@ -79,7 +79,7 @@ func TestResolve(t *testing.T) {
 		tool("git", "log"), tool("hub", "log"), tool("hub", "create_issue"), tool("hub", "list_issues"),
 		tool("a", "b__c"), tool("a__b", "c"), tool("my server", "run"), tool("dots", "a.b"), tool("x", "y:z"),
 	)
-	n := NewNames(tools, Prefixed, "-", "")
+	n := OfTools(tools, Prefixed, "-", "")
 	for name, want := range map[string]string{
 		"git-log": "git:log", "git:log": "git:log", "git__log": "git:log", "git.log": "git:log",
 		"create_issue": "hub:create_issue", "my server:run": "my server:run", "run": "my server:run",
@@ -110,7 +110,7 @@ func TestResolve(t *testing.T) {
 // A tool on another node has the usual forms of names, with "@" or "-at-".
 func TestResolveOnAnotherNode(t *testing.T) {
 	tools := pointers(tool("gpu", "run"), tool("gpu@box", "run"), tool("look-at-me@my-at-node", "go"))
-	n := NewNames(tools, Prefixed, "", "")
+	n := OfTools(tools, Prefixed, "", "")
 	for name, want := range map[string]string{
 		"gpu-at-box__run": "gpu@box:run", "gpu@box:run": "gpu@box:run", "gpu@box__run": "gpu@box:run", "gpu@box.run": "gpu@box:run",
 		"gpu-at-box:run": "gpu@box:run", "gpu-at-box.run": "gpu@box:run", "gpu:run": "gpu:run", "gpu__run": "gpu:run", "gpu.run": "gpu:run",
@@ -165,12 +165,12 @@ func TestUnprefixed(t *testing.T) {
 		"files": {"files", map[string]string{"files__read": "files__read", "files:read": "files:read", "filesread": "read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := NewNames(pointers(
+			n := OfTools(pointers(
 				registry.NormalizedTool{ID: "files:ray", Server: "files", Name: "x-ray"}, registry.NormalizedTool{ID: "files:read", Server: "files", Name: "read"},
 				registry.NormalizedTool{ID: "gw:read", Server: "gw", Name: "read"},
 			), Prefixed, "", test.prefix)
 			for called, want := range test.want {
-				if got := n.Unprefixed(called, servers); got != want {
+				if got := n.Unprefixed(called, func() []adapter.ServerInfo { return servers }); got != want {
 					t.Errorf("Unprefixed(%q) = %q, want %q", called, got, want)
 				}
 			}
@@ -201,7 +201,7 @@ func FuzzNames(f *testing.F) {
 				tools = append(tools, pointers(registry.NormalizedTool{ID: id, Server: server, Name: name})...)
 			}
 		}
-		n := NewNames(tools, style, separator, "")
+		n := OfTools(tools, style, separator, "")
 		owner := map[string]string{"find_tools": "ours"}
 		for _, tool := range tools {
 			name := n.Exposed(tool)
@@ -221,7 +221,7 @@ func FuzzNames(f *testing.F) {
 
 // An unknown name of any length costs little, and its error is short.
 func TestLongUnknownName(t *testing.T) {
-	names := NewNames([]*registry.NormalizedTool{{Server: "a", Name: "read"}}, Prefixed, "", "")
+	names := OfTools([]*registry.NormalizedTool{{Server: "a", Name: "read"}}, Prefixed, "", "")
 	for _, name := range []string{strings.Repeat(".", 4<<20), strings.Repeat("read", 1<<20)} {
 		_, err := names.Resolve(t.Context(), name)
 		var unknown *NameError
@@ -239,7 +239,7 @@ func TestNearestIsBounded(t *testing.T) {
 	for i := range maxCompared {
 		all = append(all, pointers(tool("m", fmt.Sprintf("%06d", i)))...)
 	}
-	names := NewNames(append(all, pointers(last)...), Prefixed, "", "")
+	names := OfTools(append(all, pointers(last)...), Prefixed, "", "")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tc := range []struct {
@@ -257,7 +257,11 @@ func TestNearestIsBounded(t *testing.T) {
 	for i := range 1000 {
 		all = append(all, pointers(tool(fmt.Sprintf("server%03d", i), "same"))...)
 	}
-	if _, err := NewNames(all, Prefixed, "", "").Resolve(t.Context(), "same"); err == nil || len(err.Error()) > 50*maxAmbiguous {
+	if _, err := OfTools(all, Prefixed, "", "").Resolve(t.Context(), "same"); err == nil || len(err.Error()) > 50*maxAmbiguous {
 		t.Errorf("Resolve: %v", err)
 	}
+}
+
+func tool(server, name string) registry.NormalizedTool {
+	return registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name}
 }
