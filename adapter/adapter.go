@@ -90,20 +90,20 @@ type ProviderAdapter interface {
 
 	// Tools returns the tools that the provider has now, sorted by ID. Neither the tools
 	// nor the slice may be modified, since they are shared.
-	Tools() []*NormalizedTool
+	Tools() []*registry.NormalizedTool
 
 	// FindByCapability returns the tools that have the tag, such as "database", sorted by
 	// ID.
-	FindByCapability(tag string) []*NormalizedTool
+	FindByCapability(tag string) []*registry.NormalizedTool
 
 	// Select picks the best tool for the query, or abstains.
-	Select(ctx context.Context, q Query) (Selection, error)
+	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
 
 	// Execute runs one of the provider's tools. A failure of the tool, or on the way to
 	// it, is a result with IsError; its Err is set if no tool has answered. The error is
 	// an [*Error] with which an MCP server has answered, the cause of ctx's end, or says
 	// that the provider does not have the tool.
-	Execute(ctx context.Context, c Call) (Result, error)
+	Execute(ctx context.Context, c selector.Call) (selector.Result, error)
 
 	// Health reports whether the provider can be used. It may ask another program for
 	// that, and returns when ctx ends at the latest.
@@ -133,22 +133,22 @@ var (
 // An Explainer is a provider that can explain the scores of its tools. All providers of
 // this package are Explainers. See [Why].
 type Explainer interface {
-	Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error)
+	Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
 }
 
 // Execute runs the provider's tool of that ID. The arguments are a map, a struct, another
 // value that encoding/json encodes as an object, or the JSON itself as [json.RawMessage];
 // nil means no arguments.
-func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (Result, error) {
+func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (selector.Result, error) {
 	tool, ok := Tool(p, id)
 	if !ok {
-		return Result{}, inprocess.NoTool(p.Name(), id)
+		return selector.Result{}, inprocess.NoTool(p.Name(), id)
 	}
-	call := Call{Tool: tool}
+	call := selector.Call{Tool: tool}
 	if arguments != nil {
 		var err error
 		if call.Arguments, err = json.Marshal(arguments); err != nil {
-			return Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+			return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
 		}
 	}
 	return p.Execute(ctx, call)
@@ -157,15 +157,15 @@ func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (
 // Tool returns the provider's tool of that ID. A Mux knows its tools by their
 // qualified IDs too, whether or not these are in use; a Router also takes an ID behind the
 // prefix that its configuration names in "gateway".
-func Tool(p ProviderAdapter, id string) (t *NormalizedTool, ok bool) {
+func Tool(p ProviderAdapter, id string) (t *registry.NormalizedTool, ok bool) {
 	if knows, ok := p.(interface {
-		Tool(id string) (*NormalizedTool, bool)
+		Tool(id string) (*registry.NormalizedTool, bool)
 	}); ok {
 		return knows.Tool(id)
 	}
 	tools := p.Tools()
 	has := func(id string) bool {
-		i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.ID == id })
+		i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.ID == id })
 		if i >= 0 {
 			t = tools[i]
 		}
@@ -186,8 +186,8 @@ func Tool(p ProviderAdapter, id string) (t *NormalizedTool, ok bool) {
 // Why says in a line which tool was selected for the query and why, or why none was:
 //
 //	utilities:unit_convert, confidence 0.97: its name has "convert", its parameters have "feet"; its capabilities have math
-func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
-	chosen := Candidate{Tool: s.Tool, Score: s.Score, Confidence: s.Confidence, Features: s.Features}
+func Why(ctx context.Context, p ProviderAdapter, q selector.Query, s selector.Selection) string {
+	chosen := selector.Candidate{Tool: s.Tool, Score: s.Score, Confidence: s.Confidence, Features: s.Features}
 	line := ""
 	switch {
 	case s.Tool == nil && len(s.Alternatives) == 0:
@@ -201,7 +201,7 @@ func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
 	line += fmt.Sprintf("%s, confidence %.2f", chosen.Tool.ID, chosen.Confidence)
 	var reasons []string
 	if e, ok := p.(Explainer); ok {
-		if all, err := e.Explain(ctx, q.Task, []Candidate{chosen}); err == nil && len(all) == 1 {
+		if all, err := e.Explain(ctx, q.Task, []selector.Candidate{chosen}); err == nil && len(all) == 1 {
 			if why := all[0].Why(); why != "" {
 				reasons = append(reasons, why)
 			}

@@ -31,7 +31,7 @@ func TestAssistantFollowsConfiguration(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	r := New(config.Config{}, Options{Log: zap.New(core)})
 	defer r.Close()
-	p := r.Parts()
+	p := r.parts
 	use := func(a *config.Assist) { r.current.edit(config.Config{Router: config.Router{Assist: a}}) }
 	named := func(url string) *config.Assist {
 		return &config.Assist{Endpoint: config.Endpoint{URL: url, Model: "m", Headers: map[string]string{"Authorization": "Bearer hidden"}}}

@@ -161,14 +161,14 @@ func (m *membership) settled(ctx context.Context) error {
 }
 
 // newMembership returns the membership of a router that is in no cluster yet.
-func newMembership(r *Router, listener *listening) *membership {
+func newMembership(r *Router) *membership {
 	host := newClusterHost(r)
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
 	m.services = newServices(r, m.load)
-	others := &othersCatalog{writer: r.writer, current: r.current, services: m.services, log: r.writer.log}
+	others := &othersCatalog{writer: r.writer, current: r.current, services: m.services, log: r.options.Log.Named("catalog")}
 	m.left = func() {
 		others.clear()
-		r.levels.forget(&host.levels)
+		r.levels.forget(host)
 	}
 	m.newNode = func() clusterNode {
 		if r.options.onNode != nil {
@@ -178,7 +178,7 @@ func newMembership(r *Router, listener *listening) *membership {
 			KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand,
 			Host: host, Handler: others, Log: r.options.Log,
 			OnMessage: func(server string, owner Client, one Message) {
-				listener.hear(m.services.grouping().name(server), owner, one)
+				r.listeners.hear(m.services.grouping().name(server), owner, one)
 			},
 		}
 		if o.KeyFile == "" {

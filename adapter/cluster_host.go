@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -27,18 +28,16 @@ type clusterHost struct {
 	router *Router
 
 	mu     sync.Mutex // guards what follows
-	scopes map[string]*Scope
+	views  map[string]*View
 	rules  map[string]*profile.Rules // by their text
 	offers map[string]*hostOffer     // of servers, as they were last asked for
-
-	levels Scope // stands for the other nodes among those that set levels
 }
 
-// maxScopes is how many scopes and rules of other nodes' clients are kept.
-const maxScopes = 256
+// maxViews is how many scopes and rules of other nodes' clients are kept.
+const maxViews = 256
 
 func newClusterHost(r *Router) *clusterHost {
-	return &clusterHost{router: r, scopes: make(map[string]*Scope), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer)}
+	return &clusterHost{router: r, views: make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer)}
 }
 
 // State implements [cluster.Host].
@@ -60,7 +59,7 @@ func (h *clusterHost) Execute(ctx context.Context, in cluster.Incoming) (json.Ra
 		return nil, false, err
 	}
 	in.Request.Here = true
-	result, err := v.scope.Relay(ctx, in.Server, in.Request)
+	result, err := v.view.Relay(ctx, in.Server, in.Request)
 	return result, false, err
 }
 
@@ -71,14 +70,14 @@ func (h *clusterHost) Subscribe(ctx context.Context, in cluster.Incoming) (done 
 		return nil, nil, err
 	}
 	if !v.uri(in.Server, in.URI) {
-		return nil, nil, noResource(in.URI)
+		return nil, nil, scope.NoResource(in.URI)
 	}
-	return v.scope.Subscribe(ctx, in.Server, in.URI, in.Request.From)
+	return v.view.Subscribe(ctx, in.Server, in.URI, in.Request.From)
 }
 
 // Listen implements [cluster.Host].
 func (h *clusterHost) Listen(hear func(server string, owner session.Client, m session.Message)) (stop func()) {
-	return h.router.fleet.Listen(func(server string, owner Client, m Message) {
+	return h.router.listeners.add(func(server string, owner Client, m Message) {
 		if h.router.current.load().has(server) {
 			hear(server, owner, m)
 		}
@@ -100,14 +99,14 @@ func (h *clusterHost) Tell(home session.Client, method string, params json.RawMe
 
 // SetLevel implements [cluster.Host].
 func (h *clusterHost) SetLevel(ctx context.Context, level string) {
-	h.router.supervisor.SetLevel(ctx, h.router.levels.least(&h.levels, level))
+	h.router.supervisor.SetLevel(ctx, h.router.levels.least(h, level))
 }
 
 // A visitor is a client of another node: what it may see here.
 type visitor struct {
 	host  *clusterHost
 	setup *setup
-	scope *Scope         // what this router allows
+	view  *View          // what this router allows
 	rules *profile.Rules // what its own node allows; nil is everything
 	node  string         // the name of this node, which is in the names to which the rules apply
 
@@ -118,7 +117,7 @@ type visitor struct {
 func (h *clusterHost) admit(in cluster.Incoming) (*visitor, error) {
 	v := &visitor{host: h, setup: h.router.current.load()}
 	if !v.setup.shared[in.Server] {
-		return nil, &session.Error{Code: session.CodeInvalidParams, Message: noServer(in.Server).Error()}
+		return nil, &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(in.Server).Error()}
 	}
 	origin := in.Request.Origin
 	if origin == nil {
@@ -133,9 +132,9 @@ func (h *clusterHost) admit(in cluster.Incoming) (*visitor, error) {
 		v.server, v.as = in.Server, v.service(in.Server, origin.As)
 	}
 	if v.rules != nil && !v.rules.Server(v.alias(in.Server)) {
-		return nil, &session.Error{Code: session.CodeInvalidParams, Message: noServer(in.Server).Error()}
+		return nil, &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(in.Server).Error()}
 	}
-	v.scope = h.scope(origin.Profile)
+	v.view = h.view(origin.Profile)
 	return v, nil
 }
 
@@ -153,16 +152,16 @@ func (h *clusterHost) decoded(text json.RawMessage) (*profile.Rules, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.rules) >= maxScopes {
+	if len(h.rules) >= maxViews {
 		clear(h.rules)
 	}
 	h.rules[string(text)] = rules
 	return rules, nil
 }
 
-// scope returns the router under its own profiles of the same names, joined by "+", or else under
+// view returns the router under its own profiles of the same names, joined by "+", or else under
 // "default".
-func (h *clusterHost) scope(profiles string) *Scope {
+func (h *clusterHost) view(profiles string) *View {
 	all := h.router.current.load().config.Router.Profiles
 	var chosen []string
 	for name := range strings.SplitSeq(profiles, "+") {
@@ -170,22 +169,22 @@ func (h *clusterHost) scope(profiles string) *Scope {
 			chosen = append(chosen, name)
 		}
 	}
-	key := joined(chosen)
+	key := strings.Join(chosen, "+")
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s, ok := h.scopes[key]
+	s, ok := h.views[key]
 	if !ok {
-		if len(h.scopes) >= maxScopes {
-			clear(h.scopes)
+		if len(h.views) >= maxViews {
+			clear(h.views)
 		}
-		s = h.router.Parts().Scope(chosen...)
-		h.scopes[key] = s
+		s = h.router.parts.Scope(chosen...)
+		h.views[key] = s
 	}
 	return s
 }
 
 // allows reports whether the client's node and this one let the client use a tool of this router.
-func (v *visitor) allows(t *NormalizedTool) bool {
+func (v *visitor) allows(t *registry.NormalizedTool) bool {
 	if !v.setup.shared[t.Server] {
 		return false
 	}
@@ -236,8 +235,8 @@ func (v *visitor) name(server, name string) bool {
 
 // call carries out tools/call.
 func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessage, bool, error) {
-	tools := v.scope.Snapshot().Server(in.Server)
-	i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.Name == in.Tool })
+	tools := v.view.Snapshot().Server(in.Server)
+	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.Name == in.Tool })
 	if i < 0 || !v.allows(tools[i]) {
 		return nil, false, &session.Error{Code: session.CodeInvalidParams, Message: "unknown tool " + registry.ID(in.Server, in.Tool)}
 	}
@@ -245,12 +244,12 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 	if origin == nil {
 		origin = new(session.Origin)
 	}
-	c := Call{
+	c := selector.Call{
 		Tool: tools[i], Arguments: wire.Member(in.Request.Params, "arguments"), Params: in.Request.Params, Meta: in.Request.Meta, Here: true,
 		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + origin.Principal, PrincipalName: cluster.NameAt(origin.Name, in.Gateway),
-		Unfit: func(t *NormalizedTool) bool { return !v.allows(t) },
+		Unfit: func(t *registry.NormalizedTool) bool { return !v.allows(t) },
 	}
-	r, err := v.scope.Execute(ctx, c)
+	r, err := v.view.Execute(ctx, c)
 	if err == nil && isRetriable(r) {
 		err = r.Err
 	}
@@ -262,7 +261,7 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 
 // isRetriable reports whether the client's node decides what becomes of a call: its server was not
 // there. Otherwise the result is final, also where it says that the call was not made.
-func isRetriable(r Result) bool {
+func isRetriable(r selector.Result) bool {
 	outcome, _ := selector.OutcomeOf(r, nil)
 	if outcome != selector.NoAnswer || selector.IsTooSoon(r.Err) || errors.Is(r.Err, session.ErrForbidden) {
 		return false
@@ -278,17 +277,17 @@ func (v *visitor) relayable(in cluster.Incoming) error {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		allowed = true
 	case "resources/read":
-		uri := text(params, "uri")
+		uri := scope.Text(params, "uri")
 		if !v.uri(in.Server, uri) {
-			return noResource(uri)
+			return scope.NoResource(uri)
 		}
 		allowed = true
 	case "prompts/get":
-		allowed = v.name(in.Server, text(params, "name"))
+		allowed = v.name(in.Server, scope.Text(params, "name"))
 	case "completion/complete":
 		ref := wire.Member(params, "ref")
-		name, uri := text(ref, "name"), text(ref, "uri")
-		if text(ref, "type") == "ref/prompt" {
+		name, uri := scope.Text(ref, "name"), scope.Text(ref, "uri")
+		if scope.Text(ref, "type") == "ref/prompt" {
 			allowed = v.name(in.Server, name)
 		} else {
 			allowed = v.name(in.Server, uri) || v.uri(in.Server, uri)

@@ -101,7 +101,7 @@ func clusterOffer(l registry.Listing) (o cluster.Offer) {
 
 // offeredTool returns the definition of a tool, without hints that this router does not believe:
 // others can't know why.
-func offeredTool(t *NormalizedTool) json.RawMessage {
+func offeredTool(t *registry.NormalizedTool) json.RawMessage {
 	if t.Doubt == "" {
 		return t.Definition
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -250,7 +249,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	if got := idsOf(r); got != "gpu:echo gpu@box:echo" {
 		t.Fatalf("the catalog has %s", got)
 	}
-	snapshot := r.Parts().Snapshot()
+	snapshot := r.parts.Snapshot()
 	if got := itemsOf(snapshot); !strings.Contains(got, "gpu@box:greet") || !strings.Contains(got, "doc://b") || !strings.Contains(got, "doc://t/{") {
 		t.Errorf("the catalog has %s", got)
 	}
@@ -259,7 +258,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	}
 	for id, want := range map[string][2]string{"gpu:echo": {`"laptop"`, `["local"]`}, "gpu@box:echo": {`"box"`, `["laptop","box"]`}} {
 		tool, _ := snapshot.Tool(id)
-		result, err := r.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+		result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
 		if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
 			t.Fatalf("%s: %s, %v", id, result.JSON, err)
 		}
@@ -268,27 +267,27 @@ func TestServersOfOtherNodes(t *testing.T) {
 			t.Errorf("%s: node_id and execution_path %s, want %s", id, got, want)
 		}
 	}
-	scope := r.Parts().Everything()
+	scope := r.parts.View
 	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
 		if _, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)}); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	infos := r.Parts().Servers()
+	infos := r.parts.Servers()
 	if i := slices.IndexFunc(infos, func(i ServerInfo) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
 		t.Errorf("the servers are %+v", infos)
 	}
-	for what, err := range map[string]error{"restart": r.Parts().Restart(t.Context(), "gpu@box"), "turn": r.Parts().Turn(t.Context(), "gpu@box", false)} {
+	for what, err := range map[string]error{"restart": r.parts.Restart(t.Context(), "gpu@box"), "turn": r.parts.Turn(t.Context(), "gpu@box", false)} {
 		if err == nil || !strings.Contains(err.Error(), "on its node only") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must(t, r.Parts().Await(t.Context(), "gpu@box"))
+	must(t, r.parts.Await(t.Context(), "gpu@box"))
 	node.lose()
 	if got := idsOf(r); got != "gpu:echo" {
 		t.Errorf("without the node, the catalog has %s", got)
 	}
-	if err := r.Parts().Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
+	if err := r.parts.Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
 	}
 }
@@ -298,19 +297,19 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	first := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tool", "run: Run a job")}}, "*")
 	r, node, boxes, _ := pair(t, first, inCluster(config.Config{}))
 	node.lose()
-	offer, _ := boxes.Parts().Snapshot().Tool("gpu:run")
+	offer, _ := boxes.parts.Snapshot().Tool("gpu:run")
 	changed := *offer
 	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)
-	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
+	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	node.learn(t)
-	seen := r.Parts().Snapshot().Offer("gpu@box").LastSeen
+	seen := r.parts.Snapshot().Offer("gpu@box").LastSeen
 	if !strings.Contains(string(seen["run"]), "Run a job") {
 		t.Errorf("last seen: %s", seen)
 	}
-	must(t, r.Parts().Seen("gpu@box"))
-	if seen := r.Parts().Snapshot().Offer("gpu@box").LastSeen; seen != nil {
+	must(t, r.parts.Seen("gpu@box"))
+	if seen := r.parts.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
 		t.Errorf("a person has seen the change, and last seen is %s", seen)
 	}
 }
@@ -331,15 +330,15 @@ func TestClusterFollowsEdits(t *testing.T) {
 		t.Errorf("when the node is lost, the catalog has %s", got)
 	}
 	edits <- config.Config{}
-	mcptest.WaitFor(t, "the router to leave", func() bool { return r.Parts().Nodes() == nil })
+	mcptest.WaitFor(t, "the router to leave", func() bool { return r.parts.Nodes() == nil })
 	mcptest.WaitFor(t, "an empty catalog", func() bool { return idsOf(r) == "" })
 	node.running = make(chan struct{})
 	edits <- inCluster(own)
 	<-node.running
 	node.learn(t)
 	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
-	tool, _ := r.Parts().Tool("gpu@box:own")
-	result, err := r.Execute(t.Context(), Call{Tool: tool})
+	tool, _ := r.parts.Tool("gpu@box:own")
+	result, err := r.Execute(t.Context(), selector.Call{Tool: tool})
 	if err != nil || string(wire.Member(result.Meta(), "execution_path")) != `["local"]` {
 		t.Errorf("the own server: %s, %v", result.JSON, err)
 	}
@@ -467,12 +466,10 @@ func TestStandInsOfHost(t *testing.T) {
 		return &pairNode{name: "box", running: make(chan struct{})}
 	}})
 	settled(t, r)
-	tool, _ := r.Parts().Tool("open:echo")
+	tool, _ := r.parts.Tool("open:echo")
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
-	r.writer.mu.Lock()
-	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []NormalizedTool{lost}})
-	r.writer.mu.Unlock()
+	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	must(t, err)
 	for range 3 {
 		result, degraded, err := newClusterHost(r).Execute(t.Context(), cluster.Incoming{
@@ -487,32 +484,6 @@ func TestStandInsOfHost(t *testing.T) {
 	}
 }
 
-// What is remembered of servers that are gone is bounded.
-func TestGoneOffers(t *testing.T) {
-	var g goneOffers
-	for i := range maxGone + 10 {
-		g.put(fmt.Sprint(i), registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: json.RawMessage(`{}`)}}})
-	}
-	if len(g.offers) != maxGone || len(g.order) != maxGone || g.bytes != 2*maxGone {
-		t.Errorf("%d offers, %d names, %d bytes", len(g.offers), len(g.order), g.bytes)
-	}
-	g.put("large", registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes-1)}}})
-	if len(g.offers) != 1 {
-		t.Errorf("%d offers next to a large one", len(g.offers))
-	}
-	g.put("too large", registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes+1)}}})
-	if len(g.offers) != 0 || g.bytes != 0 || len(g.order) != 0 {
-		t.Errorf("%d offers with %d bytes", len(g.offers), g.bytes)
-	}
-	g.put("a", registry.Offer{Tools: []NormalizedTool{{Name: "x"}}})
-	if _, ok := g.take("a"); !ok {
-		t.Error("a is not remembered")
-	}
-	if _, ok := g.take("a"); ok {
-		t.Error("a is remembered twice")
-	}
-}
-
 var _ selector.Sessions = sessions{}
 
 // The rules to ask of the node that carries out a call hold too: the client's person is asked, once.
@@ -522,12 +493,12 @@ func TestHostAsks(t *testing.T) {
 	r, _, boxes, _ := pair(t, box, inCluster(config.Config{}))
 	for action, want := range map[string]selector.Outcome{"accept": selector.OK, "decline": selector.ToolError} {
 		client := says(action)
-		result := r.Parts().Everything().call(t, "gpu@box:echo", `{}`, client)
+		result := r.parts.View.call(t, "gpu@box:echo", `{}`, client)
 		if got := outcomeOf(result); got != want || client.asked.Load() != 1 {
 			t.Errorf("%s: %s after %d questions: %s", action, got, client.asked.Load(), result.JSON)
 		}
 	}
-	if n := len(boxes.Parts().Approvals().List()); n != 0 {
+	if n := len(boxes.parts.Approvals().List()); n != 0 {
 		t.Errorf("%d calls wait", n)
 	}
 }
@@ -585,8 +556,8 @@ func TestTraceCrossesNodes(t *testing.T) {
 	node.other = newClusterHost(boxes)
 	<-node.running
 	node.learn(t)
-	tool, _ := r.Parts().Tool("gpu@box:echo")
-	if result, err := r.Execute(t.Context(), Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
+	tool, _ := r.parts.Tool("gpu@box:echo")
+	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
 		t.Fatalf("%s, %v", result.JSON, err)
 	}
 	last := func(name string) sdk.ReadOnlySpan { ended := spans[name].Ended(); return ended[len(ended)-1] }

@@ -12,11 +12,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// Usage is what was learned from the use of tools.
-type Usage = selector.Usage
-
 // OpenUsage returns what was learned from use under the configuration.
-func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*Usage, error) {
+func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*selector.Usage, error) {
 	return selector.OpenUsage(dataDir, strings.Join(c.Files, "\n"), log)
 }
 
@@ -24,7 +21,7 @@ func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*Usage, error)
 type learning struct {
 	dataDir string
 	log     *zap.Logger
-	store   atomic.Pointer[Usage] // nil while nothing is learned
+	store   atomic.Pointer[selector.Usage] // nil while nothing is learned
 }
 
 func newLearning(c config.Config, o Options) *learning {

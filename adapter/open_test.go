@@ -100,7 +100,7 @@ func TestOpenClosedDuringCall(t *testing.T) {
 		result, _ := Execute(context.Background(), r, "s:hang", nil)
 		ended <- result
 	}()
-	must(t, r.Parts().Await(t.Context(), "s"))
+	must(t, r.parts.Await(t.Context(), "s"))
 	must(t, r.Close())
 	if result := <-ended; !result.IsError || result.Err == nil {
 		t.Errorf("%s", result.JSON)

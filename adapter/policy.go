@@ -2,7 +2,10 @@ package adapter
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -53,4 +56,26 @@ func policies(servers []config.Server) map[string]selector.Policy {
 		all[s.Name] = p
 	}
 	return all
+}
+
+// placeOf returns where the server of an entry works: in the folders among its arguments and
+// its cwd, and at the hosts of its URL, its arguments and its variables.
+func placeOf(s config.Server) *selector.Place {
+	base := s.Cwd
+	if base == "" {
+		base, _ = os.Getwd() // without it, relative folders are not known
+	}
+	values := []string{s.Cwd, s.URL}
+	for _, arg := range s.Args {
+		if arg == "." || arg == ".." || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../") {
+			arg = filepath.Join(base, arg)
+		}
+		values = append(values, arg)
+	}
+	for _, value := range s.Env {
+		if strings.Contains(value, "://") {
+			values = append(values, value)
+		}
+	}
+	return selector.NewPlace(s.Priority, values)
 }

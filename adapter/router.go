@@ -11,7 +11,9 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -47,7 +49,7 @@ type Options struct {
 	Reporter string
 
 	// Sole says that the router has one client only, which is passed to
-	// [Parts.Attach]. Servers may then ask it for anything without a session of
+	// Attach of [Parts]. Servers may then ask it for anything without a session of
 	// its own.
 	Sole bool
 
@@ -104,21 +106,21 @@ type Options struct {
 type Router struct {
 	options    Options
 	current    *holder
-	writer     *catalogWriter
+	writer     *catalog.Writer
 	registry   *registry.Registry
 	selector   *selector.Selector
 	supervisor *supervisor.Supervisor
-	fleet      *fleet
-	catalog    *catalog
+	sessions   sessions
+	parts      *Parts
 	learning   *learning
 	sorting    *sorting
 	assistance *assistance
 	meanings   *meanings
 	approvals  *approval.Desk
-	logins     *login.Logins
-	notices    loginNotices // of logins
-	members    *membership  // of a cluster
-	changed    changeSignal // for scopes, as are levels
+	accounts   *accounts
+	members    *membership // of a cluster
+	listeners  listeners
+	changed    changeSignal // for views
 	levels     levels
 	life       life
 }
@@ -128,35 +130,37 @@ type Router struct {
 func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
-	t := newTagger(c.Router.Capabilities, o.Log)
-	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
-	r.logins = login.New(login.Options{
+	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
+	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	logins := login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
-	listener := new(listening)
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
+		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
-	r.members = newMembership(r, listener)
-	servers := sessions{r.supervisor, r.current, r.members}
-	r.sorting = newSorting(c, t, servers, r.writer, o)
+	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
+	r.members = newMembership(r)
+	r.sessions = sessions{r.supervisor, r.current, r.members}
+	r.sorting = newSorting(c, t, r.sessions, r.writer, o)
 	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.meanings = newMeanings(r.registry, o)
 	r.learning = newLearning(c, o)
 	r.selector = selector.New(r.registry, selector.Options{
-		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
+		Sessions: r.sessions, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
 		Node: r.members.name, FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
-	r.fleet = &fleet{r.current, r.supervisor, r.members, servers, r.selector, r.registry, o.Sole, listener}
-	r.catalog = &catalog{r.current, r.registry, r.writer, r.fleet, o.OnDemand}
-	r.writer.configure(c)
-	r.writer.recall(c.Servers)
+	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
+	r.parts = &Parts{all.view(), &fleet{r.current, r.supervisor, r.members}, r.accounts, administration{r}}
+	r.writer.Configure(c)
 	if c.Router.Cluster != nil {
 		r.members.join()
 	}
 	return r
 }
+
+// Parts returns the router with all that frontends need.
+func (r *Router) Parts() *Parts { return r.parts }
 
 // sessions are the servers' sessions, and how to call them.
 type sessions struct {
@@ -221,8 +225,8 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 
 func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	defer r.assistance.close()
-	defer r.notices.close()
-	defer r.logins.Close()
+	defer r.accounts.notices.close()
+	defer r.accounts.logins.Close()
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
@@ -252,16 +256,15 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		return supply(ctx, r, configs)
 	})
 	g.Go(func() error { r.changed.run(ctx, r); return nil })
-	g.Go(func() error { r.writer.prune(); return nil })
-	g.Go(func() error { r.writer.runSaves(ctx); return nil })
-	defer r.writer.saveRest()
+	g.Go(func() error { r.writer.Saves.Run(ctx); return nil })
+	defer r.writer.Saves.Rest()
 	return g.Wait()
 }
 
 // supply gives the supervisor each configuration that is in use.
 func supply(ctx context.Context, r *Router, configs chan<- config.Config) error {
 	r.members.follow(ctx, r.current.load().config.Router.Cluster)
-	if r.catalog.Complete() {
+	if r.parts.Complete() {
 		select {
 		case <-time.After(r.options.HeadStart):
 		case <-ctx.Done():
@@ -273,11 +276,10 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 		c := now.config
 		if !reflect.DeepEqual(tags, c.Router.Capabilities) {
 			tags = c.Router.Capabilities
-			r.writer.setTagger(newTagger(tags, r.options.Log), c.Servers)
+			r.writer.Retag(catalog.NewTagger(tags, r.options.Log), c.Servers)
 		}
 		r.members.follow(ctx, c.Router.Cluster)
-		r.writer.configure(c)
-		r.writer.recall(c.Servers)
+		r.writer.Configure(c)
 		if r.options.OnDemand {
 			c.Servers = slices.Clone(c.Servers)
 			for i := range c.Servers {
@@ -305,30 +307,27 @@ func (r *Router) Name() string { return r.options.Name }
 func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
 
 // Tools returns all tools, by ID.
-func (r *Router) Tools() []*NormalizedTool { return r.registry.Snapshot().Tools() }
+func (r *Router) Tools() []*registry.NormalizedTool { return r.registry.Snapshot().Tools() }
 
 // FindByCapability returns the tools that have the tag, by ID.
-func (r *Router) FindByCapability(tag string) []*NormalizedTool {
+func (r *Router) FindByCapability(tag string) []*registry.NormalizedTool {
 	return r.registry.Snapshot().FindByCapability(tag)
 }
 
-// Find ranks the tools that suit a query.
-func (r *Router) Find(ctx context.Context, q Query) (Ranking, error) { return r.selector.Find(ctx, q) }
-
 // Select picks the tool for a query.
-func (r *Router) Select(ctx context.Context, q Query) (Selection, error) {
+func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
 	return r.selector.Select(ctx, q)
 }
 
 // Explain returns what the scores of tools that were found for a task are made of.
-func (r *Router) Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error) {
+func (r *Router) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
 	return r.selector.Explain(ctx, task, candidates)
 }
 
 // Execute runs a tool; see [selector.Selector.Execute].
-func (r *Router) Execute(ctx context.Context, c Call) (Result, error) {
+func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	if c.Tool == nil {
-		return Result{}, inprocess.NoTool(r.options.Name, "")
+		return selector.Result{}, inprocess.NoTool(r.options.Name, "")
 	}
 	return r.selector.Execute(ctx, c)
 }
@@ -353,14 +352,14 @@ func (r *Router) Match(words []string, now time.Time) map[string]float64 {
 // Settled returns when the tools of each server are known or the server has failed, or
 // when ctx ends. In a cluster it waits a few seconds for the servers of other nodes, too; the
 // error says why some may be missing.
-func (r *Router) Settled(ctx context.Context) error { return r.catalog.Settled(ctx) }
+func (r *Router) Settled(ctx context.Context) error { return r.parts.Settled(ctx) }
 
 // Health returns how each server is. Disabled servers are left out; a server that starts
 // at its first call is up. Health waits for nothing, since servers are watched all the
 // time.
 func (r *Router) Health(context.Context) Health {
 	var parts []Health
-	for _, s := range r.fleet.Servers() {
+	for _, s := range r.parts.Servers() {
 		h := Health{Name: s.Name, State: Up, Reason: s.LastError, Tools: s.Tools}
 		switch s.State {
 		case status.Ready, status.Idle:

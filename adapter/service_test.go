@@ -196,12 +196,12 @@ func TestServiceOverNATS(t *testing.T) {
 	}
 	call := func(r *Router, profile ...string) (node string) {
 		t.Helper()
-		scope := r.Parts().Scope(profile...)
+		scope := r.parts.Scope(profile...)
 		tool, ok := scope.Snapshot().Tool("gpu:echo")
 		if !ok {
 			t.Fatal("no tool")
 		}
-		result, err := scope.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+		result, err := scope.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
 		if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
 			t.Fatalf("got %s, %v", result.JSON, err)
 		}
@@ -222,7 +222,7 @@ func TestServiceOverNATS(t *testing.T) {
 	if node := call(desk); nodes[node] {
 		t.Errorf("a call ran on %s, not here", node)
 	}
-	if _, err := laptop.Parts().Relay(t.Context(), "gpu", Request{Method: "ping"}); err == nil || strings.Contains(err.Error(), "not known") {
+	if _, err := laptop.parts.Relay(t.Context(), "gpu", Request{Method: "ping"}); err == nil || strings.Contains(err.Error(), "not known") {
 		t.Errorf("ping: %v", err) // which nodes do not pass on
 	}
 
@@ -247,7 +247,7 @@ func TestServiceOverNATS(t *testing.T) {
 	if node := call(laptop); node != "box" {
 		t.Errorf("a call ran on %s", node)
 	}
-	if err := laptop.Parts().Await(context.Background(), "gpu"); err != nil {
+	if err := laptop.parts.Await(context.Background(), "gpu"); err != nil {
 		t.Error(err)
 	}
 }

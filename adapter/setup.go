@@ -64,6 +64,12 @@ func newHolder(c config.Config) *holder {
 
 func (h *holder) load() *setup { return h.now.Load() }
 
+// InUse implements [scope.Router].
+func (h *holder) InUse() (*config.Config, <-chan struct{}) {
+	now := h.load()
+	return &now.config, now.replaced
+}
+
 // edit puts an edited configuration into use. It returns the setups before and after.
 func (h *holder) edit(file config.Config) (before, after *setup) {
 	return h.replace(func(now *setup) *setup { return newSetup(file, now.byHand) })

@@ -1,4 +1,4 @@
-package adapter
+package catalog
 
 import (
 	"cmp"
@@ -38,7 +38,11 @@ const (
 	askAgain = 50 * time.Millisecond
 )
 
+// newLabels returns the labels of a classifier; nil of nil.
 func newLabels(c *classify.Classifier) *labels {
+	if c == nil {
+		return nil
+	}
 	return &labels{classifier: c, wake: make(chan struct{}, 1), known: make(map[string]label)}
 }
 
@@ -61,8 +65,8 @@ func (l *labels) label(o registry.Offer) registry.Offer {
 var apart = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")
 
 // text returns the text by which a tool is classified.
-func (l *labels) text(t *NormalizedTool) string {
-	return clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
+func (l *labels) text(t *registry.NormalizedTool) string {
+	return Clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
 }
 
 // changed reports that the texts have changed.
@@ -162,4 +166,15 @@ func (l *labels) ask(ctx context.Context, texts []string, generation int, change
 		}
 	}
 	return true
+}
+
+// maxClassified bounds the part of a task or of a tool's description that is classified, in bytes.
+const maxClassified = 1000
+
+// Clip returns the beginning of a text, as much as is classified: at most limit bytes.
+func Clip(text string, limit int) string {
+	if limit = min(limit, maxClassified); len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
+	}
+	return text
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -35,11 +36,12 @@ import (
 //
 // A server that offers something else has its own name, such as gpu@box, and is no replica.
 type services struct {
-	current *holder
-	writer  *catalogWriter
-	load    func(replica string) (calls, limit int, heard uint64)
-	keeps   func(server string, home session.Client) bool
-	log     *zap.Logger
+	current  *holder
+	writer   *catalog.Writer
+	registry *registry.Registry
+	load     func(replica string) (calls, limit int, heard uint64)
+	keeps    func(server string, home session.Client) bool
+	log      *zap.Logger
 
 	mu     sync.Mutex            // guards the fields below
 	known  map[string]*announced // by the names of the servers
@@ -75,7 +77,7 @@ type grouping struct {
 // newServices returns the services of a router. load returns how busy a server of another node is.
 func newServices(r *Router, load func(server string) (calls, limit int, heard uint64)) *services {
 	return &services{
-		current: r.current, writer: r.writer, log: r.options.Log.Named("cluster"),
+		current: r.current, writer: r.writer, registry: r.registry, log: r.options.Log.Named("cluster"),
 		keeps: r.supervisor.Keeps, load: load,
 		known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
 	}
@@ -153,7 +155,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		source := s.known[next.sources[name]]
 		entry := source.entry
 		entry.Name = name
-		if err := s.writer.learnOther(ctx, entry, source.session); err != nil {
+		if err := s.writer.LearnOther(ctx, entry, source.session); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -165,7 +167,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		}
 		delete(s.listed, name)
 		if !s.current.load().has(name) {
-			s.writer.forgetOther(name)
+			s.writer.ForgetOther(name)
 		}
 	}
 	return errors.Join(failed...)
@@ -274,7 +276,7 @@ func (g *grouping) single(server, sum, problem string) {
 // sumOfOwn returns the sum of what a server of this router offers, "" if that is not known. s.mu
 // must be held.
 func (s *services) sumOfOwn(server string) string {
-	listing := s.writer.registry.Snapshot().Offer(server)
+	listing := s.registry.Snapshot().Offer(server)
 	if listing.Capabilities == nil && len(listing.Tools) == 0 {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package adapter
+package catalog
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ type Preview struct {
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	store := registry.NewStore(dataDir, zap.NewNop())
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
-		return store.Load((&tagger{tags: c.Router.Capabilities}).storeKey(s), s.Name)
+		return store.Load(storeKey(s, c.Router.Capabilities), s.Name)
 	}
 	find := finder(other)
 	p := Preview{Offers: make(map[string]registry.Offer), Named: make(map[string][]string)}
@@ -106,7 +106,7 @@ func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []
 }
 
 // renamed returns the tool as that of a server of the given name, which calls it own.
-func renamed(t NormalizedTool, server, own string, rules discovery.Rules) NormalizedTool {
+func renamed(t registry.NormalizedTool, server, own string, rules discovery.Rules) registry.NormalizedTool {
 	t.Server, t.Name, t.Original = server, own, ""
 	if ours := rules.Rename[own]; ours != "" && ours != own {
 		t.Name, t.Original = ours, own
