@@ -165,18 +165,17 @@ func newMembership(r *Router) *membership {
 	host := newClusterHost(r)
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
 	m.services = newServices(r, m.load)
-	others := &othersCatalog{writer: r.writer, current: r.current, services: m.services, log: r.options.Log.Named("catalog")}
 	m.left = func() {
-		others.clear()
+		m.services.clear()
 		r.levels.forget(host)
 	}
 	m.newNode = func() clusterNode {
 		if r.options.onNode != nil {
-			return r.options.onNode(r, others)
+			return r.options.onNode(r, m.services)
 		}
 		o := cluster.Options{
 			KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand,
-			Host: host, Handler: others, Log: r.options.Log,
+			Host: host, Handler: m.services, Log: r.options.Log,
 			OnMessage: func(server string, owner Client, one Message) {
 				r.listeners.hear(m.services.grouping().name(server), owner, one)
 			},

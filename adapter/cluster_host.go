@@ -272,31 +272,18 @@ func isRetriable(r selector.Result) bool {
 // relayable returns the error of a request that the client's node does not allow, or that this one
 // does not carry out for others, or nil.
 func (v *visitor) relayable(in cluster.Incoming) error {
-	params, allowed := in.Request.Params, false
-	switch in.Request.Method {
-	case "tasks/get", "tasks/update", "tasks/cancel":
-		allowed = true
-	case "resources/read":
-		uri := scope.Text(params, "uri")
-		if !v.uri(in.Server, uri) {
-			return scope.NoResource(uri)
+	refused := func(allowed bool, err error) error {
+		if allowed {
+			return nil
 		}
-		allowed = true
-	case "prompts/get":
-		allowed = v.name(in.Server, scope.Text(params, "name"))
-	case "completion/complete":
-		ref := wire.Member(params, "ref")
-		name, uri := scope.Text(ref, "name"), scope.Text(ref, "uri")
-		if scope.Text(ref, "type") == "ref/prompt" {
-			allowed = v.name(in.Server, name)
-		} else {
-			allowed = v.name(in.Server, uri) || v.uri(in.Server, uri)
-		}
-	default:
-		return &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + in.Request.Method}
+		return err
 	}
-	if !allowed {
-		return &session.Error{Code: session.CodeInvalidParams, Message: "unknown prompt or template"}
-	}
-	return nil
+	unknown := &session.Error{Code: session.CodeInvalidParams, Message: "unknown prompt or template"}
+	return scope.CheckSubject(in.Request, func(uri string) error {
+		return refused(v.uri(in.Server, uri), scope.NoResource(uri))
+	}, func(prompt string) error {
+		return refused(v.name(in.Server, prompt), unknown)
+	}, func(uri string) error {
+		return refused(v.name(in.Server, uri) || v.uri(in.Server, uri), unknown)
+	})
 }

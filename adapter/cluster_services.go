@@ -25,8 +25,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// services are the servers of other nodes whose entries name a service. Those that offer the same
-// are replicas of one server, which the catalog has once:
+// services write the lists of servers of other nodes to the catalog, and are the [cluster.Handler].
+// Servers of one service with equal lists are replicas of one server, which the catalog has once:
 //
 //   - With an entry of this router's own that names the service, they are replicas of that one, and
 //     the catalog has it under its own name.
@@ -44,7 +44,8 @@ type services struct {
 	log      *zap.Logger
 
 	mu     sync.Mutex            // guards the fields below
-	known  map[string]*announced // by the names of the servers
+	plain  map[string]bool       // servers without a service
+	known  map[string]*announced // servers with a service, by their names
 	listed map[string]string     // what of it the catalog has: the sums, by names
 	own    map[string]ownSum     // by the names of entries
 
@@ -79,32 +80,40 @@ func newServices(r *Router, load func(server string) (calls, limit int, heard ui
 	return &services{
 		current: r.current, writer: r.writer, registry: r.registry, log: r.options.Log.Named("cluster"),
 		keeps: r.supervisor.Keeps, load: load,
-		known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
+		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
 	}
 }
 
-// learn is [cluster.Handler.Learn] for a server that names a service.
-func (s *services) learn(ctx context.Context, entry config.Server, listing session.Session) error {
+// Learn implements [cluster.Handler].
+func (s *services) Learn(ctx context.Context, entry config.Server, listing session.Session) error {
+	if s.current.load().has(entry.Name) {
+		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
+		return nil
+	}
+	if !config.IsService(entry.Service) {
+		s.mu.Lock()
+		s.forgetReplica(entry.Name)
+		s.plain[entry.Name] = true
+		s.mu.Unlock()
+		return s.writer.LearnOther(ctx, entry, listing)
+	}
 	sum, err := sumOf(ctx, listing)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgetPlain(entry.Name)
 	s.known[entry.Name] = &announced{entry, listing, sum}
 	return s.reconcile(ctx)
 }
 
-// forget forgets a server. It reports false if it is not known to name a service.
-func (s *services) forget(server string) bool {
+// Forget implements [cluster.Handler].
+func (s *services) Forget(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known[server] == nil {
-		return false
-	}
-	delete(s.known, server)
-	s.logFailure(s.reconcile(context.Background()))
-	return true
+	s.forgetReplica(server)
+	s.forgetPlain(server)
 }
 
 // clear forgets all servers.
@@ -113,6 +122,25 @@ func (s *services) clear() {
 	defer s.mu.Unlock()
 	clear(s.known)
 	s.logFailure(s.reconcile(context.Background()))
+	for server := range s.plain {
+		s.forgetPlain(server)
+	}
+}
+
+// forgetReplica forgets a server, if it is known to name a service. s.mu must be held.
+func (s *services) forgetReplica(server string) {
+	if s.known[server] != nil {
+		delete(s.known, server)
+		s.logFailure(s.reconcile(context.Background()))
+	}
+}
+
+// forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
+func (s *services) forgetPlain(server string) {
+	if s.plain[server] && !s.current.load().has(server) {
+		s.writer.ForgetOther(server)
+	}
+	delete(s.plain, server)
 }
 
 // follow compares the servers again after each change of this router's own ones, until ctx ends.

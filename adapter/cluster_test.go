@@ -31,7 +31,7 @@ import (
 type pairNode struct {
 	name     string
 	other    *clusterHost // nil without one
-	handler  *othersCatalog
+	handler  *services
 	running  chan struct{} // closed while it runs
 	released chan session.Client
 
@@ -210,7 +210,7 @@ func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, b
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
 		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), released: make(chan session.Client, 9)}
-		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *othersCatalog) clusterNode {
+		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
 		}})
@@ -357,7 +357,7 @@ func TestHostAllows(t *testing.T) {
 		"nothing": {Servers: []string{}},
 	}, "a", "b", "off"), "a", "off")
 	c.Servers[2].Disabled = true
-	r := New(c, Options{onNode: func(*Router, *othersCatalog) clusterNode { return &pairNode{name: "box"} }})
+	r := New(c, Options{onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
 	defer r.Close()
 	for _, name := range []string{"a", "b", "off"} {
 		_, err := r.registry.Replace(name, offerOf(name))
@@ -462,7 +462,7 @@ func TestStandInsOfHost(t *testing.T) {
 	for i := range box.Servers {
 		box.Servers[i].Group = "g"
 	}
-	r, _ := runningWith(t, inCluster(box, "gpu", "open"), Options{onNode: func(*Router, *othersCatalog) clusterNode {
+	r, _ := runningWith(t, inCluster(box, "gpu", "open"), Options{onNode: func(*Router, *services) clusterNode {
 		return &pairNode{name: "box", running: make(chan struct{})}
 	}})
 	settled(t, r)
@@ -508,7 +508,7 @@ func TestHostAsks(t *testing.T) {
 func TestHostTellsNodesApart(t *testing.T) {
 	gpu := fake("gpu", "-tools", "echo")
 	gpu.ToolRates = map[string]config.Rate{"echo": {PerSecond: 1.0 / 3600, Burst: 1}}
-	r, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"), Options{onNode: func(*Router, *othersCatalog) clusterNode {
+	r, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"), Options{onNode: func(*Router, *services) clusterNode {
 		return &pairNode{name: "box", running: make(chan struct{})}
 	}})
 	settled(t, r)
@@ -544,12 +544,12 @@ func TestTraceCrossesNodes(t *testing.T) {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
 	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
-		Tracer: tracer("box"), Observer: &seen, onNode: func(*Router, *othersCatalog) clusterNode {
+		Tracer: tracer("box"), Observer: &seen, onNode: func(*Router, *services) clusterNode {
 			return &pairNode{name: "box", running: make(chan struct{})}
 		},
 	})
 	settled(t, boxes)
-	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *othersCatalog) clusterNode {
+	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *services) clusterNode {
 		node.handler = h
 		return node
 	}})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -161,43 +160,23 @@ func (l *levels) forget(of any) {
 	delete(l.wanted, of)
 }
 
-// listeners get the messages of servers that belong to no request. The zero value has none.
-type listeners struct {
-	mu  sync.Mutex // one goroutine at a time replaces all
-	all atomic.Pointer[[]*listener]
-}
+// listeners get the messages of servers that belong to no request. The zero value is empty.
+type listeners struct{ all sync.Map } // keys: *listener
 
 type listener func(server string, owner Client, m Message)
 
 // add adds a listener, which stop removes.
 func (l *listeners) add(one listener) (stop func()) {
-	l.edit(func(all []*listener) []*listener { return append(all, &one) })
-	return func() {
-		l.edit(func(all []*listener) []*listener {
-			return slices.DeleteFunc(all, func(other *listener) bool { return other == &one })
-		})
-	}
-}
-
-// edit replaces the list by an edited copy.
-func (l *listeners) edit(edit func([]*listener) []*listener) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []*listener
-	if old := l.all.Load(); old != nil {
-		all = slices.Clone(*old)
-	}
-	all = edit(all)
-	l.all.Store(&all)
+	l.all.Store(&one, nil)
+	return func() { l.all.Delete(&one) }
 }
 
 // hear gives all listeners a message.
 func (l *listeners) hear(server string, owner Client, m Message) {
-	if all := l.all.Load(); all != nil {
-		for _, one := range *all {
-			(*one)(server, owner, m)
-		}
-	}
+	l.all.Range(func(one, _ any) bool {
+		(*one.(*listener))(server, owner, m)
+		return true
+	})
 }
 
 // A changeSignal tells when the catalog or the configuration has changed. The zero value works.

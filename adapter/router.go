@@ -96,7 +96,7 @@ type Options struct {
 	NodeKey string
 
 	// onNode makes the node of a cluster in tests; nil is [cluster.New].
-	onNode func(*Router, *othersCatalog) clusterNode
+	onNode func(*Router, *services) clusterNode
 
 	Version string      // of the router, which servers see
 	Log     *zap.Logger // nil is silence

@@ -29,7 +29,7 @@ func (o offering) session() *pairSession {
 	return &pairSession{offer: cluster.Offer{Info: session.Info{Capabilities: json.RawMessage(`{"tools":{}}`)}, Tools: []json.RawMessage{[]byte(`{"name":"` + o.tool + `","inputSchema":{"type":"object"},"description":"<x>"}`)}}}
 }
 
-func (o offering) learn(t *testing.T, others *othersCatalog) {
+func (o offering) learn(t *testing.T, others *services) {
 	t.Helper()
 	must(t, others.Learn(t.Context(), config.Server{Name: o.server, Service: o.service}, o.session()))
 }
@@ -65,7 +65,7 @@ func TestServicesInCatalog(t *testing.T) {
 			}
 			r := New(c, Options{Log: zap.NewNop()})
 			defer r.Close()
-			others := &othersCatalog{writer: r.writer, current: r.current, services: r.members.services, log: zap.NewNop()}
+			others := r.members.services
 			if tt.own.Name != "" {
 				must(t, r.writer.Learn(t.Context(), tt.own, offering{tool: "echo"}.session()))
 			}
@@ -93,7 +93,7 @@ func TestServicesInCatalog(t *testing.T) {
 func TestServiceKeepsItsName(t *testing.T) {
 	r := New(config.Config{}, Options{Log: zap.NewNop()})
 	defer r.Close()
-	others := &othersCatalog{writer: r.writer, current: r.current, services: r.members.services, log: zap.NewNop()}
+	others := r.members.services
 	for i, step := range []struct {
 		learn, forget offering
 		want          string

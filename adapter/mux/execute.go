@@ -79,12 +79,9 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 // or of ctx.
 func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result selector.Result, err error) {
 	c.Tool = r.tool
-	defer func() {
-		if reason := recover(); reason != nil {
-			result, err = m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
-		}
-	}()
-	result, err = r.to.Execute(ctx, c)
+	if reason := guard(func() { result, err = r.to.Execute(ctx, c) }); reason != nil {
+		return m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
+	}
 	if _, refused := errors.AsType[*session.Error](err); refused || err != nil && ctx.Err() != nil {
 		return selector.Result{}, err
 	}

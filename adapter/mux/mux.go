@@ -119,20 +119,11 @@ type store = inprocess.Store
 
 var _ adapter.ProviderAdapter = (*Mux)(nil)
 
-// look returns the provider's signal of changes, or nil if the provider panics.
-func (p *member) look() (changed <-chan struct{}) {
-	defer func() { _ = recover() }()
-	return p.Changed()
-}
-
-// tools returns the provider's tools, or false if the provider panics.
-func (p *member) tools() (tools []*registry.NormalizedTool, ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	return slices.DeleteFunc(slices.Clone(p.Tools()), func(t *registry.NormalizedTool) bool { return t == nil }), true
+// guard calls a provider, and returns the reason if it panics.
+func guard(call func()) (reason any) {
+	defer func() { reason = recover() }()
+	call()
+	return nil
 }
 
 // follow adopts the provider's tools at each change until ctx ends.
@@ -169,8 +160,12 @@ func (m *Mux) adopt(p *member) <-chan struct{} {
 			return p.changed
 		}
 	}
-	p.changed = p.look()
-	if tools, ok := p.tools(); ok && !slices.Equal(tools, p.list) {
+	p.changed = nil
+	guard(func() { p.changed = p.Changed() })
+	var tools []*registry.NormalizedTool
+	panicked := guard(func() { tools = slices.Clone(p.Tools()) })
+	tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t == nil })
+	if panicked == nil && !slices.Equal(tools, p.list) {
 		m.list(p, tools)
 	}
 	return p.changed
@@ -258,19 +253,16 @@ func (m *Mux) Match(words []string, now time.Time) map[string]float64 {
 	all := make(map[string]float64)
 	for _, p := range m.providers {
 		if e, ok := p.ProviderAdapter.(selector.Experience); ok {
-			for id, x := range p.match(e, words, now) {
-				if t, ok := m.known(qualified(p, id)); ok {
-					all[t.ID] = x
+			guard(func() {
+				for id, x := range e.Match(words, now) {
+					if t, ok := m.known(qualified(p, id)); ok {
+						all[t.ID] = x
+					}
 				}
-			}
+			})
 		}
 	}
 	return all
-}
-
-func (p *member) match(e selector.Experience, words []string, now time.Time) map[string]float64 {
-	defer func() { _ = recover() }()
-	return e.Match(words, now)
 }
 
 // Learn notifies the provider of a tool that a client called the tool after it had searched
@@ -283,9 +275,8 @@ func (m *Mux) Learn(ctx context.Context, u selector.Use) {
 	if learner, ok := r.to.ProviderAdapter.(interface {
 		Learn(ctx context.Context, u selector.Use)
 	}); ok {
-		defer func() { _ = recover() }() // as in all calls of a provider
 		u.Tool = r.tool.ID
-		learner.Learn(ctx, u)
+		guard(func() { learner.Learn(ctx, u) })
 	}
 }
 
@@ -315,7 +306,11 @@ func (m *Mux) Health(ctx context.Context) adapter.Health {
 		}
 		go func() {
 			defer m.running.Done()
-			answers <- answer{i, p.health(ctx)}
+			var h adapter.Health
+			if reason := guard(func() { h = p.Health(ctx) }); reason != nil {
+				h = adapter.Health{Name: p.name, State: adapter.Down, Reason: fmt.Sprintf("it panicked: %v", reason)}
+			}
+			answers <- answer{i, h}
 		}()
 	}
 	for range parts {
@@ -329,15 +324,6 @@ func (m *Mux) Health(ctx context.Context) adapter.Health {
 	return adapter.CombineHealth(m.Name(), len(m.Tools()), parts)
 }
 
-func (p *member) health(ctx context.Context) (h adapter.Health) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			h = adapter.Health{Name: p.name, State: adapter.Down, Reason: fmt.Sprintf("it panicked: %v", reason)}
-		}
-	}()
-	return p.Health(ctx)
-}
-
 // Close closes all providers at once, and returns their errors once they are closed and
 // all calls have ended.
 func (m *Mux) Close() error {
@@ -349,15 +335,13 @@ func (m *Mux) Close() error {
 	var closing sync.WaitGroup
 	for i, p := range m.providers {
 		closing.Go(func() {
-			defer func() {
-				if reason := recover(); reason != nil {
-					errs[i] = fmt.Errorf("it panicked: %v", reason)
-				}
-				if errs[i] != nil {
-					errs[i] = fmt.Errorf("close provider %q: %w", p.name, errs[i])
-				}
-			}()
-			errs[i] = p.Close()
+			var err error
+			if reason := guard(func() { err = p.Close() }); reason != nil {
+				err = fmt.Errorf("it panicked: %v", reason)
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("close provider %q: %w", p.name, err)
+			}
 		})
 	}
 	closing.Wait()

@@ -54,7 +54,7 @@ func (l *Limits) Subscribable(server, uri string) error {
 }
 
 // Relayable returns the error of a request about something that does not exist for the clients, or
-// nil. A method that it does not know is about nothing that exists.
+// nil.
 func (v *Visible) Relayable(server string, r session.Request) error {
 	if v.Rules == nil {
 		return nil
@@ -62,22 +62,32 @@ func (v *Visible) Relayable(server string, r session.Request) error {
 	if !v.Server(server) {
 		return internalError(NoServer(server))
 	}
+	resource := func(uri string) error { return v.Subscribable(server, uri) }
+	prompt := func(name string) error { return v.prompt(server, name) }
+	return CheckSubject(r, resource, prompt, func(uri string) error {
+		if len(v.Snapshot.Items(registry.ID(server, uri))) > 0 {
+			return nil
+		}
+		return resource(uri)
+	})
+}
+
+// CheckSubject calls the function for the subject of a request. template may get the URI of a
+// resource, too. A method that it does not know is an error.
+func CheckSubject(r session.Request, resource, prompt, template func(name string) error) error {
 	switch r.Method {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		return nil
 	case "resources/read":
-		return v.Subscribable(server, Text(r.Params, "uri"))
+		return resource(Text(r.Params, "uri"))
 	case "prompts/get":
-		return v.prompt(server, Text(r.Params, "name"))
+		return prompt(Text(r.Params, "name"))
 	case "completion/complete":
 		ref := wire.Member(r.Params, "ref")
 		if Text(ref, "type") == "ref/prompt" {
-			return v.prompt(server, Text(ref, "name"))
+			return prompt(Text(ref, "name"))
 		}
-		if uri := Text(ref, "uri"); len(v.Snapshot.Items(registry.ID(server, uri))) == 0 {
-			return v.Subscribable(server, uri)
-		}
-		return nil
+		return template(Text(ref, "uri"))
 	}
 	return &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + r.Method}
 }
