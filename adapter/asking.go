@@ -22,7 +22,7 @@ func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
 	if reason == "" {
 		unfit := call.Unfit
 		call.Unfit = func(t *registry.NormalizedTool) bool {
-			return v.Rules.Asks(t).String() != "" || unfit != nil && unfit(t) // no one would be asked
+			return v.Rules.Asks(t).String() != "" || unfit != nil && unfit(t) // no person would be asked
 		}
 		return call
 	}
@@ -48,7 +48,7 @@ func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
 	return call
 }
 
-// actorOf returns who is behind a client.
+// actorOf returns the actor for the audit log.
 func actorOf(from Client) audit.Actor {
 	who, ok := session.CallerOf(from)
 	switch {
@@ -60,8 +60,8 @@ func actorOf(from Client) audit.Actor {
 	return audit.Actor{Principal: who.Name, From: "stdio"}
 }
 
-// othersOf returns the parameters of a tools/call that servers get besides the name and the
-// arguments, but for _meta; nil if there are none.
+// othersOf returns the parameters of a tools/call that servers get besides the name, the
+// arguments and _meta; nil if the call has no others.
 func othersOf(params json.RawMessage) json.RawMessage {
 	var others []byte
 	_ = wire.Members(params, func(key string, value []byte) bool {

@@ -34,8 +34,8 @@ func (c calls) Explain(ctx context.Context, task string, candidates []selector.C
 	return c.router.selector.Explain(ctx, task, candidates)
 }
 
-// Assistant returns the model behind an API that the configuration names for searches that are
-// not sure, or nil if it names none. It is for Assistant of a [selector.Query].
+// Assistant returns the model that the configuration names for searches that are not sure, or nil.
+// It is for Assistant of a [selector.Query].
 func (c calls) Assistant() selector.Assistant { return c.router.assistance.assistant() }
 
 // Learn is [Router.Learn], of visible tools.

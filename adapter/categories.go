@@ -17,8 +17,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// tagCategories returns the capability tags as categories, for a configuration without
-// categories: the tags of the taxonomy and of the servers' entries, in alphabetical order.
+// tagCategories returns the tags of the taxonomy and of the servers' entries as categories, for a
+// configuration without categories, in alphabetical order.
 func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
 	tags := t.Tags()
 	for _, s := range c.Servers {
@@ -50,7 +50,7 @@ func newSorting(c config.Config, t *catalog.Tagger, servers classify.Sessions, w
 	return s
 }
 
-// adopt makes the classifier that of the configuration.
+// adopt makes the classifier of a configuration.
 func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
 	k := classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.servers, s.log)
 	s.now.Store(k)
@@ -93,9 +93,8 @@ const (
 	hurry = 10 * time.Second
 )
 
-// Category implements [selector.Classifier]. The category of a task is the tag of tools
-// that are right for it. Only an outside classifier knows better than the words of the
-// task, so there is no category without one.
+// Category implements [selector.Classifier]. Only an outside classifier knows better than the
+// words of the task, so there is no category without one.
 func (s *sorting) Category(ctx context.Context, task string) (tag string, likely float64) {
 	if k := s.now.Load(); k.HasOutside() {
 		o, err := s.classify(ctx, k, catalog.Clip(task, k.Limit()))

@@ -18,16 +18,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A clusterHost is the router as other nodes use it. It has the router's own servers only, so that a
-// request never goes on to a third node, and of these the shared ones.
+// A clusterHost is the router as other nodes use it: with the router's own shared servers only, so
+// that a request never goes on to a third node.
 //
 // A request must be allowed twice: by this router's own profile of the same name, or else by its
-// "default", and by the rules of the client's own node, which that has signed. What is not
-// allowed has the answer of something that does not exist.
+// "default", and by the rules that the client's own node has signed. A request that is not allowed
+// has the answer of one about something that does not exist.
 type clusterHost struct {
 	router *Router
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	views  map[string]*View
 	rules  map[string]*profile.Rules // by their text
 	offers map[string]*hostOffer     // of servers, as they were last asked for
@@ -102,18 +102,18 @@ func (h *clusterHost) SetLevel(ctx context.Context, level string) {
 	h.router.supervisor.SetLevel(ctx, h.router.levels.least(h, level))
 }
 
-// A visitor is a client of another node: what it may see here.
+// A visitor is the rules for a client of another node.
 type visitor struct {
 	host  *clusterHost
 	setup *setup
-	view  *View          // what this router allows
-	rules *profile.Rules // what its own node allows; nil is everything
+	view  *View          // by the rules of this router
+	rules *profile.Rules // of its own node; nil allows everything
 	node  string         // the name of this node, which is in the names to which the rules apply
 
-	server, as string // a server whose name in the rules is another one; as is "" if there is none
+	server, as string // a server that has the name as in the rules; "" if all have their own
 }
 
-// admit returns who makes a request.
+// admit returns the client of a request.
 func (h *clusterHost) admit(in cluster.Incoming) (*visitor, error) {
 	v := &visitor{host: h, setup: h.router.current.load()}
 	if !v.setup.shared[in.Server] {
@@ -183,7 +183,7 @@ func (h *clusterHost) view(profiles string) *View {
 	return s
 }
 
-// allows reports whether the client's node and this one let the client use a tool of this router.
+// allows reports whether the client may use a tool of this router.
 func (v *visitor) allows(t *registry.NormalizedTool) bool {
 	if !v.setup.shared[t.Server] {
 		return false
@@ -197,8 +197,8 @@ func (v *visitor) allows(t *registry.NormalizedTool) bool {
 	return v.rules.Tool(&theirs)
 }
 
-// service returns the name under which the client knows a server as a service; "" if the server is
-// none. as is that name, as the client's node says.
+// service returns as, the name that the client's node gives the server as a service, if the server
+// is one, else "".
 func (v *visitor) service(server, as string) string {
 	if len(as) > maxMatched {
 		return ""
@@ -219,8 +219,8 @@ func (v *visitor) alias(server string) string {
 	return server + "@" + v.node
 }
 
-// maxMatched bounds the names and URIs that are compared with the patterns of another node's rules,
-// in bytes: these may take as many steps as both have characters, multiplied.
+// maxMatched bounds the names and URIs that are compared with patterns of another node's rules, in
+// bytes: that may take as many steps as the product of both lengths.
 const maxMatched = 16 << 10
 
 // uri reports whether the client's node lets it read a URI of a server.
@@ -259,8 +259,8 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 	return r.JSON, r.Tool != nil && r.Tool.ID != c.Tool.ID, nil
 }
 
-// isRetriable reports whether the client's node decides what becomes of a call: its server was not
-// there. Otherwise the result is final, also where it says that the call was not made.
+// isRetriable reports whether the client's node decides whether to send the call again, since the
+// server was not there. Otherwise the result is final, even if it says that the call was not made.
 func isRetriable(r selector.Result) bool {
 	outcome, _ := selector.OutcomeOf(r, nil)
 	if outcome != selector.NoAnswer || selector.IsTooSoon(r.Err) || errors.Is(r.Err, session.ErrForbidden) {

@@ -28,13 +28,13 @@ import (
 // services write the lists of servers of other nodes to the catalog, and are the [cluster.Handler].
 // Servers of one service with equal lists are replicas of one server, which the catalog has once:
 //
-//   - With an entry of this router's own that names the service, they are replicas of that one, and
-//     the catalog has it under its own name.
-//   - Without one, the catalog has them under the name of the service. It has that from the first
-//     replica on, so that clients see no other name when a second one comes or goes. If an entry
-//     has the name, they keep their own.
+//   - If an entry of this router names the service, they are replicas of that server, and the
+//     catalog has it under the entry's name.
+//   - Else the catalog has them under the name of the service, from the first replica on, so that
+//     clients see no other name when a second one comes or goes. If an entry has the name, they
+//     keep their own.
 //
-// A server that offers something else has its own name, such as gpu@box, and is no replica.
+// A server with another list has its own name, such as gpu@box, and is no replica.
 type services struct {
 	current  *holder
 	writer   *catalog.Writer
@@ -46,7 +46,7 @@ type services struct {
 	mu     sync.Mutex            // guards the fields below
 	plain  map[string]bool       // servers without a service
 	known  map[string]*announced // servers with a service, by their names
-	listed map[string]string     // what of it the catalog has: the sums, by names
+	listed map[string]string     // sums of the lists in the catalog, by name
 	own    map[string]ownSum     // by the names of entries
 
 	now atomic.Pointer[grouping] // nil without a server that names a service
@@ -56,10 +56,10 @@ type services struct {
 type announced struct {
 	entry   config.Server
 	session session.Session
-	sum     string // of what it offers
+	sum     string // of its lists
 }
 
-// An ownSum is the sum of what a server of this router offers, and what that was made of.
+// An ownSum is the sum of a server of this router, and the listing that it was made from.
 type ownSum struct {
 	listing registry.Listing
 	sum     string
@@ -71,8 +71,8 @@ type grouping struct {
 	of       map[string]string            // replica on another node -> name of the service
 	problems map[string]string            // server -> why it is no replica
 
-	sums    map[string]string // what the catalog has of servers on other nodes, by name
-	sources map[string]string // whose definitions these are
+	sums    map[string]string // of the lists of other nodes that the catalog is to have, by name there
+	sources map[string]string // the servers that have these lists
 }
 
 // newServices returns the services of a router. load returns how busy a server of another node is.
@@ -166,7 +166,7 @@ func (s *services) logFailure(err error) {
 	}
 }
 
-// reconcile has the catalog and the calls follow what is known. s.mu must be held.
+// reconcile updates the catalog and the replicas for calls. s.mu must be held.
 func (s *services) reconcile(ctx context.Context) error {
 	before, next := s.grouping(), s.group()
 	s.logProblems(before, next)
@@ -209,7 +209,7 @@ func (s *services) logProblems(before, next *grouping) {
 	}
 }
 
-// group returns which servers are replicas, and what the catalog has of them. s.mu must be held.
+// group returns the replicas, and the lists that the catalog is to have. s.mu must be held.
 func (s *services) group() *grouping {
 	g := &grouping{
 		services: make(map[string]*selector.Service), of: make(map[string]string), problems: make(map[string]string),
@@ -256,8 +256,8 @@ func (s *services) groupWith(g *grouping, own string, servers []string) {
 	s.add(g, own, own, equal)
 }
 
-// groupOthers adds the servers of a service that this router does not have itself: those that offer
-// what the catalog has already, or else what most of them offer. s.mu must be held.
+// groupOthers adds the servers of a service that this router does not have itself: all with the list
+// that the catalog has already, or else with the most frequent list. s.mu must be held.
 func (s *services) groupOthers(g *grouping, service string, servers []string) {
 	count := make(map[string]int)
 	for _, server := range servers {
@@ -279,7 +279,7 @@ func (s *services) groupOthers(g *grouping, service string, servers []string) {
 	s.add(g, service, "", equal)
 }
 
-// add adds a service. own is its replica on this router, "" if there is none.
+// add adds a service. own is its replica on this router, or "".
 func (s *services) add(g *grouping, name, own string, others []string) {
 	if len(others) == 0 {
 		return
@@ -293,7 +293,7 @@ func (s *services) add(g *grouping, name, own string, others []string) {
 	}
 }
 
-// single adds a server that is no replica, with the sum of what it offers.
+// single adds a server that is no replica, with its sum.
 func (g *grouping) single(server, sum, problem string) {
 	g.sums[server], g.sources[server] = sum, server
 	if problem != "" {
@@ -301,8 +301,7 @@ func (g *grouping) single(server, sum, problem string) {
 	}
 }
 
-// sumOfOwn returns the sum of what a server of this router offers, "" if that is not known. s.mu
-// must be held.
+// sumOfOwn returns the sum of a server of this router, "" if it was not listed. s.mu must be held.
 func (s *services) sumOfOwn(server string) string {
 	listing := s.registry.Snapshot().Offer(server)
 	if listing.Capabilities == nil && len(listing.Tools) == 0 {
@@ -317,7 +316,7 @@ func (s *services) sumOfOwn(server string) string {
 	return sum
 }
 
-// sumOf returns the sum of what an announced server offers.
+// sumOf returns the sum of an announced server.
 func sumOf(ctx context.Context, listing session.Session) (string, error) {
 	var all [][]json.RawMessage
 	for _, list := range [][2]string{
@@ -343,7 +342,7 @@ func sumOfItems(lists ...[]json.RawMessage) string {
 	for _, items := range lists {
 		lines := make([][]byte, len(items))
 		for i, item := range items {
-			lines[i], _ = json.Marshal(item) // escapes alike; what is no JSON can't be listed
+			lines[i], _ = json.Marshal(item) // equal escapes; all items are JSON, or they could not be listed
 		}
 		slices.SortFunc(lines, bytes.Compare)
 		for _, line := range lines {

@@ -34,7 +34,7 @@ func TestNodesOfScope(t *testing.T) {
 		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
 		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
 	}
-	r.members.now.Store(&member{node: fakeCluster{nodes: nodes}})
+	r.members.now.Store(&joined{node: fakeCluster{nodes: nodes}})
 	if _, _, ok := r.parts.ClusterReport(); !ok {
 		t.Error("no report")
 	}

@@ -17,8 +17,8 @@ type fleet struct {
 	members    *membership
 }
 
-// AwaitNodes returns when the servers of other nodes are known, if the router is in a cluster. It
-// waits for at most 8 s after the router joined. The error says why servers may be missing.
+// AwaitNodes waits until the servers of other nodes are known, for at most 8 s after the router joined
+// its cluster. The error says why servers may be missing.
 func (f *fleet) AwaitNodes(ctx context.Context) error { return f.members.settled(ctx) }
 
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. A server
@@ -68,36 +68,35 @@ func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
 	return context.Cause(ctx)
 }
 
-// Try starts the named servers that are not running, or all servers if none is named. It
-// returns when the first start of each has succeeded or failed, or when ctx ends. Servers of other
-// nodes are waited for a short time.
+// Try starts the named servers that are not running, or all servers without names. It returns when
+// the first start of each has succeeded or failed, or when ctx ends. Servers of other nodes are
+// waited for a short time.
 func (f *fleet) Try(ctx context.Context, names ...string) {
 	if len(names) == 0 {
 		for _, s := range f.current.load().config.Servers {
 			names = append(names, s.Name)
 		}
 	}
-	until(ctx, f.supervisor, func() bool { return f.none(names, status.Starting, status.Idle) }, names)
+	until(ctx, f.supervisor, func() bool { return f.areNot(names, status.Starting, status.Idle) }, names)
 	f.members.settled(ctx)
 }
 
 // Started returns when no server is starting, or when ctx ends.
 func (f *fleet) Started(ctx context.Context) {
-	until(ctx, f.supervisor, func() bool { return f.none(nil, status.Starting) }, nil)
+	until(ctx, f.supervisor, func() bool { return f.areNot(nil, status.Starting) }, nil)
 }
 
-// none reports whether none of the named servers, of all servers if names is nil, is in one
-// of the states.
-func (f *fleet) none(names []string, states ...status.State) bool {
+// areNot reports whether the named servers, or all servers if names is nil, are in other states.
+func (f *fleet) areNot(names []string, states ...status.State) bool {
 	servers := f.supervisor.Status()
 	return len(servers) == len(f.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
 		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
 	})
 }
 
-// until starts the servers of wake, also those that become idle: all alike, since no call waits for one of them. It
-// returns when done is true after a change of any server, or when ctx ends. A server that has
-// failed is started once: two that take long to fail would never be done otherwise.
+// until starts the servers of wake, again if they become idle. It returns when done is true after a
+// change of any server, or when ctx ends. A server that has failed is started once: two that take
+// long to fail would never be done otherwise.
 func until(ctx context.Context, servers *supervisor.Supervisor, done func() bool, wake []string) {
 	for first := true; ; first = false {
 		changed := servers.Changed()

@@ -49,10 +49,10 @@ func (c calls) loggingIn(v *scope.Visible, call selector.Call) selector.Call {
 	return call
 }
 
-// LogIn begins a login if err, by which a request of the client has failed, says that one is
-// needed, and has the client show its person the URL. It reports false if the client is the
-// program itself, or if no login helps. Otherwise, with nil, a person has logged in, so that the
-// request may be sent again; or else why says why it was not carried out, and what to do.
+// LogIn begins a login if a request of the client has failed with err because of one, and has the
+// client show its person the URL. It reports false if the client is the program itself, or if no
+// login helps. If why is nil, a person has logged in, and the request may be sent again; else why
+// says why it was not carried out, and how to go on.
 //
 // A client of the modern era waits for the login. One of the legacy era gets a [*session.Error],
 // and a notification when the login is over. Clients that show no URLs get both in the text. Other
@@ -70,7 +70,7 @@ type notLoggedIn struct{ error }
 
 func (e notLoggedIn) Unwrap() []error { return []error{e.error, session.ErrNotSent} }
 
-// logIn is LogIn, whose errors need not wrap ErrNotSent.
+// logIn is LogIn, but its errors need not wrap ErrNotSent.
 func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps bool, why error) {
 	who, ok := session.CallerOf(from)
 	needed := neededLogin(err)
@@ -98,7 +98,7 @@ func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps boo
 	return true, a.askToLogIn(ctx, from, needed, pending)
 }
 
-// neededLogin returns which login is needed by an error; nil if none would help.
+// neededLogin returns the login that an error asks for; nil if no login would help.
 func neededLogin(err error) *login.NeededError {
 	needed, ok := errors.AsType[*login.NeededError](err)
 	if !ok {
@@ -162,7 +162,7 @@ func loginURL(pending *login.Pending) string {
 	return pending.Device.URL
 }
 
-// inWords is the answer to a client that shows no URLs.
+// inWords is the error for a client that shows no URLs.
 func inWords(question string, needed *login.NeededError, url string) error {
 	return fmt.Errorf("%s Have the person log in within %v at %s or with the command \"%s\" on the router's machine, then send the request again", question, login.Lifetime, url, needed.Command())
 }
@@ -212,17 +212,17 @@ func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login
 	return nil
 }
 
-// loginNotices say to legacy clients that a login is over that they were asked for. The zero
-// value is ready.
+// loginNotices notify legacy clients of the end of a login that they were asked for. The zero value
+// is ready.
 type loginNotices struct {
 	running sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	ended bool
 	due   map[loginNotice]bool
 }
 
-// A loginNotice is what is said to the client with the session.
+// A loginNotice is a notification that a client is to get.
 type loginNotice struct {
 	home  Client
 	login string // the ID of the Pending
@@ -252,7 +252,7 @@ func (n *loginNotices) follow(home Client, pending *login.Pending) {
 	})
 }
 
-// close waits until all logins are over and takes no more; they must end meanwhile.
+// close takes no more logins, and waits until all are over.
 func (n *loginNotices) close() {
 	n.mu.Lock()
 	n.ended = true

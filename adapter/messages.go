@@ -12,14 +12,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// messages are those between clients and servers that belong to no call.
+// messages are the notifications, and the subscriptions to them.
 type messages struct{ scoped }
 
-// Listen has hear called with each message of a server that belongs to no request. It is
-// called on the goroutine that reads from the server, and must not block. owner is the
-// only client that uses the server's session, or nil if several may. Several may listen at a
-// time: each gets all messages, also those for an owner that is another one's client. stop also
-// ends the effect of SetLevel.
+// Listen has hear called with each message of a server that belongs to no request, on the goroutine
+// that reads from the server: it must not block. owner is the only client that uses the server's
+// session, or nil if several may. All listeners get all messages, also of other clients' sessions.
+// stop also ends the effect of SetLevel.
 func (m messages) Listen(hear func(server string, owner Client, one Message)) (stop func()) {
 	end := m.router.listeners.add(func(server string, owner Client, one Message) {
 		if m.scope.Limits().Hears(server, one) {
@@ -101,7 +100,7 @@ func (c *scopedClient) Notify(server string, m Message) {
 	}
 }
 
-// Release ends what servers run for a client that has left.
+// Release ends the sessions and tasks of a client that has left.
 func (m messages) Release(home Client) {
 	m.router.supervisor.Release(home)
 	m.router.selector.ForgetClient(home)
@@ -110,7 +109,7 @@ func (m messages) Release(home Client) {
 	}
 }
 
-// Tell sends a notification to each server whose session is the client's alone.
+// Tell sends a notification to each server with a session for this client alone.
 func (m messages) Tell(home Client, method string, params json.RawMessage) {
 	m.router.supervisor.Notify(home, method, params)
 	if node := m.router.members.node(); node != nil {
@@ -131,7 +130,7 @@ func (m messages) SetLevel(ctx context.Context, level string) {
 // severities are the levels of log messages, the least first.
 var severities = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// levels are the levels of log messages that are wanted. The zero value has none.
+// levels are the levels of log messages that clients want. The zero value is empty.
 type levels struct {
 	mu     sync.Mutex     // guards wanted
 	wanted map[any]string // by a pointer that stands for the clients

@@ -20,10 +20,9 @@ type Parts struct {
 	administration
 }
 
-// Scope returns the router as clients see it that have chosen all of these: what each of them
-// allows. Each is the name of a profile, a union of profiles such as "dev|ops" (what any of them
-// allows), or "@read" (all but the tools that may write). Without a profile, it is that of the
-// profile "default", or everything if there is none.
+// Scope returns the router for clients that have chosen all of these profiles: each must allow a
+// tool. A profile is a name, a union such as "dev|ops" (one of them must allow the tool), or "@read"
+// (all but the tools that may write). Without a choice, the profile "default" applies if it exists.
 func (p *Parts) Scope(chosen ...string) *View {
 	r := p.administration.router
 	return scoped{r, scope.New(whole{r.current, r.registry}, chosen...)}.view()
@@ -38,8 +37,7 @@ type whole struct {
 // administration is for administrators of the router.
 type administration struct{ router *Router }
 
-// Config returns the configuration in use. Servers that were turned on or off by hand are
-// so in it.
+// Config returns the configuration in use, with servers turned on or off by hand.
 func (a administration) Config() config.Config { return a.router.current.load().config }
 
 // Configured returns the configuration as its files have it.
@@ -49,13 +47,13 @@ func (a administration) Configured() config.Config { return a.router.current.loa
 // before Config, and no edit is missed.
 func (a administration) Edited() <-chan struct{} { return a.router.current.load().replaced }
 
-// Audit records what administrators and principals do besides calls, with [Options].Audit.
+// Audit records an event that is no call, with [Options].Audit.
 func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
 
 // Approvals returns the desk with the calls that wait for a person's approval.
 func (a administration) Approvals() *Desk { return a.router.approvals }
 
-// Usage returns what was learned from use, or nil if the configuration turns that off.
+// Usage returns the learned uses, or nil if the configuration turns learning off.
 func (a administration) Usage() *selector.Usage { return a.router.learning.store.Load() }
 
 // Seen notes that a person has seen how the definitions of the server's tools changed; see
@@ -63,14 +61,14 @@ func (a administration) Usage() *selector.Usage { return a.router.learning.store
 func (a administration) Seen(server string) error { return a.router.writer.Seen(server) }
 
 // ConfirmHints notes that a person has confirmed the hints that were shown, by the server's own
-// names of its tools; see Confirmed of [registry.Offer]. It is an error if a tool has other
-// hints by now: that one stays unconfirmed.
+// names of its tools; see Confirmed of [registry.Offer]. A tool that has other hints by now is an
+// error, and stays unconfirmed.
 func (a administration) ConfirmHints(server string, shown map[string]registry.Hints) error {
 	return a.router.writer.ConfirmHints(server, shown)
 }
 
-// ClusterReport returns how the connection to the cluster is, and what was counted. ok is false if
-// the router is in no cluster.
+// ClusterReport returns the state of the connection to the cluster, and counters. ok is false if the
+// router is in no cluster.
 func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok bool) {
 	node := a.router.members.node()
 	if node == nil {
@@ -79,9 +77,9 @@ func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok 
 	return node.Report(), node.Counters(), true
 }
 
-// Follow returns a function that returns what a configuration means to a frontend: what
-// derive makes of the configuration in use, and a channel that is closed when another one
-// is. The value is the same pointer until an edit makes it differ, and must not be modified.
+// Follow returns a function that returns a value derived from the configuration in use, and a channel
+// that is closed when another configuration is. The pointer is the same until an edit changes the
+// value, which must not be modified.
 func Follow[T any](p *Parts, derive func(config.Config) *T) func() (*T, <-chan struct{}) {
 	type derived struct {
 		value  *T

@@ -11,7 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// policies returns how calls to each server are made, by its name.
+// policies returns the policies of servers, by name.
 func policies(servers []config.Server) map[string]selector.Policy {
 	ranked := slices.Clone(servers)
 	slices.SortStableFunc(ranked, func(a, b config.Server) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -58,8 +58,8 @@ func policies(servers []config.Server) map[string]selector.Policy {
 	return all
 }
 
-// placeOf returns where the server of an entry works: in the folders among its arguments and
-// its cwd, and at the hosts of its URL, its arguments and its variables.
+// placeOf returns the folders and hosts where a server works: folders from its arguments and cwd,
+// hosts from its URL, arguments and variables.
 func placeOf(s config.Server) *selector.Place {
 	base := s.Cwd
 	if base == "" {

@@ -21,8 +21,8 @@ const (
 	maxNamed = 5
 )
 
-// logStarts logs which servers are starting, until none is. The very first start may take
-// minutes, while packages are fetched.
+// logStarts logs which servers are starting, until all have started or failed. The first start may
+// take minutes, while packages are downloaded.
 func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -47,12 +47,12 @@ func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 	}
 }
 
-// summary says in a line how many servers are ready, and which are not. Servers that are
-// not to run are left out. settled reports whether no server is starting.
+// summary returns a line with the number of servers that are ready and the names of others, without
+// disabled servers. settled reports whether no server is starting.
 func summary(all []status.Status) (line string, settled bool) {
 	var ready, starting int
 	var doings, failed []string
-	names := make(map[string][]string) // of starting servers, by what they wait for
+	names := make(map[string][]string) // of starting servers, by the reason of the wait
 	for _, s := range all {
 		switch s.State {
 		case status.Ready:

@@ -24,71 +24,67 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// Options are what a Router needs besides its configuration. The zero value works.
+// Options are the options of a Router besides its configuration. The zero value works.
 type Options struct {
-	// Name is that of the router as a provider; "mcp" if empty.
+	// Name is the router's name as a provider; "mcp" if empty.
 	Name string
 
 	// DataDir is where the catalog, servers' logs and eras are kept, readable by
 	// its owner alone. "" keeps nothing.
 	DataDir string
 
-	// Guard is the command line that runs [supervisor.RunGuard], of a program that calls
-	// [supervisor.OpenForUser] first; empty means that
-	// servers may outlive a program that is killed: their stdin ends, and most end
-	// with it, but nothing makes them. Close leaves none with or without a guard.
+	// Guard is the command line of a program that calls [supervisor.OpenForUser] first, and
+	// then [supervisor.RunGuard]. Without it, servers may outlive a program that is killed:
+	// most end with their stdin, but nothing forces them. Close ends all in any case.
 	// [Embed] makes the program its own guard.
 	Guard []string
 
-	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started; nil for
-	// none. Run uses it, so that servers start sooner.
+	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started, or nil.
+	// Run uses it, so that servers start sooner.
 	GuardProcess *supervisor.GuardProcess
 
 	// Reporter is the path of a program that calls [supervisor.Report]; without one
 	// npx stays between servers and the router.
 	Reporter string
 
-	// Sole says that the router has one client only, which is passed to
-	// Attach of [Parts]. Servers may then ask it for anything without a session of
-	// its own.
+	// Sole says that the router has one client only, which is passed to Attach of [Parts].
+	// Servers may then ask it for anything without a session of its own.
 	Sole bool
 
 	// Legacy reports whether the router has clients now, and all of them speak revisions up to
 	// 2025-11-25; nil if that is not known. A server that speaks newer ones too needs one process for them.
 	Legacy func() bool
 
-	// HeadStart is how long the servers are not started yet if the tools of all of them are known:
-	// so that clients are answered first, and do not compete with them for the machine.
+	// HeadStart delays the start of the servers if the tools of all are known, so that clients
+	// are answered first, and do not compete with them for the machine.
 	HeadStart time.Duration
 
-	// Bundled is the command line that, with a server's name and arguments behind it,
-	// runs one of the servers that come with metarouter. Entries whose command is
-	// "metarouter" mean these; see [Open] for what becomes of them if it is empty.
+	// Bundled is the command line that runs a bundled server, with the server's name and
+	// arguments behind it. See [Open].
 	Bundled []string
 
 	// Observer is notified of all calls and searches; may be nil.
 	Observer selector.Observer
 
-	// Tracer makes spans of all calls; nil for none.
+	// Tracer makes spans of all calls; may be nil.
 	Tracer trace.Tracer
 
-	// Watched says that somebody is shown how the servers start, so that the log need
-	// not say so.
+	// Watched says that a person is shown how the servers start, so that the log need not
+	// say so.
 	Watched bool
 
-	// OnSecrets is called with values to which references of entries such as
-	// ${keyring:NAME} were resolved, before they are used; nil if no one needs to know.
+	// OnSecrets is called with the values of references such as ${keyring:NAME}, before they
+	// are used; may be nil.
 	OnSecrets func(values []string)
 
-	// OnToken is called with tokens of logins before they are sent, and now and then
-	// again while they are in use; nil if no one needs to know.
+	// OnToken is called with tokens of logins before they are sent, and now and then again
+	// while they are in use; may be nil.
 	OnToken func(token string)
 
 	// Audit records approvals, and logins at remote servers; nil records nothing.
 	Audit AuditRecorder
 
-	// OnDemand starts no server until it is called, or Settled is to find out
-	// what tools it has.
+	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
 
 	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
@@ -209,9 +205,8 @@ func (s sessions) Policy(server string) selector.Policy {
 	return selector.Policy{Timeout: 5 * time.Minute}
 }
 
-// Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each
-// configuration that comes from edits into use: a server whose entry is as before goes on
-// undisturbed. edits may be nil. When Run returns, nothing that it started is left. It may
+// Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each configuration
+// from edits, which may be nil, into use: servers with an unchanged entry go on undisturbed. Run may
 // be called once, and not after [Open] or [Start], which call it.
 func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	ctx, end, err := r.life.begin(ctx)
@@ -302,8 +297,7 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 // Name returns Options.Name.
 func (r *Router) Name() string { return r.options.Name }
 
-// Changed returns a channel that is closed at the next change of the tools, or of anything
-// else that the servers offer.
+// Changed returns a channel that is closed at the next change of the catalog.
 func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
 
 // Tools returns all tools, by ID.
@@ -319,7 +313,7 @@ func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selecti
 	return r.selector.Select(ctx, q)
 }
 
-// Explain returns what the scores of tools that were found for a task are made of.
+// Explain returns the parts of the scores of tools that were found for a task.
 func (r *Router) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
 	return r.selector.Explain(ctx, task, candidates)
 }
@@ -332,9 +326,8 @@ func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result,
 	return r.selector.Execute(ctx, c)
 }
 
-// Learn notes that a client called a tool after it had searched for a task, so that the tool
-// ranks higher for such tasks. It fills in the words of u. The influence of one client is
-// limited.
+// Learn notes that a client called a tool after a search, so that the tool ranks higher for such
+// tasks. It fills in the words of u. The influence of one client is limited.
 func (r *Router) Learn(ctx context.Context, u selector.Use) {
 	if store := r.learning.store.Load(); store != nil {
 		if u, ok := r.selector.Credit(ctx, u); ok {
@@ -343,20 +336,17 @@ func (r *Router) Learn(ctx context.Context, u selector.Use) {
 	}
 }
 
-// Match returns what was learned from use, as evidence for a task of these words. It makes
-// a Router a [selector.Experience].
+// Match implements [selector.Experience].
 func (r *Router) Match(words []string, now time.Time) map[string]float64 {
 	return r.learning.Match(words, now)
 }
 
-// Settled returns when the tools of each server are known or the server has failed, or
-// when ctx ends. In a cluster it waits a few seconds for the servers of other nodes, too; the
-// error says why some may be missing.
+// Settled waits until the tools of each server are known, or the server has failed. In a cluster it
+// waits a few seconds for the servers of other nodes, too; the error says why some may be missing.
 func (r *Router) Settled(ctx context.Context) error { return r.parts.Settled(ctx) }
 
-// Health returns how each server is. Disabled servers are left out; a server that starts
-// at its first call is up. Health waits for nothing, since servers are watched all the
-// time.
+// Health returns the health of each server that is not disabled, at once. A server that starts at its
+// first call is up.
 func (r *Router) Health(context.Context) Health {
 	var parts []Health
 	for _, s := range r.parts.Servers() {
@@ -383,8 +373,7 @@ func (r *Router) Health(context.Context) Health {
 	return h
 }
 
-// Close ends the router with all its servers, and returns when nothing of it is left. Its
-// error is the one by which the router ended before, if it did.
+// Close ends the router with all its servers. The error is the reason if the router ended before.
 func (r *Router) Close() error {
 	if begun, err := r.life.close(); begun {
 		return err

@@ -11,7 +11,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// The types of a router's clients and their errors.
 type (
 	// A Client is asked by servers for sampling, elicitation and roots.
 	Client = session.Client
@@ -30,10 +29,7 @@ type (
 
 	// A Status is the state of an MCP server at one moment.
 	Status = status.Status
-)
 
-// The types of logins at remote servers.
-type (
 	// Logins are the logins of a router; see Logins of [Parts].
 	Logins = login.Logins
 
@@ -43,28 +39,22 @@ type (
 	// A PendingLogin is a login that waits for its person.
 	PendingLogin = login.Pending
 
-	// A LoginState says how the login at a server is.
+	// A LoginState is the state of the login at a server.
 	LoginState = login.State
-)
 
-// The types of the audit log.
-type (
-	// An AuditEvent is what an administrator or a client did besides calls.
+	// An AuditEvent is an act of an administrator or a client, but no call.
 	AuditEvent = audit.Event
 
 	// An AuditRecorder takes such events.
 	AuditRecorder = audit.Recorder
-)
 
-// The types of a cluster.
-type (
 	// A NodeInfo is a node of the cluster as people see it.
 	NodeInfo = cluster.NodeInfo
 
-	// ClusterCounters are what the router has counted in its cluster.
+	// ClusterCounters are the router's counters in its cluster.
 	ClusterCounters = cluster.Counters
 
-	// A ClusterReport says how the connection to the cluster is.
+	// A ClusterReport is the state of the connection to the cluster.
 	ClusterReport = cluster.Report
 )
 
@@ -72,12 +62,12 @@ type (
 // them again does no harm.
 var ErrNotSent = session.ErrNotSent
 
-// A Preview is what is known of the offers of a configuration's servers, without starting any.
+// A Preview is the offers of a configuration's servers as far as they are known without a start.
 type Preview = catalog.Preview
 
-// NewPreview looks at the offers that are stored in the data folder. The offer of a server that
-// differs from one of another configuration, if there is one, only in its name, its variables or the
-// rules for its tools is known, too.
+// NewPreview reads the offers that are stored in the data folder. It finds the offer of another
+// configuration's server, too, if that differs only in its name, its variables or the rules for its
+// tools. other may be nil.
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	return catalog.NewPreview(c, other, dataDir)
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A View is the router as clients of some profiles see it: what one of their profiles does not allow
-// does not exist for them. It follows edits of the configuration, and remembers what it has
-// filtered: keep it for further requests. Its methods may be called by many goroutines at once.
+// A View is the router as clients of some profiles see it: tools, servers and resources that one of
+// the profiles does not allow do not exist for them. A View follows edits of the configuration, and
+// remembers the filtered catalog: keep it for further requests. Its methods may be called by many
+// goroutines at once.
 type View struct {
 	catalogView
 	calls
 	messages
 }
 
-// A scoped is a router and the scope of its clients. Each of its methods must decide what the
-// clients may see.
+// A scoped is a router and the scope of its clients. Each method must ask the scope.
 type scoped struct {
 	router *Router
 	scope  *scope.Scope
@@ -45,9 +45,8 @@ func (c catalogView) Snapshot() *registry.Snapshot { return c.scope.Visible().Sn
 // Tool returns the tool of that ID, "server:name".
 func (c catalogView) Tool(id string) (*registry.NormalizedTool, bool) { return c.Snapshot().Tool(id) }
 
-// Changed returns a channel that is closed at the next change of what the clients may see, and
-// perhaps at others: the catalog changed, or the configuration was edited. Take it before the
-// snapshot, and no change is missed while the router runs.
+// Changed returns a channel that is closed at the next change of the whole catalog or the
+// configuration. Take it before the snapshot, and no change is missed while the router runs.
 func (c catalogView) Changed() <-chan struct{} { return c.router.changed.next() }
 
 // Unlisted returns the names of servers that may have tools that are not known.
@@ -64,9 +63,9 @@ func (c catalogView) Unlisted() (names []string) {
 // Complete reports whether the tools of every server that can run are known.
 func (c catalogView) Complete() bool { return len(c.Unlisted()) == 0 }
 
-// Settled returns when each server has been listed, if only from the stored catalog, or has failed;
-// or when ctx ends. Servers of other nodes are waited for a short time; the error says why some may
-// be missing.
+// Settled waits until the tools of each server are known, if only from the stored catalog, or the
+// server has failed. It waits for servers of other nodes for a short time; the error says why some
+// may be missing.
 func (c catalogView) Settled(ctx context.Context) error {
 	r := c.router
 	var asleep []string
@@ -86,8 +85,8 @@ func (c catalogView) Settled(ctx context.Context) error {
 	return missing
 }
 
-// Await returns when the server can be called, after at most [selector.StartWait]. Its error wraps
-// [ErrNotSent] and says why the server can't be called.
+// Await waits until the server can be called, for at most [selector.StartWait]. The error wraps
+// [ErrNotSent].
 func (c catalogView) Await(ctx context.Context, server string) error {
 	if !c.scope.Limits().Server(server) {
 		return scope.NoServer(server)
@@ -124,7 +123,7 @@ func (i ServerInfo) Node() string {
 }
 
 // Servers returns the state of each server, in the order of the configuration, and then of the servers
-// of other nodes. Clients of a profile do not see what other clients do with the servers.
+// of other nodes. Clients of a profile do not see other clients' use of the servers.
 func (c catalogView) Servers() (all []ServerInfo) {
 	r, now, v := c.router, c.router.current.load(), c.scope.Visible()
 	servers := r.supervisor.Status()

@@ -92,7 +92,7 @@ func (p *published) forget(server string) {
 	p.registry.Remove(server)
 }
 
-// Label has an outside classifier give the tools further tags; nil is none.
+// Label has an outside classifier give the tools further tags, or stops that if c is nil.
 func (p *published) Label(c *classify.Classifier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

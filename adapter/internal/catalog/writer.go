@@ -31,7 +31,7 @@ type Writer struct {
 	gone   goneOffers               // of such servers, until they are listed again
 }
 
-// NewWriter returns a writer that tags tools by t. onDemand is that of the router's options.
+// NewWriter returns a writer that tags tools by t. onDemand is an option of the router.
 func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *Writer {
 	log = log.Named("catalog")
 	return &Writer{

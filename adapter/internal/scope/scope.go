@@ -1,6 +1,6 @@
-// Package scope decides what clients of profiles may see: which part of the catalog exists for them, and
-// which requests. The answer to a name depends on the profiles and on what exists for the clients, so
-// that a name that is not allowed and one that does not exist have the same answer.
+// Package scope applies profiles: it filters the catalog and judges requests of clients. A name that is
+// not allowed and one that does not exist have the same answer, since the answer depends on the
+// profiles and the filtered catalog only.
 package scope
 
 import (
@@ -29,7 +29,7 @@ type Router interface {
 }
 
 // A Scope is the profiles that clients have chosen. It follows edits of the configuration, and
-// remembers what it has filtered. Its methods may be called by many goroutines at once.
+// remembers the filtered catalog. Its methods may be called by many goroutines at once.
 type Scope struct {
 	router Router
 	chosen []string
@@ -41,10 +41,8 @@ type Scope struct {
 	classifier atomic.Pointer[scopedClassifier]
 }
 
-// New returns the scope of clients that have chosen all of these profiles: what each of them allows.
-// Each is the name of a profile, a union of profiles such as "dev|ops" (what any of them allows), or
-// "@read" (all but the tools that may write). Without a profile, it is that of the profile "default",
-// or everything if there is none.
+// New returns the scope of clients that have chosen all of these profiles; see Scope of
+// [adapter.Parts].
 func New(r Router, chosen ...string) *Scope { return &Scope{router: r, chosen: chosen} }
 
 // Everything returns the scope without any limit, also if there is a profile "default".
@@ -61,7 +59,7 @@ func (s *Scope) Exists() bool {
 type Limits struct {
 	Config   *config.Config
 	Replaced <-chan struct{} // closed when another configuration is in use
-	Profile  string          // the profiles that apply, joined by "+"; "" if none does
+	Profile  string          // the profiles that apply, joined by "+"
 	Rules    *profile.Rules  // nil if they allow everything, and fix and ask nothing
 	Encoded  json.RawMessage // the rules as other nodes get them; nil without rules, and in no cluster
 
@@ -83,8 +81,8 @@ func (s *Scope) Limits() *Limits {
 	return next
 }
 
-// choose sets the rules of chosen profiles: those of last, which may be nil, if the profiles that
-// apply are the same.
+// choose sets the rules of chosen profiles. It takes them from last, which may be nil, if the same
+// profiles apply.
 func (l *Limits) choose(chosen []string, last *Limits) {
 	all := l.Config.Router.Profiles
 	applying := profile.Applying(all, chosen)
@@ -105,7 +103,7 @@ func (l *Limits) Server(name string) bool { return l.Rules == nil || l.Rules.Ser
 // URI reports whether clients may read a URI of a server, if it exists.
 func (l *Limits) URI(server, uri string) bool { return l.Rules == nil || l.Rules.URI(server, uri) }
 
-// Visible is what the clients of a scope may see at one moment. It is immutable.
+// Visible is the catalog for the clients of a scope at one moment. It is immutable.
 type Visible struct {
 	*Limits
 	Snapshot *registry.Snapshot // the whole catalog if there are no rules
@@ -114,8 +112,8 @@ type Visible struct {
 	clones map[*registry.NormalizedTool]*registry.NormalizedTool // those with fixed arguments, by the tool of base
 }
 
-// Visible returns what the clients may see now. It is made once for each catalog and each edit of
-// the profiles.
+// Visible returns the catalog for the clients now. It is made once for each whole catalog and each
+// edit of the profiles.
 func (s *Scope) Visible() *Visible {
 	if v := s.visible.Load(); v.isOf(s.Limits(), s.router.Snapshot()) {
 		return v
@@ -131,12 +129,12 @@ func (s *Scope) Visible() *Visible {
 	return next
 }
 
-// isOf reports whether v is what the limits let see of a catalog. Nil is not.
+// isOf reports whether v is the whole catalog base under the limits. Nil is not.
 func (v *Visible) isOf(l *Limits, base *registry.Snapshot) bool {
 	return v != nil && v.Limits == l && v.base == base
 }
 
-// next returns what the limits let see of a catalog, after v, which may be nil.
+// next returns the whole catalog base under the limits. It follows v, which may be nil.
 func (v *Visible) next(l *Limits, base *registry.Snapshot) *Visible {
 	next := &Visible{Limits: l, base: base, Snapshot: base}
 	if l.Rules == nil {
