@@ -125,12 +125,6 @@ var (
 	_ selector.Provider = (*Parts)(nil) // see [selector.Route]
 )
 
-// An Explainer is a provider that can explain the scores of its tools. All providers of
-// this package are Explainers. See [Why].
-type Explainer interface {
-	Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
-}
-
 // Execute runs the provider's tool of that ID. The arguments are a map, a struct, another
 // value that encoding/json encodes as an object, or the JSON itself as [json.RawMessage];
 // nil means no arguments.
@@ -151,30 +145,18 @@ func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (
 
 // Tool returns the provider's tool of that ID. A Mux also knows its tools by their qualified
 // IDs, and a Router by IDs with the prefix of "gateway" in its configuration.
-func Tool(p ProviderAdapter, id string) (t *registry.NormalizedTool, ok bool) {
+func Tool(p ProviderAdapter, id string) (*registry.NormalizedTool, bool) {
 	if knows, ok := p.(interface {
 		Tool(id string) (*registry.NormalizedTool, bool)
 	}); ok {
 		return knows.Tool(id)
 	}
 	tools := p.Tools()
-	has := func(id string) bool {
-		i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.ID == id })
-		if i >= 0 {
-			t = tools[i]
-		}
-		return i >= 0
+	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.ID == id })
+	if i < 0 {
+		return nil, false
 	}
-	if ok = has(id); ok {
-		return t, true
-	}
-	if r, isRouter := p.(*Router); isRouter {
-		prefix := r.current.load().config.Router.Gateway.Prefix
-		if rest, cut := strings.CutPrefix(id, prefix); cut && prefix != "" {
-			ok = has(rest)
-		}
-	}
-	return t, ok
+	return tools[i], true
 }
 
 // Why says in a line which tool was selected for the query and why, or why there is no such tool:
@@ -194,7 +176,9 @@ func Why(ctx context.Context, p ProviderAdapter, q selector.Query, s selector.Se
 	}
 	line += fmt.Sprintf("%s, confidence %.2f", chosen.Tool.ID, chosen.Confidence)
 	var reasons []string
-	if e, ok := p.(Explainer); ok {
+	if e, ok := p.(interface {
+		Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
+	}); ok {
 		if all, err := e.Explain(ctx, q.Task, []selector.Candidate{chosen}); err == nil && len(all) == 1 {
 			if why := all[0].Why(); why != "" {
 				reasons = append(reasons, why)

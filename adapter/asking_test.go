@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// An answerer is a client whose person answers questions.
+// An answerer is a client with a person who answers questions.
 type answerer struct {
 	sink
 	answer func(ctx context.Context, question string) (action string, err error)
@@ -36,7 +36,7 @@ func says(action string) *answerer {
 	return &answerer{answer: func(context.Context, string) (string, error) { return action, nil }}
 }
 
-// asking runs a router whose profile asks before "echo", and which fixes an argument of it.
+// asking runs a router with a profile that asks before "echo", and that fixes an argument of it.
 func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 	t.Helper()
 	c := config.Config{Servers: []config.Server{fake("s", "-tools", "echo,add")}}
@@ -82,7 +82,7 @@ func outcomeOf(r selector.Result) selector.Outcome {
 
 const notApproved selector.Outcome = "not_approved"
 
-// The client's person is asked before what the profile asks for, and before nothing else.
+// The client's person is asked before the calls that the profile names, and no others.
 func TestAskingFirst(t *testing.T) {
 	r, _ := asking(t)
 	s := r.parts.Scope("work")
@@ -118,7 +118,7 @@ func TestAskingFirst(t *testing.T) {
 	}
 }
 
-// A client that can't ask is answered what to do. After an admin has approved the call, it
+// A client that can't ask gets an instruction. After an admin has approved the call, it
 // passes once: with the same principal, profile, tool, arguments and rules.
 func TestApprovedOnThePage(t *testing.T) {
 	for _, tc := range []struct {
@@ -184,7 +184,7 @@ func TestEditedWhileAsked(t *testing.T) {
 	}
 }
 
-// What is shown is what the server gets: with the arguments that the profile fixes.
+// The person sees the arguments that the server gets, with those that the profile fixes.
 func TestAskingShowsFixedArguments(t *testing.T) {
 	r, edit := asking(t)
 	edit(func(p *config.Profile) {
@@ -197,7 +197,7 @@ func TestAskingShowsFixedArguments(t *testing.T) {
 	}
 }
 
-// A task is routed by way of the same question; the caller's permission is not that of a person.
+// A routed task asks the same question; the permission of the caller does not replace a person's.
 func TestRouteAsksFirst(t *testing.T) {
 	r, _ := asking(t)
 	s := r.parts.Scope("work")
@@ -211,7 +211,7 @@ func TestRouteAsksFirst(t *testing.T) {
 	}
 }
 
-// A call whose client cancels while its person is asked is not made.
+// A call that the client cancels while its person is asked is not made.
 func TestCancelledWhileAsked(t *testing.T) {
 	r, _ := asking(t)
 	s := r.parts.Scope("work")

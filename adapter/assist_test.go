@@ -25,7 +25,7 @@ func chooses(t *testing.T, answer string) string {
 	return s.URL + "/v1"
 }
 
-// The model that is asked is that of the configuration in use, and what it fails by is logged
+// The model of the configuration in use is asked, and its failures are logged
 // without secrets.
 func TestAssistantFollowsConfiguration(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)

@@ -83,7 +83,9 @@ func TestOutsideTags(t *testing.T) {
 }
 
 // featureOf returns the value of a feature by its name.
-func featureOf(t *testing.T, e Explainer, task string, c selector.Candidate, feature string) float64 {
+func featureOf(t *testing.T, e interface {
+	Explain(context.Context, string, []selector.Candidate) ([]selector.Explanation, error)
+}, task string, c selector.Candidate, feature string) float64 {
 	t.Helper()
 	all, err := e.Explain(t.Context(), task, []selector.Candidate{c})
 	if err != nil || len(all) != 1 {
@@ -98,8 +100,7 @@ func featureOf(t *testing.T, e Explainer, task string, c selector.Candidate, fea
 	return 0
 }
 
-// An oracle is an outside classification server of plain JSON-RPC whose answers can be
-// changed.
+// An oracle is an outside classification server of plain JSON-RPC with answers that change.
 type oracle struct {
 	url  string
 	mu   sync.Mutex
@@ -193,8 +194,7 @@ func TestTagsOfTheOthers(t *testing.T) {
 	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 6 })
 }
 
-// Nobody waits for an outside server that hangs from the beginning, but a search for
-// half a second.
+// An outside server that hangs from the beginning delays only a search, for half a second.
 func TestOutsideHangsAtStart(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // so that it is noticed when the client leaves
@@ -279,7 +279,7 @@ func TestSearchesAreNotDelayed(t *testing.T) {
 	}
 }
 
-// A text that is longer than what is classified is classified by its beginning.
+// A long text is classified by its beginning.
 func TestShortTexts(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
 	c := o.classification()
@@ -292,8 +292,8 @@ func TestShortTexts(t *testing.T) {
 	}
 }
 
-// Without categories of its own, capability tags are what texts are sorted into: those
-// of the taxonomy and of the servers' entries, in a fixed order.
+// Without categories of its own, a router sorts texts into capability tags: the tags of the taxonomy
+// and of the servers' entries, in a fixed order.
 func TestTagsAreCategories(t *testing.T) {
 	browser := fake("browser")
 	browser.Capabilities = []string{"Mine"}

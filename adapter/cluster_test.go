@@ -26,7 +26,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// A pairNode is the node of a router that uses the servers of one other router, whose host it calls
+// A pairNode is the node of a router that uses the servers of one other router, and calls its host
 // without a network. The zero value uses nothing.
 type pairNode struct {
 	name     string
@@ -35,7 +35,7 @@ type pairNode struct {
 	running  chan struct{} // closed while it runs
 	released chan session.Client
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   map[string]cluster.Offer
 	changed chan struct{}
 }
@@ -47,7 +47,7 @@ func (n *pairNode) Run(ctx context.Context, configs <-chan config.Cluster) error
 	return nil
 }
 
-// learn has the router learn what the other one offers now.
+// learn has the router learn the offers of the other one.
 func (n *pairNode) learn(t *testing.T) {
 	t.Helper()
 	offers, _ := n.other.Offers()
@@ -240,7 +240,7 @@ func idsOf(r *Router) string {
 }
 
 // A server on another node is in the catalog next to an own one of its name, and calls of it say
-// where they ran. What is not shared is not there.
+// where they ran. Other servers are not there.
 func TestServersOfOtherNodes(t *testing.T) {
 	box := inCluster(config.Config{Servers: []config.Server{
 		fake("gpu", "-tools", "echo", "-prompts", "greet", "-resources", "doc://a,doc://b", "-templates", "doc://t/{x}"), fake("private", "-tools", "echo"),
@@ -292,7 +292,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	}
 }
 
-// What a definition was before it changed is known while the router runs, also if the node was away.
+// The definition before a change is known while the router runs, even if the node was away.
 func TestChangeWhileNodeWasAway(t *testing.T) {
 	first := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tool", "run: Run a job")}}, "*")
 	r, node, boxes, _ := pair(t, first, inCluster(config.Config{}))
@@ -503,7 +503,7 @@ func TestHostAsks(t *testing.T) {
 	}
 }
 
-// What is counted for a principal counts for its node alone, even if another node has its name
+// Calls of a principal count for its node alone, even if another node has its name
 // meanwhile.
 func TestHostTellsNodesApart(t *testing.T) {
 	gpu := fake("gpu", "-tools", "echo")
@@ -572,7 +572,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 
 // executions are those that an observer was notified of.
 type executions struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	list []selector.Execution
 }
 

@@ -9,7 +9,7 @@ import (
 
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
-	clusterNode // what a view has no use for
+	clusterNode // for the methods that a view does not need
 	nodes       []NodeInfo
 }
 

@@ -39,7 +39,7 @@ func TestTurn(t *testing.T) {
 	want("a", status.Disabled, true)
 	want("b", status.Ready, true)
 
-	// An edit of another entry leaves what was asked for by hand; one of its own does not.
+	// A server turned off by hand stays off after an edit of another entry, but not of its own.
 	off.Timeout = time.Minute
 	edits <- config.Config{Servers: []config.Server{on, off}}
 	mcptest.WaitFor(t, "the edit", func() bool { return r.parts.Config().Servers[1].Timeout != 0 })

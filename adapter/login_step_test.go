@@ -25,7 +25,7 @@ type caller struct {
 	sink
 	who          session.Caller
 	modern       bool
-	capabilities string // "" is those of a client that shows URLs
+	capabilities string // "" is for a client that shows URLs
 	ask          func(ctx context.Context, params json.RawMessage) (action string, err error)
 	told         chan string // IDs of logins that are over
 }
@@ -134,7 +134,7 @@ func TestOnlyAdminsLogIn(t *testing.T) {
 	}
 }
 
-// What a person says, or a client that can't ask, ends a call in words.
+// A refusal of a person, or a client that can't ask, ends a call with a text.
 func TestLoginNotMade(t *testing.T) {
 	r, _, _ := protected(t)
 	said := func(action string, err error) func(context.Context, json.RawMessage) (string, error) {

@@ -216,7 +216,7 @@ func embedIfAsked(o Options) {
 	time.Sleep(time.Hour)
 }
 
-// What helpers are asked that they don't know.
+// Helpers refuse unknown work.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"builtin"}, {"builtin", "nothing"}, {"dance"}} {
 		if help(args) == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// One server that is configured twice: if it dies, the other one answers what only reads.
+// A server that is configured twice: if one dies, the other one answers calls that only read.
 func TestTwinStandsIn(t *testing.T) {
 	one := fake("one", "-tools", "pid,crash,browser_click")
 	link := filepath.Join(t.TempDir(), "server")
@@ -50,7 +50,7 @@ func TestTwinStandsIn(t *testing.T) {
 	first, _, _ := call("one:pid")
 	second, _, _ := call("two:pid")
 
-	must(t, os.Remove(link)) // so that what dies is not started again
+	must(t, os.Remove(link)) // so that the server is not started again
 	pid, err := strconv.Atoi(first)
 	must(t, err)
 	process, err := os.FindProcess(pid)
@@ -80,7 +80,7 @@ func TestServersInSeveralFolders(t *testing.T) {
 	settled(t, r)
 	for _, test := range []struct {
 		name, task, path string
-		want             string // the server that runs it; "" for none
+		want             string // the server that runs it; "" if it does not run
 	}{
 		{"nothing decides", "read my file of notes", "notes.txt", ""},
 		{"the path", "read my file of notes", filepath.Join(dir, "garden", "notes.txt"), "garden"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -302,6 +303,18 @@ func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
 
 // Tools returns all tools, by ID.
 func (r *Router) Tools() []*registry.NormalizedTool { return r.registry.Snapshot().Tools() }
+
+// Tool is [Tool] of the router.
+func (r *Router) Tool(id string) (*registry.NormalizedTool, bool) {
+	tools := r.registry.Snapshot()
+	t, ok := tools.Tool(id)
+	if prefix := r.current.load().config.Router.Gateway.Prefix; !ok && prefix != "" {
+		if own, cut := strings.CutPrefix(id, prefix); cut {
+			return tools.Tool(own)
+		}
+	}
+	return t, ok
+}
 
 // FindByCapability returns the tools that have the tag, by ID.
 func (r *Router) FindByCapability(tag string) []*registry.NormalizedTool {

@@ -112,8 +112,8 @@ func TestRouter(t *testing.T) {
 	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.parts.Snapshot().Tools()) == 0 })
 }
 
-// With the stored catalog tools are known without a process, and on demand none
-// is started until a call.
+// With the stored catalog tools are known without a process, and on demand a process starts at the
+// first call.
 func TestOnDemand(t *testing.T) {
 	data, pids := t.TempDir(), t.TempDir()+"/pids"
 	entry := fake("s", "-tools", "echo", "-pid-file", pids)
@@ -140,8 +140,8 @@ func TestOnDemand(t *testing.T) {
 	}
 }
 
-// All that a server offers is learned and stored, so that the next router knows it
-// before anything runs.
+// All items of a server are learned and stored, so that the next router knows them before anything
+// runs.
 func TestOfferIsStored(t *testing.T) {
 	data := t.TempDir()
 	entry := fake("s", "-tools", "echo", "-prompts", "greet", "-resources", "file:///harbour.txt")

@@ -63,7 +63,7 @@ func configOf(profiles map[string]config.Profile, servers ...string) (c config.C
 	return c
 }
 
-// itemsOf returns what a snapshot has, in one line.
+// itemsOf returns the items of a snapshot in one line.
 func itemsOf(s *registry.Snapshot) string {
 	var all []string
 	for _, t := range s.Tools() {
@@ -213,7 +213,7 @@ func TestScopeFollows(t *testing.T) {
 	}
 }
 
-// The profile "default" is that of clients without a profile, from the edit on that adds it.
+// The profile "default" applies to clients without a profile, from the edit on that adds it.
 func TestScopeDefault(t *testing.T) {
 	r := stocked(t, nil, "a", "b")
 	s := r.parts.Scope()
@@ -312,7 +312,7 @@ func TestScopeMemory(t *testing.T) {
 	}
 }
 
-// answers returns what the scope answers to requests that name a server and things of it.
+// answers returns the answers to requests that name a server and things of it.
 func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -341,7 +341,7 @@ func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
 	return all
 }
 
-// found returns what a ranking has.
+// found returns the items of a ranking.
 func found(r selector.Ranking) []string {
 	all := []string{fmt.Sprint(r.Sure, r.Abstained)}
 	for _, c := range r.Candidates {
@@ -362,8 +362,8 @@ func (*sink) Ask(context.Context, string, session.Message) (json.RawMessage, err
 	return nil, fmt.Errorf("not asked")
 }
 
-// What is not allowed has the same answers as what does not exist: a router that has it answers as
-// one that does not.
+// Things that are not allowed have the same answers as things that do not exist: a router that has
+// them answers as one that does not.
 func TestScopeHides(t *testing.T) {
 	offers := func(names ...string) []string {
 		var flags []string

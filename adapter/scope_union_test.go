@@ -63,7 +63,7 @@ func TestScopeOfUnionFollows(t *testing.T) {
 	}
 }
 
-// A search within a union finds what a search within one profile that allows the same finds, with
+// A search within a union finds the same as a search within one profile that allows the same, with
 // the same confidences.
 func TestFindWithinUnion(t *testing.T) {
 	profiles := map[string]config.Profile{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A method that a View has shows clients something of the router: whether it hides what their
-// profiles hide must be tested before it is added here, here and by the walk of package server.
+// A method of View shows clients a part of the router. Before it is added here, tests must show that it
+// hides everything that their profiles hide: here and in the walk of package server.
 func TestMethodsOfView(t *testing.T) {
 	want := []string{
 		"Assistant", "Attach", "Await", "Changed", "Check", "Classifier", "Complete", "Execute", "Exists", "Explain", "Find", "Learn",

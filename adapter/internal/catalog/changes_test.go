@@ -55,7 +55,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What a person last saw is kept until it is seen or the tool is again as it was, across
+// The definition that a person last saw is kept until the new one is seen or the old one is back, across
 // restarts and edits, for a tool that is gone for a while too.
 func TestLastSeen(t *testing.T) {
 	definition := func(n string) string { return fmt.Sprintf(`{"name":"t","description":%q,"inputSchema":{}}`, n) }

@@ -10,7 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A hinted is a server whose tools' hints change, and the catalog that has it.
+// A hinted is a server with tools that change their hints, and the catalog that has it.
 type hinted struct {
 	t     *testing.T
 	data  string

@@ -131,7 +131,7 @@ func (o *inProcessOracle) asked() func() []time.Time {
 	}
 }
 
-// What is remembered is about tools that there are.
+// Labels of tools that are gone are forgotten.
 func TestLabelsAreForgotten(t *testing.T) {
 	k := classify.New(outside(), nil, nil, zap.NewNop())
 	l := newLabels(k)
@@ -164,7 +164,7 @@ func (c *endsSoon) Err() error {
 	return nil
 }
 
-// To publish many tools takes no classification of each: that comes after.
+// Publishing tools does not wait for their classification.
 func TestLabelsComeLater(t *testing.T) {
 	c := outside()
 	c.Threshold = 0

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// opened returns a writer with what is stored in the folder.
+// opened returns a writer with the stored offers of the folder.
 func opened(data string, c config.Config) *Writer {
 	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), registry.NewStore(data, zap.NewNop()), zap.NewNop())
 	w.Configure(c)
@@ -44,7 +44,7 @@ func (w *Writer) storeOffer(t testing.TB, entry config.Server, o registry.Offer)
 	w.Saves.All()
 }
 
-// What was listed for a server that was removed meanwhile is not adopted.
+// The list of a server that was removed meanwhile is not adopted.
 func TestForgottenWhileListing(t *testing.T) {
 	w := opened("", config.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestOffersAreSaved(t *testing.T) {
 	})
 }
 
-// What is remembered of servers that are gone is bounded.
+// The remembered offers of servers that are gone are bounded.
 func TestGoneOffers(t *testing.T) {
 	var g goneOffers
 	for i := range maxGone + 10 {
