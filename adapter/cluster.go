@@ -196,18 +196,7 @@ func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Pol
 	if t.Timeout > 0 {
 		p.Timeout += selector.StartWait + time.Minute
 	}
-	switch t.Retry {
-	case "never":
-		p.Retry = selector.NeverRetry
-	case "always":
-		p.Retry = selector.AlwaysRetry
-	}
-	switch config.Validate(t.Validate) {
-	case config.ValidateWarn:
-		p.Validate = selector.Warn
-	case config.ValidateOff:
-		p.Validate = selector.Off
-	}
+	setModes(&p, t.Retry, config.Validate(t.Validate))
 	return p
 }
 

@@ -41,6 +41,15 @@ func (m *membership) replica(service string) string {
 	return slices.MinFunc(s.Others, func(a, b string) int { return cmp.Compare(badness(node.State(a)), badness(node.State(b))) })
 }
 
+// locate returns the node that reaches a server or a replica of a service, and the name there; nil if
+// the server is this router's own.
+func (m *membership) locate(server string) (node clusterNode, name string) {
+	if replica := m.replica(server); replica != "" {
+		server = replica
+	}
+	return m.with(server), server
+}
+
 // badness orders states, the best first.
 func badness(s status.State) int {
 	usable := []status.State{status.Ready, status.Idle, status.Starting, status.Restarting}

@@ -104,59 +104,59 @@ func (h *clusterHost) SetLevel(ctx context.Context, level string) {
 
 // A visitor is the rules for a client of another node.
 type visitor struct {
-	host  *clusterHost
-	setup *setup
-	view  *View          // by the rules of this router
-	rules *profile.Rules // of its own node; nil allows everything
-	node  string         // the name of this node, which is in the names to which the rules apply
+	setup  *setup
+	origin *session.Origin
+	view   *View          // by the rules of this router
+	rules  *profile.Rules // of its own node; nil allows everything
+	node   string         // the name of this node, which is in the names to which the rules apply
 
 	server, as string // a server that has the name as in the rules; "" if all have their own
 }
 
 // admit returns the client of a request.
 func (h *clusterHost) admit(in cluster.Incoming) (*visitor, error) {
-	v := &visitor{host: h, setup: h.router.current.load()}
+	v := &visitor{setup: h.router.current.load(), origin: in.Request.Origin}
+	if v.origin == nil {
+		v.origin = new(session.Origin)
+	}
 	if !v.setup.shared[in.Server] {
 		return nil, &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(in.Server).Error()}
 	}
-	origin := in.Request.Origin
-	if origin == nil {
-		origin = new(session.Origin)
-	}
-	if origin.Rules != nil {
+	if v.origin.Rules != nil {
 		var err error
-		if v.rules, err = h.decoded(origin.Rules); err != nil {
+		if v.rules, err = h.decoded(v.origin.Rules); err != nil {
 			return nil, &session.Error{Code: session.CodeInvalidParams, Message: "the node that has " + in.Server + " refuses the request: " + err.Error() + "; its version of metarouter may be older"}
 		}
 		v.node = h.router.members.name()
-		v.server, v.as = in.Server, v.service(in.Server, origin.As)
+		v.server, v.as = in.Server, v.service(in.Server, v.origin.As)
 	}
 	if v.rules != nil && !v.rules.Server(v.alias(in.Server)) {
 		return nil, &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(in.Server).Error()}
 	}
-	v.view = h.view(origin.Profile)
+	v.view = h.view(v.origin.Profile)
 	return v, nil
 }
 
 // decoded returns the rules that another node has encoded.
 func (h *clusterHost) decoded(text json.RawMessage) (*profile.Rules, error) {
 	h.mu.Lock()
-	rules, ok := h.rules[string(text)]
-	h.mu.Unlock()
-	if ok {
+	defer h.mu.Unlock()
+	if rules, ok := h.rules[string(text)]; ok {
 		return rules, nil
 	}
 	rules, err := profile.Decode(text)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		keep(h.rules, string(text), rules)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.rules) >= maxViews {
-		clear(h.rules)
+	return rules, err
+}
+
+// keep adds to a map, which it empties if the map is full.
+func keep[V any](m map[string]V, key string, value V) {
+	if len(m) >= maxViews {
+		clear(m)
 	}
-	h.rules[string(text)] = rules
-	return rules, nil
+	m[key] = value
 }
 
 // view returns the router under its own profiles of the same names, joined by "+", or else under
@@ -174,11 +174,8 @@ func (h *clusterHost) view(profiles string) *View {
 	defer h.mu.Unlock()
 	s, ok := h.views[key]
 	if !ok {
-		if len(h.views) >= maxViews {
-			clear(h.views)
-		}
 		s = h.router.parts.Scope(chosen...)
-		h.views[key] = s
+		keep(h.views, key, s)
 	}
 	return s
 }
@@ -240,13 +237,9 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 	if i < 0 || !v.allows(tools[i]) {
 		return nil, false, &session.Error{Code: session.CodeInvalidParams, Message: "unknown tool " + registry.ID(in.Server, in.Tool)}
 	}
-	origin := in.Request.Origin
-	if origin == nil {
-		origin = new(session.Origin)
-	}
 	c := selector.Call{
 		Tool: tools[i], Arguments: wire.Member(in.Request.Params, "arguments"), Params: in.Request.Params, Meta: in.Request.Meta, Here: true,
-		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + origin.Principal, PrincipalName: cluster.NameAt(origin.Name, in.Gateway),
+		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + v.origin.Principal, PrincipalName: cluster.NameAt(v.origin.Name, in.Gateway),
 		Unfit: func(t *registry.NormalizedTool) bool { return !v.allows(t) },
 	}
 	r, err := v.view.Execute(ctx, c)

@@ -31,18 +31,7 @@ func policies(servers []config.Server) map[string]selector.Policy {
 			}
 			p.Rates[pattern] = selector.Rate(limit)
 		}
-		switch s.Retry {
-		case "never":
-			p.Retry = selector.NeverRetry
-		case "always":
-			p.Retry = selector.AlwaysRetry
-		}
-		switch s.Validate {
-		case config.ValidateWarn:
-			p.Validate = selector.Warn
-		case config.ValidateOff:
-			p.Validate = selector.Off
-		}
+		setModes(&p, s.Retry, s.Validate)
 		for _, name := range groups[s.Group] {
 			if name != s.Name {
 				p.StandIns = append(p.StandIns, name)
@@ -56,6 +45,22 @@ func policies(servers []config.Server) map[string]selector.Policy {
 		all[s.Name] = p
 	}
 	return all
+}
+
+// setModes sets the modes of a policy by the keys "retry" and "validate".
+func setModes(p *selector.Policy, retry string, validate config.Validate) {
+	switch retry {
+	case "never":
+		p.Retry = selector.NeverRetry
+	case "always":
+		p.Retry = selector.AlwaysRetry
+	}
+	switch validate {
+	case config.ValidateWarn:
+		p.Validate = selector.Warn
+	case config.ValidateOff:
+		p.Validate = selector.Off
+	}
 }
 
 // placeOf returns the folders and hosts where a server works: folders from its arguments and cwd,

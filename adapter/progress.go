@@ -34,10 +34,7 @@ func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 			return
 		}
 		line, settled := summary(s.Status())
-		switch {
-		case settled && last == "":
-			return
-		case line != last || time.Since(said) >= progressAgain:
+		if !(settled && last == "") && (line != last || time.Since(said) >= progressAgain) {
 			log.Info(line)
 			last, said = line, time.Now()
 		}
@@ -66,11 +63,7 @@ func summary(all []status.Status) (line string, settled bool) {
 			failed = append(failed, s.Name)
 		}
 	}
-	noun := "servers"
-	if ready+starting+len(failed) == 1 {
-		noun = "server"
-	}
-	line = fmt.Sprintf("%d of %d %s ready", ready, ready+starting+len(failed), noun)
+	line = fmt.Sprintf("%d of %s ready", ready, prose.Count(ready+starting+len(failed), "server"))
 	if len(failed) > 0 {
 		line += fmt.Sprintf(", %d failed: %s", len(failed), prose.List(failed, maxNamed))
 	}

@@ -168,22 +168,16 @@ type sessions struct {
 
 // Session implements [selector.Sessions].
 func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
-	if node := s.members.with(server); node != nil {
-		return node.Session(ctx, server, from)
-	}
-	if replica := s.members.replica(server); replica != "" {
-		return s.Session(ctx, replica, from)
+	if node, name := s.members.locate(server); node != nil {
+		return node.Session(ctx, name, from)
 	}
 	return s.Supervisor.Session(ctx, server, from)
 }
 
 // State implements [selector.Sessions].
 func (s sessions) State(server string) status.State {
-	if node := s.members.with(server); node != nil {
-		return node.State(server)
-	}
-	if replica := s.members.replica(server); replica != "" {
-		return s.State(replica)
+	if node, name := s.members.locate(server); node != nil {
+		return node.State(name)
 	}
 	return s.Supervisor.State(server)
 }

@@ -94,7 +94,7 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
 	defer cancel()
 	m := c.router.members
-	if !c.router.current.load().has(server) && m.with(server) == nil && m.replica(server) == "" {
+	if node, _ := m.locate(server); node == nil && !c.router.current.load().has(server) {
 		m.settled(ctx)
 	}
 	_, err := c.router.sessions.Session(ctx, server, nil)
