@@ -227,70 +227,62 @@ func (s *services) group() *grouping {
 		})
 		switch {
 		case i >= 0:
-			s.groupWith(g, setup.config.Servers[i].Name, byService[service])
+			s.add(g, service, setup.config.Servers[i].Name, byService[service])
 		case setup.has(service):
 			for _, server := range byService[service] {
 				g.single(server, s.known[server].sum, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
 			}
 		default:
-			s.groupOthers(g, service, byService[service])
+			s.add(g, service, "", byService[service])
 		}
 	}
 	return g
 }
 
-// groupWith adds servers that name the service of an entry. s.mu must be held.
-func (s *services) groupWith(g *grouping, own string, servers []string) {
-	sum := s.sumOfOwn(own)
+// add adds the servers of a service. own is this router's own server of the service, or "": then the
+// list that the catalog has already counts, or else the most frequent one. s.mu must be held.
+func (s *services) add(g *grouping, service, own string, servers []string) {
+	name, sum, others := own, "", fmt.Sprintf("%q on this node", own)
+	if own != "" {
+		sum = s.sumOfOwn(own)
+	} else {
+		name, sum, others = service, s.frequentSum(service, servers), fmt.Sprintf("the other servers of the service %q", service)
+	}
 	var equal []string
 	for _, server := range servers {
 		switch {
 		case sum == s.known[server].sum:
 			equal = append(equal, server)
+			g.of[server] = name
 		case sum == "":
 			g.single(server, s.known[server].sum, "") // until the own server was listed
 		default:
-			g.single(server, s.known[server].sum, fmt.Sprintf("its tools, prompts and resources are not those of %q on this node", own))
+			g.single(server, s.known[server].sum, "its tools, prompts and resources are not those of "+others)
 		}
 	}
-	s.add(g, own, own, equal)
+	if len(equal) == 0 {
+		return
+	}
+	if own == "" {
+		g.sums[name], g.sources[name] = sum, equal[0]
+	}
+	g.services[name] = &selector.Service{
+		Own: own, Others: equal, Load: s.load,
+		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
+	}
 }
 
-// groupOthers adds the servers of a service that this router does not have itself: all with the list
-// that the catalog has already, or else with the most frequent list. s.mu must be held.
-func (s *services) groupOthers(g *grouping, service string, servers []string) {
+// frequentSum returns the sum that the catalog has already, or else the most frequent one. s.mu must
+// be held.
+func (s *services) frequentSum(service string, servers []string) string {
 	count := make(map[string]int)
 	for _, server := range servers {
 		count[s.known[server].sum]++
 	}
-	sum := s.listed[service]
-	if count[sum] == 0 {
-		sum = slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
+	if sum := s.listed[service]; count[sum] > 0 {
+		return sum
 	}
-	var equal []string
-	for _, server := range servers {
-		if s.known[server].sum == sum {
-			equal = append(equal, server)
-		} else {
-			g.single(server, s.known[server].sum, fmt.Sprintf("its tools, prompts and resources are not those of the other servers of the service %q", service))
-		}
-	}
-	g.sums[service], g.sources[service] = sum, equal[0]
-	s.add(g, service, "", equal)
-}
-
-// add adds a service. own is its replica on this router, or "".
-func (s *services) add(g *grouping, name, own string, others []string) {
-	if len(others) == 0 {
-		return
-	}
-	g.services[name] = &selector.Service{
-		Own: own, Others: others, Load: s.load,
-		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
-	}
-	for _, server := range others {
-		g.of[server] = name
-	}
+	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
 }
 
 // single adds a server that is no replica, with its sum.
