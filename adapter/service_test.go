@@ -79,12 +79,20 @@ func TestServicesInCatalog(t *testing.T) {
 			if got := r.members.services.grouping().of; !maps.Equal(got, tt.of) {
 				t.Errorf("replicas: %v, want %v", got, tt.of)
 			}
+			gone := func(when string) {
+				if got := idsOf(r); got != own || others.now.Load() != nil {
+					t.Errorf("after %s the catalog has %s, before %s", when, got, own)
+				}
+			}
 			for _, o := range tt.others {
 				others.Forget(o.server)
 			}
-			if got := idsOf(r); got != own || r.members.services.now.Load() != nil {
-				t.Errorf("after all are gone the catalog has %s, before %s", got, own)
+			gone("all are gone")
+			for _, o := range tt.others {
+				o.learn(t, others)
 			}
+			others.clear()
+			gone("the router left the cluster")
 		})
 	}
 }
