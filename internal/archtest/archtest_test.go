@@ -93,7 +93,7 @@ var rules = map[string][]string{
 	"classify":          {"config"},
 	"discovery":         {"registry", "classify"},
 	"selector":          {"registry", "discovery", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/hints", "internal/profile", "internal/reload"},
+	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "classify", "discovery", "internal/builtin", "internal/profile", "internal/reload"},
 	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
 	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
 	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
@@ -104,7 +104,10 @@ var rules = map[string][]string{
 	},
 
 	// Parts of a step that know less than the step.
+	"adapter/internal/catalog":           {"config", "supervisor", "classify", "discovery", "registry", "internal/hints"},
+	"adapter/internal/fixed":             {"registry"},
 	"adapter/internal/inprocess":         {"discovery", "registry", "selector"},
+	"adapter/internal/scope":             {"config", "classify", "registry", "selector", "adapter/internal/fixed", "internal/profile"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process"},
 	"supervisor/internal/peer":           {},
 	"supervisor/internal/process":        {},

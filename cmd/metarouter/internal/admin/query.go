@@ -27,7 +27,7 @@ import (
 type query struct {
 	*http.Request
 	api   *API
-	scope *adapter.Scope
+	scope *adapter.View
 	body  []byte
 	notes []string
 }
@@ -100,7 +100,7 @@ func (q *query) answer(answer func(*query) (any, error)) (_ any, err error) {
 	chosen, ok := q.URL.Query()["profile"]
 	switch {
 	case !ok:
-		q.scope = q.api.router.Everything()
+		q.scope = q.api.router.View
 	case chosen[0] == "":
 		q.scope = q.api.router.Scope()
 	default:

@@ -1,23 +1,21 @@
-package adapter
+package catalog
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A hinted is a server whose tools' hints change, and the router that lists it.
+// A hinted is a server with tools that change their hints, and the catalog that has it.
 type hinted struct {
-	t      *testing.T
-	data   string
-	entry  config.Server
-	router *Router
+	t     *testing.T
+	data  string
+	entry config.Server
+	w     *Writer
 }
 
 func newHinted(t *testing.T) *hinted {
@@ -27,12 +25,12 @@ func newHinted(t *testing.T) *hinted {
 }
 
 func (h *hinted) restart() {
-	h.router = New(config.Config{Files: []string{"mcp.json"}, Servers: []config.Server{h.entry}}, Options{DataDir: h.data, Log: zap.NewNop()})
+	h.w = opened(h.data, one(h.entry))
 }
 
 // edit puts an edited entry into use, as the router does.
 func (h *hinted) edit() {
-	h.router.writer.configure(config.Config{Files: []string{"mcp.json"}, Servers: []config.Server{h.entry}})
+	h.w.Configure(one(h.entry))
 }
 
 // list has the server list tools with these hints.
@@ -42,18 +40,14 @@ func (h *hinted) list(tools map[string]registry.Hints) {
 	for name, hint := range tools {
 		o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Hints: hint, Definition: json.RawMessage(`{}`)})
 	}
-	w := h.router.writer
-	if err := w.adopt(h.t.Context(), h.entry, o, w.tagger); err != nil {
-		h.t.Fatal(err)
-	}
-	w.saveAll()
+	h.w.storeOffer(h.t, h.entry, o)
 }
 
 // check compares the doubt about a tool, now and after a restart.
 func (h *hinted) check(when, tool, want string) {
 	h.t.Helper()
 	for i := range 2 {
-		found, ok := h.router.Parts().Tool("s:" + tool)
+		found, ok := h.w.registry.Snapshot().Tool("s:" + tool)
 		if !ok || !strings.Contains(found.Doubt, want) || want == "" && found.Doubt != "" || found.Reads() == (want != "") {
 			h.t.Fatalf("%s, restarts: %d: %s, tool %+v, want the doubt %q", when, i, tool, found, want)
 		}
@@ -82,33 +76,33 @@ func TestDoubtOfChanges(t *testing.T) {
 	h := newHinted(t)
 	h.entry.TrustHints = true
 	h.restart()
-	one := func(of registry.Hints) map[string]registry.Hints { return map[string]registry.Hints{"tidy": of} }
+	tidy := func(of registry.Hints) map[string]registry.Hints { return map[string]registry.Hints{"tidy": of} }
 	reads, repeats := registry.Hints{ReadOnly: new(true)}, registry.Hints{Idempotent: new(true)}
 	changed := "its hints changed and no person has confirmed them: readOnlyHint was "
-	h.list(one(registry.Hints{ReadOnly: new(false)}))
-	h.list(one(reads))
+	h.list(tidy(registry.Hints{ReadOnly: new(false)}))
+	h.list(tidy(reads))
 	h.check("changed", "tidy", changed+"false and is true")
-	h.list(one(reads))
+	h.list(tidy(reads))
 	h.check("listed again", "tidy", changed+"false and is true")
-	if err := h.router.Parts().Seen("s"); err != nil {
+	if err := h.w.Seen("s"); err != nil {
 		t.Fatal(err)
 	}
 	h.check("the definition was seen", "tidy", changed+"false and is true")
 
-	if err := h.router.Parts().ConfirmHints("s", one(repeats)); err == nil || !strings.Contains(err.Error(), "tidy") {
+	if err := h.w.ConfirmHints("s", tidy(repeats)); err == nil || !strings.Contains(err.Error(), "tidy") {
 		t.Errorf("confirmed other hints than were shown: %v", err)
 	}
 	h.check("others were confirmed", "tidy", changed)
-	if err := h.router.Parts().ConfirmHints("s", one(reads)); err != nil {
+	if err := h.w.ConfirmHints("s", tidy(reads)); err != nil {
 		t.Fatal(err)
 	}
 	h.check("confirmed", "tidy", "")
-	if all := hints.Unconfirmed(h.router.Parts().Snapshot().Offer("s")); len(all) != 0 {
+	if all := hints.Unconfirmed(h.w.registry.Snapshot().Offer("s")); len(all) != 0 {
 		t.Errorf("unconfirmed: %v", all)
 	}
 
-	h.list(one(registry.Hints{}))
-	h.list(one(reads))
+	h.list(tidy(registry.Hints{}))
+	h.list(tidy(reads))
 	h.check("back to what was confirmed", "tidy", "")
 	h.list(map[string]registry.Hints{"other": {}})
 	h.list(map[string]registry.Hints{"other": reads, "tidy": reads})
@@ -122,7 +116,7 @@ func TestDoubtOfChanges(t *testing.T) {
 
 	h.entry.Args = []string{"edited again"}
 	h.restart()
-	if err := h.router.Parts().ConfirmHints("s", map[string]registry.Hints{"other": reads}); err == nil {
+	if err := h.w.ConfirmHints("s", map[string]registry.Hints{"other": reads}); err == nil {
 		t.Error("confirmed what is not known")
 	}
 }

@@ -1,4 +1,4 @@
-package adapter
+package catalog
 
 import (
 	"cmp"
@@ -13,21 +13,20 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A Preview is what is known of what the servers of a configuration offer, without
-// starting any.
+// A Preview is the offers of a configuration's servers as far as they are known without a start.
 type Preview struct {
 	Offers  map[string]registry.Offer // by server
 	Unknown []string                  // servers whose tools are not known
 	Named   map[string][]string       // tools that are known by name alone, by server
 }
 
-// NewPreview looks at what is stored in the data folder. Of a server that differs from
-// one of another configuration, if there is one, only in its name or its variables and
-// in what is made of its tools, what it offers there is known too.
+// NewPreview reads the offers that are stored in the data folder. It finds the offer of another
+// configuration's server, too, if that differs only in its name, its variables or the rules for its
+// tools. other may be nil.
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	store := registry.NewStore(dataDir, zap.NewNop())
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
-		return store.Load((&tagger{tags: c.Router.Capabilities}).storeKey(s), s.Name)
+		return store.Load(storeKey(s, c.Router.Capabilities), s.Name)
 	}
 	find := finder(other)
 	p := Preview{Offers: make(map[string]registry.Offer), Named: make(map[string][]string)}
@@ -54,8 +53,8 @@ func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
 	return p
 }
 
-// finder returns a function that finds the entry of c that starts the same, by any name,
-// or else the one of the same name that differs at most in its variables and headers.
+// finder returns a function that finds an entry of c: one that starts the same process, under any name,
+// or else one of the same name that differs at most in its variables and headers.
 func finder(c *config.Config) func(config.Server) (config.Server, bool) {
 	byHash, byName := make(map[string]config.Server), make(map[string]config.Server)
 	if c != nil {
@@ -78,14 +77,14 @@ func finder(c *config.Config) func(config.Server) (config.Server, bool) {
 	}
 }
 
-// sameProgram reports whether two entries differ at most in their variables and headers,
-// and in what is ours: most servers offer the same then.
+// sameProgram reports whether two entries differ at most in their variables, headers and our own keys:
+// most servers offer the same then.
 func sameProgram(a, b config.Server) bool {
 	return a.Transport == b.Transport && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.Cwd == b.Cwd && a.URL == b.URL
 }
 
-// refiltered returns the tools of an offer as another entry for the same server has
-// them. named are those that it lets in and that the offer has by name alone.
+// refiltered returns the tools of an offer by the rules of another entry for the same server. named are
+// tools that the rules allow and that the offer has by name alone.
 func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []string) {
 	rules := rulesOf(s)
 	for _, d := range o.Dropped {
@@ -105,8 +104,8 @@ func refiltered(o registry.Offer, s config.Server) (now registry.Offer, named []
 	return now, named
 }
 
-// renamed returns the tool as that of a server of the given name, which calls it own.
-func renamed(t NormalizedTool, server, own string, rules discovery.Rules) NormalizedTool {
+// renamed returns the tool for a server of another name. own is the server's own name of the tool.
+func renamed(t registry.NormalizedTool, server, own string, rules discovery.Rules) registry.NormalizedTool {
 	t.Server, t.Name, t.Original = server, own, ""
 	if ours := rules.Rename[own]; ours != "" && ours != own {
 		t.Name, t.Original = ours, own

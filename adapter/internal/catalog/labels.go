@@ -1,4 +1,4 @@
-package adapter
+package catalog
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// labels are the tags that the classifier gives to tools by their texts: those of the
-// built-in classifier, until the outside server has classified the text.
+// labels are the tags that the classifier gives to tools by their texts: the built-in classifier,
+// until the outside server has classified the text.
 type labels struct {
 	classifier *classify.Classifier
 	wake       chan struct{} // holds a signal when the texts have changed
@@ -24,26 +24,28 @@ type labels struct {
 
 // A label is the tag of one text.
 type label struct {
-	tag string // "" for none
+	tag string // may be ""
 	by  int    // the generation of the outside server that gave it; 0: the built-in classifier
 }
 
 const (
-	// relabelEvery is how long answers of the outside server are collected, so that the
-	// catalog does not change with each tool.
+	// relabelEvery is how long answers of the outside server are collected before the catalog
+	// changes.
 	relabelEvery = 5 * time.Second
 
-	// askAgain is the pause before a text is classified again, so that a server that goes
-	// down and comes up repeatedly is not asked about all tools each time.
+	// askAgain is the pause before a text is classified again, since a server may go down and
+	// come up repeatedly.
 	askAgain = 50 * time.Millisecond
 )
 
 func newLabels(c *classify.Classifier) *labels {
+	if c == nil {
+		return nil
+	}
 	return &labels{classifier: c, wake: make(chan struct{}, 1), known: make(map[string]label)}
 }
 
-// label returns the offer with the tag of each tool's text added to its capabilities, as
-// far as that tag is known.
+// label returns the offer with the known tags of the tools' texts added to their capabilities.
 func (l *labels) label(o registry.Offer) registry.Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +63,8 @@ func (l *labels) label(o registry.Offer) registry.Offer {
 var apart = strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ")
 
 // text returns the text by which a tool is classified.
-func (l *labels) text(t *NormalizedTool) string {
-	return clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
+func (l *labels) text(t *registry.NormalizedTool) string {
+	return Clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
 }
 
 // changed reports that the texts have changed.
@@ -73,9 +75,8 @@ func (l *labels) changed() {
 	}
 }
 
-// run has the texts classified: at once by the built-in classifier, and then, one after
-// the other, by each generation of the outside server. news is called when tags may
-// have changed. It returns when ctx ends.
+// run has the texts classified until ctx ends: at once by the built-in classifier, and then, one after
+// the other, by each generation of the outside server. news is called when tags may have changed.
 func (l *labels) run(ctx context.Context, texts func() []string, news func()) error {
 	for {
 		generation, changed := l.classifier.OutsideGeneration()
@@ -114,9 +115,8 @@ func (l *labels) guess(ctx context.Context, texts []string) (news bool) {
 	return news && ctx.Err() == nil
 }
 
-// ask has the outside server classify the texts that its generation has not classified,
-// beginning with those that no generation has. It returns false when the texts or the
-// generation have changed.
+// ask has the outside server classify the texts that its generation has not classified, first those
+// that no generation has. It returns false when the texts or the generation have changed.
 func (l *labels) ask(ctx context.Context, texts []string, generation int, changed <-chan struct{}, news func()) (done bool) {
 	if generation == 0 {
 		return true // the server is down
@@ -162,4 +162,15 @@ func (l *labels) ask(ctx context.Context, texts []string, generation int, change
 		}
 	}
 	return true
+}
+
+// maxClassified bounds the part of a task or of a tool's description that is classified, in bytes.
+const maxClassified = 1000
+
+// Clip returns the beginning of a text, as much as is classified: at most limit bytes.
+func Clip(text string, limit int) string {
+	if limit = min(limit, maxClassified); len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
+	}
+	return text
 }

@@ -1,12 +1,10 @@
-package adapter
+package catalog
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-
-	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -57,16 +55,14 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What a person last saw is kept until it is seen or the tool is again as it was, across
+// The definition that a person last saw is kept until the new one is seen or the old one is back, across
 // restarts and edits, for a tool that is gone for a while too.
 func TestLastSeen(t *testing.T) {
 	definition := func(n string) string { return fmt.Sprintf(`{"name":"t","description":%q,"inputSchema":{}}`, n) }
 	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s"}
 	data := t.TempDir()
-	open := func() *Router {
-		return New(config.Config{Files: []string{"mcp.json"}, Servers: []config.Server{entry}}, Options{DataDir: data, Log: zap.NewNop()})
-	}
-	r := open()
+	open := func() *Writer { return opened(data, one(entry)) }
+	w := open()
 	list := func(definitions ...string) {
 		t.Helper()
 		var o registry.Offer
@@ -74,15 +70,12 @@ func TestLastSeen(t *testing.T) {
 			name := fmt.Sprint("t", i)
 			o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Definition: json.RawMessage(d)})
 		}
-		if err := r.writer.adopt(t.Context(), entry, o, r.writer.tagger); err != nil {
-			t.Fatal(err)
-		}
-		r.writer.saveAll()
+		w.storeOffer(t, entry, o)
 	}
 	check := func(when, want string) {
 		t.Helper()
-		for _, of := range []*Router{r, open()} {
-			if got := string(of.Parts().Snapshot().Offer("s").LastSeen["t0"]); got != want {
+		for _, of := range []*Writer{w, open()} {
+			if got := string(of.registry.Snapshot().Offer("s").LastSeen["t0"]); got != want {
 				t.Errorf("%s: last seen %q, want %q", when, got, want)
 			}
 		}
@@ -92,7 +85,7 @@ func TestLastSeen(t *testing.T) {
 	check("first list", "")
 	list(b)
 	check("changed", a)
-	r = open()
+	w = open()
 	list(c, a)
 	check("changed again, after a restart", a)
 	list(a)
@@ -103,7 +96,7 @@ func TestLastSeen(t *testing.T) {
 	entry.Args = []string{"edited"}
 	list(c)
 	check("the entry was edited", a)
-	if err := r.Parts().Seen("s"); err != nil {
+	if err := w.Seen("s"); err != nil {
 		t.Fatal(err)
 	}
 	check("seen", "")
@@ -115,11 +108,11 @@ func TestLastSeen(t *testing.T) {
 	list(`{"name":"t","inputSchema":{},"description":"c"}`)
 	check("changed back but for the order", "")
 	entry.Args = []string{"edited while no router runs"}
-	r = open()
+	w = open()
 	list(b)
 	check("the entry was edited while no router ran", `{"name":"t","inputSchema":{},"description":"c"}`)
 	entry.Args = []string{"edited again"}
-	r = open()
+	w = open()
 	list(a)
 	check("both, again", `{"name":"t","inputSchema":{},"description":"c"}`)
 }

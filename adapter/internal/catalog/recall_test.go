@@ -1,4 +1,4 @@
-package adapter
+package catalog
 
 import (
 	"encoding/json"
@@ -10,17 +10,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// BenchmarkRecall opens a router with the stored tools of two hundred servers.
+// BenchmarkRecall recalls the stored tools of two hundred servers.
 func BenchmarkRecall(b *testing.B) {
 	const servers, tools = 200, 10
 	c := config.Config{Files: []string{"mcp.json"}}
 	data := b.TempDir()
-	o := Options{DataDir: data}
 	for i := range servers {
 		name := fmt.Sprintf("s%03d", i)
 		c.Servers = append(c.Servers, config.Server{Name: name, Transport: config.Stdio, Command: name, Args: []string{"--flag", name}})
 	}
-	r := New(c, o)
+	w := opened(data, c)
 	for _, entry := range c.Servers {
 		var offer registry.Offer
 		for i := range tools {
@@ -31,13 +30,13 @@ func BenchmarkRecall(b *testing.B) {
 			}
 			offer.Tools = append(offer.Tools, t)
 		}
-		if err := r.writer.adopt(b.Context(), entry, offer, r.writer.tagger); err != nil {
+		if err := w.adopt(b.Context(), entry, offer, w.tagger); err != nil {
 			b.Fatal(err)
 		}
 	}
-	r.writer.saveAll()
+	w.Saves.Rest()
 	for b.Loop() {
-		if n := len(New(c, o).Tools()); n != servers*tools {
+		if n := len(opened(data, c).registry.Snapshot().Tools()); n != servers*tools {
 			b.Fatalf("%d tools are known", n)
 		}
 	}

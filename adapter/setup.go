@@ -14,18 +14,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A setup is the configuration at one moment, with all that follows from it. It is
-// replaced, not modified.
+// A setup is a configuration and the values derived from it. It is replaced, not modified.
 type setup struct {
 	file     config.Config              // as its source has it
-	config   config.Config              // as it is in use: with servers turned on and off by hand
+	config   config.Config              // in use: with servers turned on and off by hand
 	byHand   map[string]byHand          // by server
 	policies map[string]selector.Policy // by server
 	shared   map[string]bool            // servers that other nodes may use
 	replaced chan struct{}              // closed when another setup is in use
 }
 
-// A byHand is what a person asked for: a server on or off, until its entry is edited.
+// A byHand is a server that a person turned on or off, until its entry is edited.
 type byHand struct {
 	off   bool
 	entry config.Server // as it was when the person asked
@@ -64,6 +63,12 @@ func newHolder(c config.Config) *holder {
 
 func (h *holder) load() *setup { return h.now.Load() }
 
+// InUse implements [scope.Router].
+func (h *holder) InUse() (*config.Config, <-chan struct{}) {
+	now := h.load()
+	return &now.config, now.replaced
+}
+
 // edit puts an edited configuration into use. It returns the setups before and after.
 func (h *holder) edit(file config.Config) (before, after *setup) {
 	return h.replace(func(now *setup) *setup { return newSetup(file, now.byHand) })
@@ -91,10 +96,9 @@ func (h *holder) replace(next func(now *setup) *setup) (before, after *setup) {
 	return before, after
 }
 
-// whileEqual runs f with the setup in use, and again with each later setup in which part
-// of the "metarouter" object differs, such as that of learning. The context of f ends when
-// such a setup is in use; then f is awaited and started again.
-// whileEqual returns when ctx ends, or with the first error of f.
+// whileEqual runs f with the setup in use, and again with each later setup in which a part of the
+// "metarouter" object differs. The context of f ends when such a setup is in use; then f is awaited
+// and started again. whileEqual returns when ctx ends, or with the first error of f.
 func (h *holder) whileEqual(ctx context.Context, part func(config.Router) any, f func(context.Context, *setup) error) error {
 	for now := h.load(); ctx.Err() == nil; {
 		bounded, cancel := context.WithCancel(ctx)

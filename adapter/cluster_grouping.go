@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// grouping returns which servers are replicas now; it is empty without any.
+// grouping returns the replicas as they are now.
 func (s *services) grouping() *grouping {
 	if g := s.now.Load(); g != nil {
 		return g
@@ -27,8 +27,8 @@ func (m *membership) load(server string) (calls, limit int, heard uint64) {
 	return 0, 0, 0
 }
 
-// replica returns the best of the replicas of a service that this router does not have itself; ""
-// for another name.
+// replica returns the best replica of a service that this router does not have itself; "" for
+// another name.
 func (m *membership) replica(service string) string {
 	s := m.services.grouping().services[service]
 	if s == nil || s.Own != "" {
@@ -41,6 +41,15 @@ func (m *membership) replica(service string) string {
 	return slices.MinFunc(s.Others, func(a, b string) int { return cmp.Compare(badness(node.State(a)), badness(node.State(b))) })
 }
 
+// locate returns the node that reaches a server or a replica of a service, and the name there; nil if
+// the server is this router's own.
+func (m *membership) locate(server string) (node clusterNode, name string) {
+	if replica := m.replica(server); replica != "" {
+		server = replica
+	}
+	return m.with(server), server
+}
+
 // badness orders states, the best first.
 func badness(s status.State) int {
 	usable := []status.State{status.Ready, status.Idle, status.Starting, status.Restarting}
@@ -50,8 +59,8 @@ func badness(s status.State) int {
 	return len(usable)
 }
 
-// policy returns how calls to a service are made that this router does not have itself. It reports
-// false for another name.
+// policy returns the policy of a service that this router does not have itself. It reports false for
+// another name.
 func (m *membership) policy(service string, maxResultTokens int) (p selector.Policy, ok bool) {
 	node, s, replica := m.node(), m.services.grouping().services[service], m.replica(service)
 	if node == nil || s == nil || replica == "" {
@@ -63,8 +72,8 @@ func (m *membership) policy(service string, maxResultTokens int) (p selector.Pol
 	return p, ok
 }
 
-// describe adds to the statuses of servers on other nodes of which service they are replicas, or why
-// they are none, and the services that this router does not have itself.
+// describe adds to the statuses of servers on other nodes the service that they are replicas of, or
+// why they are not, and adds the services that this router does not have itself.
 func (g *grouping) describe(all []status.Status) []status.Status {
 	best := make(map[string]status.Status)
 	for i := range all {

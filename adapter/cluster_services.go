@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -24,26 +25,28 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// services are the servers of other nodes whose entries name a service. Those that offer the same
-// are replicas of one server, which the catalog has once:
+// services write the lists of servers of other nodes to the catalog, and are the [cluster.Handler].
+// Servers of one service with equal lists are replicas of one server, which the catalog has once:
 //
-//   - With an entry of this router's own that names the service, they are replicas of that one, and
-//     the catalog has it under its own name.
-//   - Without one, the catalog has them under the name of the service. It has that from the first
-//     replica on, so that clients see no other name when a second one comes or goes. If an entry
-//     has the name, they keep their own.
+//   - If an entry of this router names the service, they are replicas of that server, and the
+//     catalog has it under the entry's name.
+//   - Else the catalog has them under the name of the service, from the first replica on, so that
+//     clients see no other name when a second one comes or goes. If an entry has the name, they
+//     keep their own.
 //
-// A server that offers something else has its own name, such as gpu@box, and is no replica.
+// A server with another list has its own name, such as gpu@box, and is no replica.
 type services struct {
-	current *holder
-	writer  *catalogWriter
-	load    func(replica string) (calls, limit int, heard uint64)
-	keeps   func(server string, home session.Client) bool
-	log     *zap.Logger
+	current  *holder
+	writer   *catalog.Writer
+	registry *registry.Registry
+	load     func(replica string) (calls, limit int, heard uint64)
+	keeps    func(server string, home session.Client) bool
+	log      *zap.Logger
 
 	mu     sync.Mutex            // guards the fields below
-	known  map[string]*announced // by the names of the servers
-	listed map[string]string     // what of it the catalog has: the sums, by names
+	plain  map[string]bool       // servers without a service
+	known  map[string]*announced // servers with a service, by their names
+	listed map[string]string     // sums of the lists in the catalog, by name
 	own    map[string]ownSum     // by the names of entries
 
 	now atomic.Pointer[grouping] // nil without a server that names a service
@@ -53,10 +56,10 @@ type services struct {
 type announced struct {
 	entry   config.Server
 	session session.Session
-	sum     string // of what it offers
+	sum     string // of its lists
 }
 
-// An ownSum is the sum of what a server of this router offers, and what that was made of.
+// An ownSum is the sum of a server of this router, and the listing that it was made from.
 type ownSum struct {
 	listing registry.Listing
 	sum     string
@@ -68,41 +71,49 @@ type grouping struct {
 	of       map[string]string            // replica on another node -> name of the service
 	problems map[string]string            // server -> why it is no replica
 
-	sums    map[string]string // what the catalog has of servers on other nodes, by name
-	sources map[string]string // whose definitions these are
+	sums    map[string]string // of the lists of other nodes that the catalog is to have, by name there
+	sources map[string]string // the servers that have these lists
 }
 
 // newServices returns the services of a router. load returns how busy a server of another node is.
 func newServices(r *Router, load func(server string) (calls, limit int, heard uint64)) *services {
 	return &services{
-		current: r.current, writer: r.writer, log: r.options.Log.Named("cluster"),
+		current: r.current, writer: r.writer, registry: r.registry, log: r.options.Log.Named("cluster"),
 		keeps: r.supervisor.Keeps, load: load,
-		known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
+		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
 	}
 }
 
-// learn is [cluster.Handler.Learn] for a server that names a service.
-func (s *services) learn(ctx context.Context, entry config.Server, listing session.Session) error {
+// Learn implements [cluster.Handler].
+func (s *services) Learn(ctx context.Context, entry config.Server, listing session.Session) error {
+	if s.current.load().has(entry.Name) {
+		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
+		return nil
+	}
+	if !config.IsService(entry.Service) {
+		s.mu.Lock()
+		s.forgetReplica(entry.Name)
+		s.plain[entry.Name] = true
+		s.mu.Unlock()
+		return s.writer.LearnOther(ctx, entry, listing)
+	}
 	sum, err := sumOf(ctx, listing)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgetPlain(entry.Name)
 	s.known[entry.Name] = &announced{entry, listing, sum}
 	return s.reconcile(ctx)
 }
 
-// forget forgets a server. It reports false if it is not known to name a service.
-func (s *services) forget(server string) bool {
+// Forget implements [cluster.Handler].
+func (s *services) Forget(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known[server] == nil {
-		return false
-	}
-	delete(s.known, server)
-	s.logFailure(s.reconcile(context.Background()))
-	return true
+	s.forgetReplica(server)
+	s.forgetPlain(server)
 }
 
 // clear forgets all servers.
@@ -111,6 +122,25 @@ func (s *services) clear() {
 	defer s.mu.Unlock()
 	clear(s.known)
 	s.logFailure(s.reconcile(context.Background()))
+	for server := range s.plain {
+		s.forgetPlain(server)
+	}
+}
+
+// forgetReplica forgets a server, if it is known to name a service. s.mu must be held.
+func (s *services) forgetReplica(server string) {
+	if s.known[server] != nil {
+		delete(s.known, server)
+		s.logFailure(s.reconcile(context.Background()))
+	}
+}
+
+// forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
+func (s *services) forgetPlain(server string) {
+	if s.plain[server] && !s.current.load().has(server) {
+		s.writer.ForgetOther(server)
+	}
+	delete(s.plain, server)
 }
 
 // follow compares the servers again after each change of this router's own ones, until ctx ends.
@@ -136,7 +166,7 @@ func (s *services) logFailure(err error) {
 	}
 }
 
-// reconcile has the catalog and the calls follow what is known. s.mu must be held.
+// reconcile updates the catalog and the replicas for calls. s.mu must be held.
 func (s *services) reconcile(ctx context.Context) error {
 	before, next := s.grouping(), s.group()
 	s.logProblems(before, next)
@@ -153,7 +183,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		source := s.known[next.sources[name]]
 		entry := source.entry
 		entry.Name = name
-		if err := s.writer.learnOther(ctx, entry, source.session); err != nil {
+		if err := s.writer.LearnOther(ctx, entry, source.session); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -165,7 +195,7 @@ func (s *services) reconcile(ctx context.Context) error {
 		}
 		delete(s.listed, name)
 		if !s.current.load().has(name) {
-			s.writer.forgetOther(name)
+			s.writer.ForgetOther(name)
 		}
 	}
 	return errors.Join(failed...)
@@ -179,7 +209,7 @@ func (s *services) logProblems(before, next *grouping) {
 	}
 }
 
-// group returns which servers are replicas, and what the catalog has of them. s.mu must be held.
+// group returns the replicas, and the lists that the catalog is to have. s.mu must be held.
 func (s *services) group() *grouping {
 	g := &grouping{
 		services: make(map[string]*selector.Service), of: make(map[string]string), problems: make(map[string]string),
@@ -197,73 +227,65 @@ func (s *services) group() *grouping {
 		})
 		switch {
 		case i >= 0:
-			s.groupWith(g, setup.config.Servers[i].Name, byService[service])
+			s.add(g, service, setup.config.Servers[i].Name, byService[service])
 		case setup.has(service):
 			for _, server := range byService[service] {
 				g.single(server, s.known[server].sum, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
 			}
 		default:
-			s.groupOthers(g, service, byService[service])
+			s.add(g, service, "", byService[service])
 		}
 	}
 	return g
 }
 
-// groupWith adds servers that name the service of an entry. s.mu must be held.
-func (s *services) groupWith(g *grouping, own string, servers []string) {
-	sum := s.sumOfOwn(own)
+// add adds the servers of a service. own is this router's own server of the service, or "": then the
+// list that the catalog has already counts, or else the most frequent one. s.mu must be held.
+func (s *services) add(g *grouping, service, own string, servers []string) {
+	name, sum, others := own, "", fmt.Sprintf("%q on this node", own)
+	if own != "" {
+		sum = s.sumOfOwn(own)
+	} else {
+		name, sum, others = service, s.frequentSum(service, servers), fmt.Sprintf("the other servers of the service %q", service)
+	}
 	var equal []string
 	for _, server := range servers {
 		switch {
 		case sum == s.known[server].sum:
 			equal = append(equal, server)
+			g.of[server] = name
 		case sum == "":
 			g.single(server, s.known[server].sum, "") // until the own server was listed
 		default:
-			g.single(server, s.known[server].sum, fmt.Sprintf("its tools, prompts and resources are not those of %q on this node", own))
+			g.single(server, s.known[server].sum, "its tools, prompts and resources are not those of "+others)
 		}
 	}
-	s.add(g, own, own, equal)
+	if len(equal) == 0 {
+		return
+	}
+	if own == "" {
+		g.sums[name], g.sources[name] = sum, equal[0]
+	}
+	g.services[name] = &selector.Service{
+		Own: own, Others: equal, Load: s.load,
+		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
+	}
 }
 
-// groupOthers adds the servers of a service that this router does not have itself: those that offer
-// what the catalog has already, or else what most of them offer. s.mu must be held.
-func (s *services) groupOthers(g *grouping, service string, servers []string) {
+// frequentSum returns the sum that the catalog has already, or else the most frequent one. s.mu must
+// be held.
+func (s *services) frequentSum(service string, servers []string) string {
 	count := make(map[string]int)
 	for _, server := range servers {
 		count[s.known[server].sum]++
 	}
-	sum := s.listed[service]
-	if count[sum] == 0 {
-		sum = slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
+	if sum := s.listed[service]; count[sum] > 0 {
+		return sum
 	}
-	var equal []string
-	for _, server := range servers {
-		if s.known[server].sum == sum {
-			equal = append(equal, server)
-		} else {
-			g.single(server, s.known[server].sum, fmt.Sprintf("its tools, prompts and resources are not those of the other servers of the service %q", service))
-		}
-	}
-	g.sums[service], g.sources[service] = sum, equal[0]
-	s.add(g, service, "", equal)
+	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
 }
 
-// add adds a service. own is its replica on this router, "" if there is none.
-func (s *services) add(g *grouping, name, own string, others []string) {
-	if len(others) == 0 {
-		return
-	}
-	g.services[name] = &selector.Service{
-		Own: own, Others: others, Load: s.load,
-		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
-	}
-	for _, server := range others {
-		g.of[server] = name
-	}
-}
-
-// single adds a server that is no replica, with the sum of what it offers.
+// single adds a server that is no replica, with its sum.
 func (g *grouping) single(server, sum, problem string) {
 	g.sums[server], g.sources[server] = sum, server
 	if problem != "" {
@@ -271,10 +293,9 @@ func (g *grouping) single(server, sum, problem string) {
 	}
 }
 
-// sumOfOwn returns the sum of what a server of this router offers, "" if that is not known. s.mu
-// must be held.
+// sumOfOwn returns the sum of a server of this router, "" if it was not listed. s.mu must be held.
 func (s *services) sumOfOwn(server string) string {
-	listing := s.writer.registry.Snapshot().Offer(server)
+	listing := s.registry.Snapshot().Offer(server)
 	if listing.Capabilities == nil && len(listing.Tools) == 0 {
 		return ""
 	}
@@ -287,7 +308,7 @@ func (s *services) sumOfOwn(server string) string {
 	return sum
 }
 
-// sumOf returns the sum of what an announced server offers.
+// sumOf returns the sum of an announced server.
 func sumOf(ctx context.Context, listing session.Session) (string, error) {
 	var all [][]json.RawMessage
 	for _, list := range [][2]string{
@@ -313,7 +334,7 @@ func sumOfItems(lists ...[]json.RawMessage) string {
 	for _, items := range lists {
 		lines := make([][]byte, len(items))
 		for i, item := range items {
-			lines[i], _ = json.Marshal(item) // escapes alike; what is no JSON can't be listed
+			lines[i], _ = json.Marshal(item) // equal escapes; all items are JSON, or they could not be listed
 		}
 		slices.SortFunc(lines, bytes.Compare)
 		for _, line := range lines {

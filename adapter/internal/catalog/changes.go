@@ -1,4 +1,4 @@
-package adapter
+package catalog
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ const (
 	maxLastSeenBytes = 4 << 20 // together
 )
 
-// changesOf compares the tools of a server with those of its list before. It returns how
-// many have another definition, are new and are gone, and describes the first changes.
+// changesOf compares two lists of a server's tools. It counts the definitions that changed, are new and
+// are gone, and describes the first changes.
 func changesOf(before, after []registry.NormalizedTool) (changed, added, removed int, details []string) {
 	was := byServerName(before)
 	for i := range after {
@@ -55,8 +55,8 @@ func byServerName(tools []registry.NormalizedTool) map[string]*registry.Normaliz
 	return all
 }
 
-// lastSeen returns LastSeen of the offer that has these tools after another one. A tool that
-// is gone is remembered too: it may come back with another definition.
+// lastSeen returns LastSeen of the offer that follows another one. It has tools that are gone, too:
+// they may come back with another definition.
 func lastSeen(before registry.Offer, after []registry.NormalizedTool) map[string]json.RawMessage {
 	now, kept, size := byServerName(after), make(map[string]json.RawMessage), 0
 	keep := func(name string, seen json.RawMessage) {
