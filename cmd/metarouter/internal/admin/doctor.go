@@ -96,7 +96,7 @@ func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port
 
 // clientsOf returns the clients whose files have an entry with a URL of the address.
 func clientsOf(address string) (titles []string) {
-	place, err := clients.ThisPlace()
+	place, err := clients.ThisSystem()
 	if err != nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 // UsualSource returns the user's file of the client: the first whose folder exists, since a
 // client also reads a file that is yet to be written. The notes name other files that the
 // user may mean.
-func (c Client) UsualSource(p Place) (s Source, notes []string) {
+func (c Client) UsualSource(p System) (s Source, notes []string) {
 	files := c.Files(p)
 	usual := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
 	file := usual // of files in one folder, the one that is there

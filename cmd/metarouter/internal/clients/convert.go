@@ -271,11 +271,11 @@ func (to *converted) anchor(d *document, from Source) {
 		case from.Project == "":
 			to.note("has %q relative to a folder that is not known here; write the whole path", key)
 		default:
-			d.set(m, text(filepath.Join(from.Project, s)))
+			d.set(m, filepath.Join(from.Project, s))
 		}
 	}
 	if member(&d.root, "cwd") == nil && from.Project != "" {
-		d.add(&d.root, field{"cwd", text(from.Project)})
+		d.add(&d.root, field{"cwd", from.Project})
 		to.note("runs in the folder %s, as before", from.Project)
 	}
 }

@@ -270,7 +270,7 @@ func TestUsualSourceOfTwoNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ := Find("opencode")
-	place := Place{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
+	place := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
 	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {
 		t.Errorf("the file is %s, %q", s.Path, notes)
 	}

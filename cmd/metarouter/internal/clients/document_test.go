@@ -91,7 +91,7 @@ func TestAddAndRemove(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.addServers([]string{"s"}, field{"new", fields(field{"a", list([]string{"1", "2"})})})
+		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,11 +150,11 @@ func TestOpenSaysWhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.addServers(claudeKeys, field{"a", text("b")}); err == nil {
+	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
 	d, _ = open("f.json", []byte(`{"mcp": 1}`))
-	if err := d.addServers([]string{"mcp", "servers"}, field{"a", text("b")}); err == nil {
+	if err := d.addServers([]string{"mcp", "servers"}, field{"a", "b"}); err == nil {
 		t.Error("a number took a server")
 	}
 }

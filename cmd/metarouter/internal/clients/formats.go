@@ -115,7 +115,7 @@ func installLines(c Client, s Source, e Entry) ([]byte, error) {
 		same := true
 		for _, f := range c.written(e, stringsOf(member(&m.Value, "args"))) {
 			old := member(&m.Value, f.key)
-			same = same && old != nil && equal(old.Value, f.value(d, ""))
+			same = same && old != nil && equal(old.Value, d.write(f.value, ""))
 		}
 		if same {
 			return s.Data, nil
@@ -156,14 +156,14 @@ func (f format) adds(before, after Source) bool {
 }
 
 // lines returns our entry as it is written into the file.
-func (f format) lines(key string, all []field) []string {
+func (f format) lines(key string, all fields) []string {
 	d, colon, indent := &document{spaced: true}, ": ", "    "
 	lines := []string{key + ":", "  " + EntryName + ":"}
 	if f == inTOML {
 		lines, colon, indent = []string{"[" + key + "." + EntryName + "]"}, " = ", ""
 	}
 	for _, one := range all { // a string or an array of JSON is one of TOML and of YAML too
-		lines = append(lines, indent+one.key+colon+one.value(d, ""))
+		lines = append(lines, indent+one.key+colon+d.write(one.value, ""))
 	}
 	return lines
 }

@@ -99,7 +99,7 @@ type merge struct {
 	ours   Ours
 	choice Choice
 
-	added []field         // entries to add to doc
+	added fields          // entries to add to doc
 	taken map[string]bool // names of imported entries
 	done  Imported
 }
@@ -108,7 +108,7 @@ type merge struct {
 // it. router says that the entry starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
 	same, isSame := m.ours.same(theirs.entry)
-	write := field{theirs.name, raw(theirs.text, theirs.unit)}
+	write := field{theirs.name, excerpt{theirs.text, theirs.unit}}
 	done := &m.done
 	switch {
 	case router:
@@ -155,7 +155,7 @@ func (m *merge) finish(data []byte) (Imported, error) {
 	var err error
 	switch {
 	case len(m.added) > 0 && len(data) == 0:
-		m.doc.add(&m.doc.root, field{"$schema", text(config.SchemaURL)}, field{m.keys[0], fields(m.added...)})
+		m.doc.add(&m.doc.root, field{"$schema", config.SchemaURL}, field{m.keys[0], m.added})
 	case len(m.added) > 0:
 		err = m.doc.addServers(m.keys, m.added...)
 	}

@@ -96,7 +96,7 @@ func FuzzTrustNode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, with)
 		}
-		if !slices.ContainsFunc(elements(d.at(trusted...)), isText(keyA)) {
+		if !slices.ContainsFunc(items(d.at(trusted...)), isText(keyA)) {
 			t.Errorf("the key is not there:\n%s", with)
 		}
 		without, err := DistrustNode("/f.json", with, keyA)

@@ -132,7 +132,7 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 	if err != nil || v == nil {
 		return s.Data, err
 	}
-	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, jsonc.Key(m)) })
+	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })
 	return d.bytes(), nil
 }
 
@@ -181,11 +181,9 @@ func shownMember(entry *hujson.Value, key string) string {
 	if m == nil {
 		return "nothing"
 	}
-	value := m.Value.Clone()
-	value.Minimize()
-	space(&value)
 	begin := "{" + quoted(key) + ":"
-	line := masked("entry", []byte(begin+value.String()+"}"), 0, 1)[0]
+	value := (&document{compact: true, spaced: true}).write(m.Value.Value, "")
+	line := masked("entry", []byte(begin+value+"}"), 0, 1)[0]
 	shown := []rune(strings.TrimSuffix(strings.TrimPrefix(line, begin), "}"))
 	if len(shown) > maxShown {
 		shown = append(shown[:maxShown], '…')

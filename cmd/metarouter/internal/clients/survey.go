@@ -29,7 +29,7 @@ const maxFound = 8
 // Survey looks for servers of the user and of the project in folder in the files of all
 // clients, and returns the places that have some, the one with the most servers first. Files
 // that can't be read are left out.
-func Survey(p Place, folder string) []Found {
+func Survey(p System, folder string) []Found {
 	var all []Found
 	for _, c := range table {
 		files := c.Files(p)

@@ -14,17 +14,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// ThisPlace returns the system that this process runs on.
-func ThisPlace() (Place, error) {
+// ThisSystem returns the system that this process runs on.
+func ThisSystem() (System, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return Place{}, fmt.Errorf("find your home folder: %w; name the client's file with --file", err)
+		return System{}, fmt.Errorf("find your home folder: %w; name the client's file with --file", err)
 	}
 	glob := func(pattern string) []string {
 		found, _ := filepath.Glob(pattern)
 		return found
 	}
-	return Place{OS: runtime.GOOS, Home: home, Env: os.Getenv, Glob: glob}, nil
+	return System{OS: runtime.GOOS, Home: home, Env: os.Getenv, Glob: glob}, nil
 }
 
 // ReadOurs reads those of our files that exist and are not empty.

@@ -155,7 +155,7 @@ type NoConfiguration struct {
 // Missing returns a [NoConfiguration], with the clients of this machine that have servers.
 func Missing() error {
 	e := &NoConfiguration{}
-	if p, err := clients.ThisPlace(); err == nil {
+	if p, err := clients.ThisSystem(); err == nil {
 		folder, _ := os.Getwd()
 		e.found = clients.Survey(p, folder)
 	}

@@ -91,7 +91,7 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 		}
 		sources = []clients.Source{c.NamedSource(path)}
 	} else {
-		p, err := clients.ThisPlace()
+		p, err := clients.ThisSystem()
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +240,7 @@ func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Our
 // clientSource returns the named file of a client, or the usual one if file is "".
 func clientSource(e *Editor, c clients.Client, file string) (clients.Source, error) {
 	if file == "" {
-		p, err := clients.ThisPlace()
+		p, err := clients.ThisSystem()
 		if err != nil {
 			return clients.Source{}, err
 		}

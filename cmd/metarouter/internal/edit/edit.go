@@ -78,7 +78,7 @@ func pathsOf(files []file) (paths []string) {
 // if none has it.
 func fileOf(files []file, name string) (found file, place string, number int, err error) {
 	for _, f := range files {
-		line, column, ok, err := clients.PlaceOf(f.Path, f.Data, name)
+		line, column, ok, err := clients.PositionOf(f.Path, f.Data, name)
 		if err != nil {
 			return f, "", 0, exit.Usage(err)
 		}
@@ -208,7 +208,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if len(files) > 1 {
 		e.Console.Note("the entry is at %s", place)
 	}
-	if _, _, left, _ := clients.PlaceOf(f.Path, f.text, name); !left && number > 1 {
+	if _, _, left, _ := clients.PositionOf(f.Path, f.text, name); !left && number > 1 {
 		e.Console.Note("note: an earlier file has another entry of that name, which is used instead")
 	}
 	_, err = e.apply(f)
@@ -270,7 +270,7 @@ func Init(e *Editor) error {
 	if files {
 		e.Console.Note("note: clients can read the files of %s through the server \"files\"; write another folder, or remove it", folder)
 	}
-	if place, err := clients.ThisPlace(); err == nil {
+	if place, err := clients.ThisSystem(); err == nil {
 		for _, found := range clients.Survey(place, folder) {
 			e.Console.Note("note: %s can be used too: %s", found, found.Command())
 			if found.Clear > 0 {
