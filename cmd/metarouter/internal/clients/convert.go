@@ -90,11 +90,8 @@ func (c Client) convert(f found, path string) (converted, error) {
 	}
 	indent, _ := f.doc.indentAt(f.member.Name.StartOffset)
 	written := string(f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset])
-	var lines []string
-	for line := range strings.SplitSeq(strings.ReplaceAll(written, "\r\n", "\n"), "\n") {
-		lines = append(lines, strings.TrimPrefix(line, indent))
-	}
-	d, err := open(f.source.Path, []byte(strings.Join(lines, "\n")))
+	written = strings.ReplaceAll(strings.ReplaceAll(written, "\r\n", "\n"), "\n"+indent, "\n")
+	d, err := open(f.source.Path, []byte(written))
 	if err != nil {
 		return to, err
 	}
@@ -158,17 +155,9 @@ type input struct{ description, preset string }
 func (f found) inputs() map[string]input {
 	all := make(map[string]input)
 	keys := append(slices.Clone(f.source.keys[:max(len(f.source.keys)-1, 0)]), "inputs")
-	v := f.doc.at(keys...)
-	if v == nil {
-		return all
-	}
-	array, _ := v.Value.(*hujson.Array)
-	if array == nil {
-		return all
-	}
-	for i := range array.Elements {
+	for _, asked := range items(f.doc.at(keys...)) {
 		said := func(key string) string {
-			_, s := stringAt(&array.Elements[i], key)
+			_, s := stringAt(&asked.value, key)
 			return s
 		}
 		all[said("id")] = input{said("description"), said("default")}
@@ -302,19 +291,10 @@ type Ours struct {
 // entry returns our entry of that name as it is written, or nil.
 func (o Ours) entry(name string) *hujson.Value {
 	for _, f := range slices.Backward(o.Files) {
-		d, err := open(f.Path, f.Data)
-		if err != nil {
-			continue
-		}
-		v := &d.root
-		if key, _ := config.ServersKey(f.Path, d.data); key != "" {
-			v = d.at(key)
-		}
-		if v == nil {
-			continue
-		}
-		if m := member(v, name); m != nil {
-			return &m.Value
+		if _, homes, keys, err := openOurs(f.Path, f.Data); err == nil {
+			if m := entryOf(homes, keys, name); m != nil {
+				return &m.Value
+			}
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A document is a file of JSON, perhaps with comments, that is edited in place:
@@ -23,11 +21,7 @@ type document struct {
 	data []byte // without bom
 	root hujson.Value
 
-	newline string
-	unit    string // of indentation
-	compact bool   // all in one line
-	spaced  bool   // with a space after colons
-
+	style
 	splices []splice
 }
 
@@ -42,7 +36,7 @@ var bom = []byte("\ufeff")
 // open reads a document. The error says where data is no object of JSON with
 // comments. An empty file is an empty object.
 func open(path string, data []byte) (*document, error) {
-	d := &document{path: path, data: data, newline: "\n", unit: "  "}
+	d := &document{path: path, data: data, style: style{newline: "\n", unit: "  "}}
 	if rest, ok := bytes.CutPrefix(data, bom); ok {
 		d.bom, d.data = bom, rest
 	}
@@ -274,104 +268,6 @@ func (d *document) remove(v *hujson.Value, goes func(item) bool) {
 		}
 		d.splice(from, to, "")
 	}
-}
-
-// quoted is s as JSON, with <, > and & as they are.
-func quoted(s string) string { return string(wire.Marshal(s)) }
-
-// A field is a member of an object that is to be written.
-type field struct {
-	key   string
-	value any // fields, an excerpt, a value as package hujson or package json reads it, or one that has such elements
-}
-
-// fields is an object.
-type fields []field
-
-// An excerpt is a value as it was written elsewhere, without the indentation that it had there and
-// with lines indented by the unit.
-type excerpt struct{ text, unit string }
-
-// write returns a value as JSON in the style of the document: objects in lines of which the ones
-// after the first begin with indent, and arrays in one line.
-func (d *document) write(value any, indent string) string {
-	inLine := &document{compact: true, spaced: d.spaced}
-	switch v := value.(type) {
-	case excerpt:
-		lines := strings.Split(v.text, "\n")
-		for i, line := range lines[1:] {
-			depth := 0
-			for v.unit != "" && strings.HasPrefix(line, v.unit) {
-				line, depth = line[len(v.unit):], depth+1
-			}
-			lines[i+1] = indent + strings.Repeat(d.unit, depth) + line
-		}
-		return strings.Join(lines, d.newline)
-	case fields:
-		var members []string
-		for _, f := range v {
-			members = append(members, d.member(f, indent+d.unit))
-		}
-		if d.compact {
-			return "{" + d.joined(members) + "}"
-		}
-		between := d.newline + indent + d.unit
-		return "{" + between + strings.Join(members, ","+between) + d.newline + indent + "}"
-	case map[string]any:
-		var all fields
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			all = append(all, field{key, v[key]})
-		}
-		return d.write(all, indent)
-	case *hujson.Object:
-		var all fields
-		for _, m := range v.Members {
-			all = append(all, field{jsonc.Key(m), m.Value.Value})
-		}
-		return d.write(all, indent)
-	case *hujson.Array:
-		return inLine.array(len(v.Elements), func(i int) any { return v.Elements[i].Value })
-	case []string:
-		return inLine.array(len(v), func(i int) any { return v[i] })
-	case []any:
-		return inLine.array(len(v), func(i int) any { return v[i] })
-	case hujson.Literal:
-		return string(v)
-	}
-	return string(wire.Marshal(value))
-}
-
-// member is a field as a member of an object.
-func (d *document) member(f field, indent string) string {
-	if d.spaced {
-		return quoted(f.key) + ": " + d.write(f.value, indent)
-	}
-	return quoted(f.key) + ":" + d.write(f.value, indent)
-}
-
-// array is an array with n elements.
-func (d *document) array(n int, element func(int) any) string {
-	var all []string
-	for i := range n {
-		all = append(all, d.write(element(i), ""))
-	}
-	return "[" + d.joined(all) + "]"
-}
-
-// joined joins items of one line.
-func (d *document) joined(all []string) string {
-	if d.spaced {
-		return strings.Join(all, ", ")
-	}
-	return strings.Join(all, ",")
-}
-
-// nested returns objects with one key each, the last of which has the value.
-func nested(value any, keys ...string) any {
-	for _, key := range slices.Backward(keys) {
-		value = fields{{key, value}}
-	}
-	return value
 }
 
 // servers returns the object of the servers, or nil. A file that has its servers under the

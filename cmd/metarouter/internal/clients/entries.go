@@ -228,6 +228,3 @@ func (e NewEntry) Text(path string) string {
 	add("headers", object(e.Headers), len(e.Headers) > 0)
 	return alone.write(all, "")
 }
-
-// alone is the style of an entry in no file.
-var alone = &document{newline: "\n", unit: "  ", spaced: true}

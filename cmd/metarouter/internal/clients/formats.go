@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -85,14 +86,13 @@ func (f format) decode(s Source) (map[string]any, error) {
 
 // placeIn returns the line of an error of a reader, which may quote the file.
 func placeIn(err error) string {
-	var line, column int
-	if at, ok := err.(interface{ Position() (row, column int) }); ok {
-		line, column = at.Position()
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, column := at.Position()
 		return fmt.Sprintf("line %d, column %d", line, column)
 	}
-	if _, rest, ok := strings.Cut(err.Error(), "line "); ok {
-		fmt.Sscan(rest, &line)
-	}
+	line := 0
+	_, rest, _ := strings.Cut(err.Error(), "line ")
+	fmt.Sscan(rest, &line)
 	return fmt.Sprintf("line %d", line)
 }
 
@@ -112,12 +112,10 @@ func installLines(c Client, s Source, e Entry) ([]byte, error) {
 		if err := notOurs(c, s, d, *m); err != nil {
 			return nil, err
 		}
-		same := true
-		for _, f := range c.written(e, stringsOf(member(&m.Value, "args"))) {
+		if !slices.ContainsFunc(c.written(e, stringsOf(member(&m.Value, "args"))), func(f field) bool {
 			old := member(&m.Value, f.key)
-			same = same && old != nil && equal(old.Value, d.write(f.value, ""))
-		}
-		if same {
+			return old == nil || !equal(old.Value, d.write(f.value, ""))
+		}) {
 			return s.Data, nil
 		}
 		return nil, fmt.Errorf("%s has another entry %q, which metarouter does not change, since it does not rewrite %s; replace it by these lines:\n%s", s.Path, EntryName, c.format, strings.Join(lines, "\n"))
@@ -157,13 +155,13 @@ func (f format) adds(before, after Source) bool {
 
 // lines returns our entry as it is written into the file.
 func (f format) lines(key string, all fields) []string {
-	d, colon, indent := &document{spaced: true}, ": ", "    "
+	colon, indent := ": ", "    "
 	lines := []string{key + ":", "  " + EntryName + ":"}
 	if f == inTOML {
 		lines, colon, indent = []string{"[" + key + "." + EntryName + "]"}, " = ", ""
 	}
 	for _, one := range all { // a string or an array of JSON is one of TOML and of YAML too
-		lines = append(lines, indent+one.key+colon+d.write(one.value, ""))
+		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
 	}
 	return lines
 }

@@ -182,7 +182,7 @@ func shownMember(entry *hujson.Value, key string) string {
 		return "nothing"
 	}
 	begin := "{" + quoted(key) + ":"
-	value := (&document{compact: true, spaced: true}).write(m.Value.Value, "")
+	value := oneLine.write(m.Value.Value, "")
 	line := masked("entry", []byte(begin+value+"}"), 0, 1)[0]
 	shown := []rune(strings.TrimSuffix(strings.TrimPrefix(line, begin), "}"))
 	if len(shown) > maxShown {
