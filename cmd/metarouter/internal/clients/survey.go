@@ -35,7 +35,7 @@ func Survey(p System, folder string) []Found {
 		files := c.Files(p)
 		user := cmp.Or(FirstExisting(files...), files[0])
 		look := func(project string, sources []Source) {
-			if path, n, clear := c.count(sources); n > 0 {
+			if path, n, clear := count(c, sources); n > 0 {
 				all = append(all, Found{c, path, project, n, clear, project != "" && path != user})
 			}
 		}
@@ -69,7 +69,7 @@ func read(s Source) Source {
 
 // count returns how many servers other than metarouter the sources have, the file of the
 // first of them, and how many secrets their entries have in clear text.
-func (c Client) count(sources []Source) (path string, n, clear int) {
+func count(c Client, sources []Source) (path string, n, clear int) {
 	for i, s := range sources {
 		sources[i] = read(s)
 	}

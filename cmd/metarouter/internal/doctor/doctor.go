@@ -102,8 +102,9 @@ func (r Report) count(s Severity) (n int) {
 
 // Verdict sums the report up in a line.
 func (r Report) Verdict() string {
-	var line string
-	switch broken := r.Wanted - r.Working; {
+	broken := r.Wanted - r.Working
+	line := fmt.Sprintf("%d of %d servers work; %s: see above", r.Working, r.Wanted, counted(broken, "needs you", "need you"))
+	switch {
 	case r.unusable:
 		return "the configuration can't be used; nothing was started"
 	case r.Wanted == 0:
@@ -114,13 +115,9 @@ func (r Report) Verdict() string {
 		line = fmt.Sprintf("all %d servers work", r.Wanted)
 	case r.Wanted == 1:
 		line = "the server does not work: see above"
-	case broken == 1:
-		line = fmt.Sprintf("%d of %d servers work; 1 needs you: see above", r.Working, r.Wanted)
-	default:
-		line = fmt.Sprintf("%d of %d servers work; %d need you: see above", r.Working, r.Wanted, broken)
 	}
 	if r.Working == r.Wanted && !r.OK() {
-		line += fmt.Sprintf("; but %s: see above", wrong(r.count(Broken)))
+		line += fmt.Sprintf("; but %s: see above", counted(r.count(Broken), "thing is wrong", "things are wrong"))
 	}
 	if n := r.count(Warning); n > 0 {
 		line += "; " + prose.Count(n, "warning")
@@ -203,7 +200,8 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	case status.Ready, status.Idle:
 		checkRestarts(x, entry, s)
 	default:
-		explainFailure(x, c, entry, s)
+		problem, fix, details := explainFailure(c, entry, s)
+		x.add(Broken, problem, fix, details...)
 	}
 	checkContainer(x, entry)
 	checkDuplicates(x, c, entry)
@@ -221,12 +219,7 @@ func examineWhole(x *findings, c Case) {
 	}
 	for _, p := range c.Config.Problems {
 		if p.Server == "" {
-			problem, fix := ofProblem(p)
-			severity := Broken
-			if p.IsWarning() {
-				severity = Warning
-			}
-			x.add(severity, problem, fix)
+			addProblem(x, p, Broken)
 		}
 	}
 	if in := c.Config.Router.Cluster; len(c.Config.Servers) == 0 && (in == nil || len(in.Use) == 0) {
@@ -239,11 +232,12 @@ func examineWhole(x *findings, c Case) {
 	} else if err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
-	if path := c.World.KeyFile(); path != "" {
+	secrets, logins := c.World.KeyFiles()
+	if path := secrets; path != "" {
 		x.add(Note, "the key of your secrets is in the file "+path+", because there was no keyring when the first one was set: whoever can read your files can read the secrets.",
 			"where a keyring runs, remove the files secrets.* in its folder and set the secrets again; else nothing has to be done")
 	}
-	if path := c.World.LoginsKey(); path != "" {
+	if path := logins; path != "" {
 		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use the logins.",
 			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
 	}
@@ -272,16 +266,19 @@ func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
 		severity = Broken
 	}
 	for _, p := range c.Config.Problems {
-		if p.Server != entry.Name {
-			continue
-		}
-		problem, fix := ofProblem(p)
-		if p.IsWarning() {
-			x.add(Warning, problem, fix)
-		} else {
-			x.add(severity, problem, fix)
+		if p.Server == entry.Name {
+			addProblem(x, p, severity)
 		}
 	}
+}
+
+// addProblem adds a problem of the configuration, with the severity unless it is a warning.
+func addProblem(x *findings, p config.Problem, severity Severity) {
+	if p.IsWarning() {
+		severity = Warning
+	}
+	problem, fix := ofProblem(p)
+	x.add(severity, problem, fix)
 }
 
 // ofProblem returns a problem of the configuration with its place, and what to write
@@ -298,18 +295,12 @@ func ofProblem(p config.Problem) (problem, fix string) {
 	return fmt.Sprintf("%s (%s).", what, where), fix
 }
 
-func wrong(n int) string {
+// counted returns the number of things, with a phrase for one of them or for many.
+func counted(n int, one, many string) string {
 	if n == 1 {
-		return "1 thing is wrong"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d things are wrong", n)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return noun
-	}
-	return noun + "s"
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // some joins the first few names, and counts the others.

@@ -23,7 +23,6 @@ type world struct {
 	keyFile, loginsKey string
 }
 
-func (world) Has(program string) bool { return program == "npx" }
 func (world) Elsewhere(program string) string {
 	if program == "pnpx" {
 		return "/opt/rare/pnpx"
@@ -39,8 +38,7 @@ func (world) Like(program string) string {
 func (world) IsFolder(path string) bool { return path == "/srv/folder" }
 func (world) Folder() string            { return "/here" }
 func (w world) DataFolder() error       { return w.data }
-func (w world) KeyFile() string         { return w.keyFile }
-func (w world) LoginsKey() string       { return w.loginsKey }
+func (w world) KeyFiles() (_, _ string) { return w.keyFile, w.loginsKey }
 
 func caseOf(c config.Config, states ...status.Status) Case {
 	return Case{
