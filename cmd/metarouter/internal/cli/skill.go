@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/skill"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -40,7 +40,7 @@ func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		flags += " --config " + clients.Word(path)
+		flags += " --config " + commandline.Quote(path)
 	}
 	if len(o.Servers) == 0 {
 		return skill.Text(nil, flags), nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -152,7 +153,7 @@ func Dashed(args []string) string {
 	}
 	words := secret.Words(slices.Insert(slices.Clone(args), at+1, "--"), "…")
 	for i := range words {
-		words[i] = Word(words[i])
+		words[i] = commandline.Quote(words[i])
 	}
 	return "metarouter " + strings.Join(words, " ")
 }

@@ -37,16 +37,16 @@ func shownDiff(path string, old, new []byte, show func(path string, data []byte,
 		return header
 	}
 	// Of a large file, only what is shown is masked.
-	first, last := placeOf(hunks[0]), placeOf(hunks[len(hunks)-1])
+	first, last := spanOf(hunks[0]), spanOf(hunks[len(hunks)-1])
 	shownA := show(path, old, first.a, last.a+last.countA+1)
 	shownB := show(path, new, first.b, last.b+last.countB+1)
 	var out strings.Builder
 	out.WriteString(header)
-	var at place
+	var at span
 	for line := range strings.Lines(script[hunk().FindStringIndex(script)[0]:]) {
 		switch line[0] {
 		case '@':
-			at = placeOf(hunk().FindStringSubmatch(line))
+			at = spanOf(hunk().FindStringSubmatch(line))
 			out.WriteString(line)
 		case '+':
 			fmt.Fprintf(&out, "+%s\n", short(shownB[at.b], shownA[max(at.a-1, 0)]))
@@ -62,13 +62,13 @@ func shownDiff(path string, old, new []byte, show func(path string, data []byte,
 	return out.String()
 }
 
-// A place is where a hunk begins in both files, counted from 0, and how many lines of them it has.
-type place struct{ a, countA, b, countB int }
+// A span is the lines of a hunk in both files: the first one, counted from 0, and their number.
+type span struct{ a, countA, b, countB int }
 
-func placeOf(hunk []string) (p place) {
-	fmt.Sscan(strings.Join(hunk[1:], " "), &p.a, &p.countA, &p.b, &p.countB)
-	p.a, p.b = p.a-min(p.countA, 1), p.b-min(p.countB, 1) // a hunk without lines of a file has the number of the line before
-	return p
+func spanOf(hunk []string) (s span) {
+	fmt.Sscan(strings.Join(hunk[1:], " "), &s.a, &s.countA, &s.b, &s.countB)
+	s.a, s.b = s.a-min(s.countA, 1), s.b-min(s.countB, 1) // a hunk without lines of a file has the number of the line before
+	return s
 }
 
 // ended returns the lines of a file, each with its end.

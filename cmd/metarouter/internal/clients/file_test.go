@@ -198,7 +198,7 @@ func TestHunks(t *testing.T) {
 	}
 	for range 2000 {
 		a, b := some(), some()
-		var at place
+		var at span
 		var old, new strings.Builder
 		check := func() {
 			wantA, wantB := lines([]byte(a))[at.a:at.a+at.countA], lines([]byte(b))[at.b:at.b+at.countB]
@@ -211,7 +211,7 @@ func TestHunks(t *testing.T) {
 			switch line[0] {
 			case '@':
 				check()
-				at = placeOf(hunk().FindStringSubmatch(line))
+				at = spanOf(hunk().FindStringSubmatch(line))
 				old.Reset()
 				new.Reset()
 				continue

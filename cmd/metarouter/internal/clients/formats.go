@@ -62,7 +62,7 @@ func (f format) decode(s Source) (map[string]any, error) {
 	var root map[string]any
 	if f == inYAML {
 		if err := yaml.Unmarshal(data, &root); err != nil {
-			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, placeIn(err))
+			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, lineIn(err))
 		}
 		return root, nil
 	}
@@ -79,13 +79,13 @@ func (f format) decode(s Source) (map[string]any, error) {
 		}
 	}
 	if err := toml.Unmarshal(data, &root); err != nil {
-		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, placeIn(err))
+		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, lineIn(err))
 	}
 	return root, nil
 }
 
-// placeIn returns the line of an error of a reader, which may quote the file.
-func placeIn(err error) string {
+// lineIn returns the line of an error of a reader, which may quote the file.
+func lineIn(err error) string {
 	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, column := at.Position()
 		return fmt.Sprintf("line %d, column %d", line, column)
@@ -166,7 +166,7 @@ func (f format) lines(key string, all fields) []string {
 	return lines
 }
 
-// A gap is a place between two lines of a file.
+// A gap is between two lines of a file.
 type gap struct {
 	offset int    // in bytes
 	indent string // of the entries of YAML that are there; "" if there are none

@@ -108,8 +108,7 @@ type merge struct {
 // it. router says that the entry starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
 	same, isSame := m.ours.same(theirs.entry)
-	write := field{theirs.name, excerpt{theirs.text, theirs.unit}}
-	done := &m.done
+	write, done := field{theirs.name, excerpt{theirs.text, theirs.unit}}, &m.done
 	switch {
 	case router:
 		done.Routers = append(done.Routers, theirs.name)
@@ -127,8 +126,8 @@ func (m *merge) put(theirs converted, router bool) bool {
 		m.added = append(m.added, write)
 		done.Added = append(done.Added, theirs.name)
 	case m.choice == TakeTheirs:
-		if m.doc.at(append(m.keys, theirs.name)...) != nil {
-			m.doc.set(member(m.doc.at(m.keys...), theirs.name), write.value)
+		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
+			m.doc.set(member(servers, theirs.name), write.value)
 		} else {
 			m.added = append(m.added, write)
 		}
@@ -159,10 +158,9 @@ func (m *merge) finish(data []byte) (Imported, error) {
 	case len(m.added) > 0:
 		err = m.doc.addServers(m.keys, m.added...)
 	}
-	if len(m.doc.splices) == 0 {
-		m.done.Data = data
-		return m.done, err
+	m.done.Data = data
+	if len(m.doc.splices) > 0 {
+		m.done.Data = m.doc.bytes()
 	}
-	m.done.Data = m.doc.bytes()
 	return m.done, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // An Other is a server of the client's own.
@@ -83,15 +84,15 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 // unless all of them are in our configuration. flags are those that name it on a command line.
 func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([]byte, error) {
 	var names, lost []string
-	missing, differs := false, false
+	missing, differs := "", ""
 	for _, o := range others {
 		switch {
 		case o.Router:
 		case o.Differs != "":
-			differs = true
+			differs = fmt.Sprintf("where entries differ, correct yours, or take the client's with 'metarouter import %s%s --overwrite --write'", c.Name, flags)
 			lost = append(lost, fmt.Sprintf("server %q differs: %s", o.Name, o.Differs))
 		case o.Ours == "":
-			missing = true
+			missing = fmt.Sprintf("copy the servers that you need with 'metarouter import %s%s --write', and delete from %s those that you do not need", c.Name, flags, s.Path)
 			lost = append(lost, fmt.Sprintf("server %q is not in your configuration", o.Name))
 		case o.Broken != "":
 			lost = append(lost, fmt.Sprintf("server %q can't start with the entry in your configuration: %s", o.Name, o.Broken))
@@ -99,24 +100,14 @@ func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([
 			names = append(names, o.Name)
 		}
 	}
-	if len(lost) == 0 && len(names) > 0 && c.format != "" {
+	switch {
+	case len(lost) > 0:
+		return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost (your configuration is %s):\n  %s\n%s; or leave --replace out to keep them next to metarouter",
+			c.Title, e.Configs[len(e.Configs)-1], strings.Join(lost, "\n  "), cmp.Or(prose.Clauses(missing, differs), "correct your configuration"))
+	case len(names) > 0 && c.format != "":
 		return nil, fmt.Errorf("nothing was changed, since metarouter takes no lines out of files in %s; delete these servers from %s yourself, and leave --replace out: %s", c.format, s.Path, strings.Join(names, ", "))
 	}
-	if len(lost) == 0 {
-		return without(c, s, names)
-	}
-	var advice []string
-	if missing {
-		advice = append(advice, fmt.Sprintf("copy the servers that you need with 'metarouter import %s%s --write', and delete from %s those that you do not need", c.Name, flags, s.Path))
-	}
-	if differs {
-		advice = append(advice, fmt.Sprintf("where entries differ, correct yours, or take the client's with 'metarouter import %s%s --overwrite --write'", c.Name, flags))
-	}
-	if advice == nil {
-		advice = []string{"correct your configuration"}
-	}
-	return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost (your configuration is %s):\n  %s\n%s; or leave --replace out to keep them next to metarouter",
-		c.Title, e.Configs[len(e.Configs)-1], strings.Join(lost, "\n  "), strings.Join(advice, "; "))
+	return without(c, s, names)
 }
 
 // without returns a client's file without the servers of those names.

@@ -3,12 +3,10 @@ package clients
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
@@ -104,14 +102,14 @@ func count(c Client, sources []Source) (path string, n, clear int) {
 // Command returns the command that imports the servers, or shows them if they came with a
 // project's folder.
 func (f Found) Command() string {
-	if f.Project == "" {
-		return "metarouter import " + f.Client.Name + " --write"
+	command := "metarouter import " + f.Client.Name
+	if f.Project != "" {
+		command += " --project " + commandline.Quote(f.Project)
 	}
-	command := "metarouter import " + f.Client.Name + " --project " + Word(f.Project)
-	if f.shipped {
-		return command
+	if !f.shipped {
+		command += " --write"
 	}
-	return command + " --write"
+	return command
 }
 
 // String says how many servers there are, whose they are, and in which file.
@@ -121,17 +119,4 @@ func (f Found) String() string {
 		return fmt.Sprintf("%s of %s for the folder %s, in %s", servers, f.Client.Title, f.Project, f.Path)
 	}
 	return fmt.Sprintf("%s of %s, in %s", servers, f.Client.Title, f.Path)
-}
-
-// Word returns a text as one word of a command line.
-func Word(text string) string {
-	switch {
-	case text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:%+=,…", r)
-	}):
-		return text
-	case runtime.GOOS == "windows":
-		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -40,7 +41,7 @@ func DefaultData() string {
 // Flags returns the --config flags of the command line, for a further command.
 func (s *Source) Flags() (flags string) {
 	for _, path := range s.Paths {
-		flags += " --config " + clients.Word(path)
+		flags += " --config " + commandline.Quote(path)
 	}
 	return flags
 }
@@ -142,7 +143,7 @@ func Unreadable(err error) error {
 		return fmt.Errorf("%s is a folder; name the file in it, such as %s", path.Path, filepath.Join(path.Path, ".mcp.json"))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with: metarouter init --write --config %s", path.Path, clients.Word(path.Path))
+		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with: metarouter init --write --config %s", path.Path, commandline.Quote(path.Path))
 	}
 	return err
 }

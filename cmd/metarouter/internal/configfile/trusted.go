@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // Trust approves the file at path, and prints what it says. A person at the terminal is asked first.
@@ -63,7 +64,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	case !s.Console.CanAsk():
 		own := ""
 		if path, err := config.Own(); err == nil && clients.FirstExisting(path) != "" {
-			own = ", or use your own servers: --config " + clients.Word(path)
+			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
 		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
 	}

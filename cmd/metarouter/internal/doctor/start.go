@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -267,7 +268,7 @@ func explainLogin(entry config.Server, f *status.Fault) (problem, fix string, wh
 	at := host(entry)
 	why = oneLine(strings.TrimPrefix(strings.TrimPrefix(f.Message, f.Login.Text()), ": "))
 	problem = fmt.Sprintf("%s requires a login, and %s.", at, f.Login.Text())
-	fix = "run: metarouter login " + word(entry.Name)
+	fix = "run: metarouter login " + commandline.Quote(plain.Line(entry.Name))
 	switch f.Login {
 	case status.IssuerUnreachable:
 		fix = "check the network; the next call tries it again"
@@ -290,7 +291,7 @@ func explainNoToken(entry config.Server, f *status.Fault) (problem, fix string) 
 	}
 	if entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials) {
 		return fmt.Sprintf("%s requires a token, and the router gets none with its client credentials.", at),
-			`correct "clientId", and "clientSecret" or "privateKey", in "oauth" of its entry, then run: metarouter restart ` + word(entry.Name)
+			`correct "clientId", and "clientSecret" or "privateKey", in "oauth" of its entry, then run: metarouter restart ` + commandline.Quote(plain.Line(entry.Name))
 	}
 	return fmt.Sprintf("%s requires a token, and who issues it can't be found out.", at),
 		`check the network; if the server has no login, write "headers": {"Authorization": "Bearer ${` + variableOf(entry.Name) + `}"} into its entry`

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -95,7 +96,7 @@ func fileOf(files []file, name string) (found file, place string, number int, er
 func (e *Editor) apply(f file) (used bool, err error) {
 	e.printDiff(clients.Diff(f.Path, f.Data, f.text))
 	if own, err := config.Own(); err == nil && f.found {
-		e.Console.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, clients.Word(own))
+		e.Console.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, commandline.Quote(own))
 	}
 	switch {
 	case string(f.text) == string(f.Data):

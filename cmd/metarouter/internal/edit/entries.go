@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 )
 
@@ -51,7 +52,7 @@ func Add(ctx context.Context, e *Editor, local *oneshot.Runner, name string, tex
 		return logins.Offer(ctx, local, pathsOf(files), []string{name})
 	}
 	if used && err == nil {
-		e.Console.Note("next: metarouter tools %s%s", clients.Word(name), e.Flags())
+		e.Console.Note("next: metarouter tools %s%s", commandline.Quote(name), e.Flags())
 	}
 	return err
 }

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
@@ -70,7 +70,7 @@ func Set(ctx context.Context, files *configfile.Source, name string) error {
 		out.Note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
 	}
 	for _, server := range referringTo(files, name) {
-		out.Note("note: %s gets it at its next start: metarouter restart %s", server, clients.Word(server))
+		out.Note("note: %s gets it at its next start: metarouter restart %s", server, commandline.Quote(server))
 	}
 	return nil
 }

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxLines = 1000  // of a description
-	maxValue = 1000  // bytes of a value
-	maxWords = 200   // of a list
+	maxLines = 1000 // of a description
+	maxValue = 1000 // bytes of a value
+	maxWords = 200  // of a list
 )
 
 // harmless are the keys that are not shown: they neither decide what runs, nor what leaves

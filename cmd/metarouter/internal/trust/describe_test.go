@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 func textOf(t *testing.T, text string) config.Config {
@@ -317,7 +317,7 @@ func leaves(to map[string]bool, path string, schema any, defs map[string]any) {
 func TestCommandIsOneLine(t *testing.T) {
 	for path, want := range map[string]string{"/a/.mcp.json": "/a/.mcp.json", "/a\nmetarouter b": `/a metarouter b`, "/a;b": "/a;b", `/a\b`: `/a\b`} {
 		got := Command(path, "")
-		if got != "metarouter trust "+clients.Word(want) || strings.Contains(got, "\n") {
+		if got != "metarouter trust "+commandline.Quote(want) || strings.Contains(got, "\n") {
 			t.Errorf("%q: %q", path, got)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
@@ -41,10 +41,10 @@ func Explain(err error, command string) error {
 func Command(file, data string) string {
 	command := "metarouter trust"
 	if file != "" {
-		command += " " + clients.Word(plain.Line(file))
+		command += " " + commandline.Quote(plain.Line(file))
 	}
 	if data != "" {
-		command += " --data " + clients.Word(plain.Line(data))
+		command += " --data " + commandline.Quote(plain.Line(data))
 	}
 	return command
 }
