@@ -177,22 +177,24 @@ func (d *document) insert(v *hujson.Value, inLine bool, n int, text func(i int, 
 		}
 		if last.value.AfterExtra != nil {
 			trailing = ","
-		} else {
-			d.splice(last.value.EndOffset, last.value.EndOffset, ",")
 		}
 	}
 	var texts []string
 	isLines := bytes.ContainsRune(d.data[v.StartOffset:closing], '\n')
 	if d.compact || inLine && !isLines {
+		if len(present) > 0 {
+			texts = []string{""} // so that a comma comes first, behind a comment on the last one
+		}
 		for i := range n {
 			texts = append(texts, text(i, base))
 		}
-		where, before := len(bytes.TrimRight(d.data[:closing], " \t")), ""
-		if len(present) > 0 && d.spaced {
-			before = " "
-		}
-		d.splice(where, where, before+d.joined(texts)+trailing)
+		where := len(bytes.TrimRight(d.data[:closing], " \t"))
+		d.splice(where, where, strings.TrimPrefix(d.joined(texts), trailing)+trailing)
 		return
+	}
+	if len(present) > 0 && trailing == "" {
+		end := present[len(present)-1].value.EndOffset
+		d.splice(end, end, ",")
 	}
 	for i := range n {
 		texts = append(texts, d.newline+indent+text(i, indent))

@@ -104,7 +104,7 @@ func TestAddAndRemove(t *testing.T) {
 		"one line":          {`{"s":{"old":1}}`, `{"s":{"old":1,"new":{"a":["1","2"]}}}`},
 		"one line, spaced":  {`{"s": {"old": 1}}`, `{"s": {"old": 1, "new": {"a": ["1", "2"]}}}`},
 		"one line, comma":   {`{"s":{"old":1,},}`, `{"s":{"old":1,"new":{"a":["1","2"]},},}`},
-		"one line, comment": {`{"s":{"old":1/*c*/}}`, `{"s":{"old":1,/*c*/"new":{"a":["1","2"]}}}`},
+		"one line, comment": {`{"s":{"old":1/*c*/}}`, `{"s":{"old":1/*c*/,"new":{"a":["1","2"]}}}`},
 		"null":              {"{\n\t\"s\": null\n}", "{\n\t\"s\": {\n\t\t\"new\": {\n\t\t\t\"a\": [\"1\", \"2\"]\n\t\t}\n\t}\n}"},
 		"inline in lines":   {"{\n  \"s\": {}\n}", "{\n  \"s\": {\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
 		"after a comment":   {"{\n  \"s\": {\n    \"old\": 1 // one\n    // two\n  }\n}", "{\n  \"s\": {\n    \"old\": 1, // one\n    // two\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},

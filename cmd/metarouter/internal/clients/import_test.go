@@ -144,7 +144,7 @@ func TestInstallUpdates(t *testing.T) {
 	for name, test := range map[string]struct{ old, want string }{
 		"an older entry": {
 			`{"command": "/old/metarouter", "args": ["serve", "--config=/x.json", "--mode", "search", "--data", "/e"], "autoApprove": ["find_tools"] /* mine */}`,
-			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--mode", "search"], "autoApprove": ["find_tools"], /* mine */ "type": "stdio"}`,
+			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--mode", "search"], "autoApprove": ["find_tools"] /* mine */, "type": "stdio"}`,
 		},
 		"a remote entry": {
 			`{"url": "http://127.0.0.1:8787/mcp", "headers": {}, "note": 1}`,

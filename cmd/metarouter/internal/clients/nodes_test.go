@@ -24,7 +24,7 @@ func TestTrustNode(t *testing.T) {
 		{`{"metarouter": {"cluster": null}}`, `{"metarouter": {"cluster": {"trusted": ["A"]}}}`},
 		{`{"metarouter": {"cluster": {"trusted": []}}}`, `{"metarouter": {"cluster": {"trusted": ["A"]}}}`},
 		{`{"metarouter": {"cluster": {"trusted": null}}}`, `{"metarouter": {"cluster": {"trusted": ["A"]}}}`},
-		{`{"metarouter": {"cluster": {"trusted": ["B" /* lab */]}}}`, `{"metarouter": {"cluster": {"trusted": ["B", /* lab */ "A"]}}}`},
+		{`{"metarouter": {"cluster": {"trusted": ["B" /* lab */]}}}`, `{"metarouter": {"cluster": {"trusted": ["B" /* lab */, "A"]}}}`},
 		{`{"metarouter": {"cluster": {"trusted": ["B", ]}}}`, `{"metarouter": {"cluster": {"trusted": ["B", "A", ]}}}`},
 		{`{"metarouter":{"cluster":{"trusted":["B"]}}}`, `{"metarouter":{"cluster":{"trusted":["B","A"]}}}`},
 		{"{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\" // lab\n\t// others\n]}}}", "{\"metarouter\": {\"cluster\": {\"trusted\": [\n\t\"B\", // lab\n\t// others\n\t\"A\"\n]}}}"},
