@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Doctor says what is wrong with the servers. With pin it then shows, and with write writes, the exact
+// Doctor prints the faults of the servers. With pin it then shows, and with write writes, the exact
 // versions of packages.
 func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	switch {

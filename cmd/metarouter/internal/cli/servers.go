@@ -20,7 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// pollInterval is the time between two questions to a running router whose servers are
+// pollInterval is the time between two questions to a running router with servers that are
 // starting.
 const pollInterval = 300 * time.Millisecond
 
@@ -131,7 +131,7 @@ func Server(ctx context.Context, e *Env, name string) error {
 	})
 }
 
-// loginFacts returns what is shown of the login at the server.
+// loginFacts returns the lines on the login at the server.
 func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	l := s.Login
 	if l == nil {

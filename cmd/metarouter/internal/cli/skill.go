@@ -19,7 +19,7 @@ type SkillOptions struct {
 	Write, User bool
 }
 
-// Skill prints or writes the skill, with what a router knows of the servers if it names some.
+// Skill prints or writes the skill, with the words of a router on the servers if it names some.
 func Skill(ctx context.Context, e *Env, o SkillOptions) error {
 	text, err := makeSkill(ctx, e, o)
 	if err != nil {

@@ -125,8 +125,8 @@ func pairs(given []string, separator, flag, form string) (all [][2]string, err e
 	return all, nil
 }
 
-// startFolder returns the current folder, for an entry whose words are relative to it: a
-// server starts in the folder of the router.
+// startFolder returns the current folder if words of an entry are relative to it, since a server
+// starts in the folder of the router.
 func startFolder(words []string) (string, error) {
 	if !slices.ContainsFunc(words, func(word string) bool {
 		word = filepath.ToSlash(word)

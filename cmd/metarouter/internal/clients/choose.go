@@ -46,8 +46,8 @@ func (e Entry) IsOwn(path string) bool {
 	})
 }
 
-// Existing returns those of the client's files that exist, with their content. It is an
-// error if none exists.
+// Existing returns the client's files that exist, with their content. It is an error if there is no
+// such file.
 func (c Client) Existing(sources []Source) (there []Source, err error) {
 	var looked []string
 	for _, s := range sources {

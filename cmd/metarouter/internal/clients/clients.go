@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// EntryName is what our entry is called in a client's file.
+// EntryName is the name of our entry in a client's file.
 const EntryName = "metarouter"
 
 // A Client is a program that starts MCP servers named in a file of its own.
@@ -198,8 +198,8 @@ func (s System) xdg() string {
 	return s.Home + s.native("/.config")
 }
 
-// folders returns the folders of a name: "~" is the user's folder, "config" and "xdg" are those
-// for configuration, and "claude" and "vscode" those of these programs. Other names are variables:
+// folders returns the folders of a name: "~" is the user's folder, "config" and "xdg" are for
+// configuration, and "claude" and "vscode" belong to these programs. Other names are variables:
 // "NAME|~/x" stands for the value, or for ~/x without one.
 func (s System) folders(name string) (all []string) {
 	switch name {

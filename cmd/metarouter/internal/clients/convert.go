@@ -78,8 +78,8 @@ type converted struct {
 }
 
 // convert turns an entry of the client into one of ours. path is the path of our file.
-// What the client's dialect writes in another way is rewritten; everything else, unknown
-// keys and comments too, stays as it is.
+// Keys of the client's dialect are rewritten; everything else, unknown keys and comments too, stays
+// as it is.
 func (c Client) convert(f found, path string) (converted, error) {
 	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit}
 	if to.name != f.name {
@@ -115,7 +115,7 @@ func (c Client) convert(f found, path string) (converted, error) {
 	if err != nil {
 		return to, err
 	}
-	if len(read.Servers) > 0 { // else its name is that of a setting
+	if len(read.Servers) > 0 { // else a setting has its name
 		to.entry = read.Servers[0]
 	}
 	if !to.entry.Self {
@@ -269,7 +269,7 @@ func (to *converted) anchor(d *document, from Source) {
 	}
 }
 
-// stringAt returns the last member of that key, nil if there is none, and its value if that is a string.
+// stringAt returns the last member with the key, or nil, and its value if that is a string.
 func stringAt(v *hujson.Value, key string) (m *hujson.ObjectMember, s string) {
 	if m = member(v, key); m != nil {
 		s, _ = jsonc.Text(m.Value)

@@ -13,7 +13,7 @@ import (
 // A dialect turns the keys of a client's entry into ours.
 type dialect func(entry map[string]any, note func(format string, args ...any))
 
-// order is that of the keys in a translated entry. Others come last.
+// order lists the keys of a translated entry in their order. Others come last.
 var order = []string{"type", "command", "args", "env", "inheritEnv", "cwd", "url", "headers", "oauth", "enabled", "disabled", "startTimeout", "timeout", "includeTools", "disabledTools"}
 
 // translate returns an entry in our dialect. indentation is as in a file of its own.
@@ -185,7 +185,7 @@ func goose(entry map[string]any, note func(string, ...any)) {
 }
 
 // isPart reports whether an entry is a part of its client, which others can't start: a built-in
-// extension of Goose or Zed, or what opencode changes of an entry of the organization.
+// extension of Goose or Zed, or a change that opencode makes to an entry of the organization.
 func isPart(entry *hujson.Value) bool {
 	if inner := member(entry, "config"); inner != nil {
 		entry = &inner.Value

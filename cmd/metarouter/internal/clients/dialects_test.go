@@ -84,14 +84,14 @@ const zedFile = `{
 }
 `
 
-// What each client's dialect says in another way is what our file says.
+// Our file has the same meaning as an entry in each client's dialect.
 func TestImportDialects(t *testing.T) {
 	for _, v := range []string{"A", "B", "T", "C", "KEY"} {
 		t.Setenv(v, "v-"+v)
 	}
 	for _, tc := range []struct {
 		client, data string
-		want         map[string]config.Server // what is compared of them
+		want         map[string]config.Server // their compared members
 		notes        []string
 	}{
 		{"codex", codexFile, map[string]config.Server{

@@ -10,8 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// Diff says in the unified format what makes new of old, with whatever may be a secret
-// hidden; "" if nothing does. Values that differ only where they are hidden are shown as
+// Diff returns the difference of two texts in the unified format, with everything that may be a
+// secret hidden; "" if they are equal. Values that differ only where they are hidden are shown as
 // changed all the same.
 func Diff(path string, old, new []byte) string { return shownDiff(path, old, new, masked) }
 
@@ -25,7 +25,7 @@ func TextDiff(path string, old, new []byte) string {
 // hunk matches the first line of a hunk: where it begins in both files, and how many lines of them it has.
 var hunk = lazy.Regexp(`(?m)^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$`)
 
-// shownDiff is Diff with the lines that show returns for those of a file, as masked does.
+// shownDiff is Diff with the lines of a file as show returns them; masked is such a function.
 func shownDiff(path string, old, new []byte, show func(path string, data []byte, from, to int) []string) string {
 	if bytes.Equal(old, new) {
 		return ""
@@ -36,7 +36,7 @@ func shownDiff(path string, old, new []byte, show func(path string, data []byte,
 	if hunks == nil { // only the ends of lines have changed
 		return header
 	}
-	// Of a large file, only what is shown is masked.
+	// Of a large file, only the lines that are shown are masked.
 	first, last := spanOf(hunks[0]), spanOf(hunks[len(hunks)-1])
 	shownA := show(path, old, first.a, last.a+last.countA+1)
 	shownB := show(path, new, first.b, last.b+last.countB+1)

@@ -67,7 +67,7 @@ func open(path string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// object is v as an object, nil if it is none.
+// object is v as an object; nil for another value.
 func object(v *hujson.Value) *hujson.Object {
 	o, _ := v.Value.(*hujson.Object)
 	return o
@@ -263,7 +263,7 @@ func (d *document) remove(v *hujson.Value, goes func(item) bool) {
 		indent, alone := d.indentAt(from)
 		if rest := bytes.TrimLeft(d.data[after:], "\r"); alone && bytes.HasPrefix(rest, []byte("\n")) {
 			from, to = from-len(indent), len(d.data)-len(rest)+1
-		} else if i > lastKept { // the last of what is kept ends as if the item had never been there
+		} else if i > lastKept { // the last kept item ends as if the removed one had never been there
 			from = len(bytes.TrimRight(d.data[:from], " \t"))
 		} else {
 			to = after

@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// comments are those of a file, in their order.
+// comments returns the comments of a file, in their order.
 func comments(t testing.TB, data []byte) []string {
 	t.Helper()
 	var all []string

@@ -18,7 +18,7 @@ import (
 
 // The functions of this file edit one of our own files, which is at path and has the
 // content data; data is empty if the file does not exist yet. They return the new content.
-// What they do not name stays as it is, byte for byte.
+// The rest stays as it is, byte for byte.
 
 // roots are the keys under which package config finds servers.
 var roots = []string{"mcpServers", "servers", "context_servers"}
@@ -75,7 +75,7 @@ func editEntry(path string, data []byte, name string, edit func(*document, *hujs
 }
 
 // PositionOf returns the line and the column, both from 1, of the server's entry in our file.
-// ok is false if it has none.
+// ok is false if the file lacks it.
 func PositionOf(path string, data []byte, name string) (line, column int, ok bool, err error) {
 	d, homes, keys, err := openOurs(path, data)
 	if err != nil {

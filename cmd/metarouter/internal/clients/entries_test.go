@@ -40,7 +40,7 @@ func TestEditsOfEntries(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		edit func([]byte) ([]byte, error)
-		old  string // what is replaced by new; "" if the edit fails
+		old  string // is replaced by new; "" if the edit fails
 		new  string
 	}{
 		"add":                   {put("e", "{\n  \"command\": \"e\"\n}"), "\"enabled\": true }\n", "\"enabled\": true },\n\t\t\"e\": {\n\t\t\t\"command\": \"e\"\n\t\t}\n"},

@@ -119,12 +119,12 @@ func (f File) Backups() (paths []string) {
 // A backup is a copy of old content, by its name.
 type backup struct {
 	path, time string
-	number     int // of those of the same second, from 1
+	number     int // among the copies of the same second, from 1
 }
 
 func (f File) backups() (all []backup) {
 	folder, name := filepath.Split(f.target)
-	entries, _ := os.ReadDir(filepath.Clean(folder)) // without them, none is removed
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // if they can't be read, no copy is removed
 	for _, e := range entries {
 		rest, _ := strings.CutPrefix(e.Name(), name+BackupMark)
 		m := backupName().FindStringSubmatch(rest)

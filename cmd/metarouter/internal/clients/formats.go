@@ -22,7 +22,7 @@ const (
 	inYAML format = "YAML"
 )
 
-// A format is that of a client's file; "" is JSON.
+// A format is the language of a client's file; "" is JSON.
 type format string
 
 const (
@@ -96,8 +96,8 @@ func lineIn(err error) string {
 	return fmt.Sprintf("line %d", line)
 }
 
-// installLines is [Install] for a file in TOML or YAML. What can't be changed without touching
-// other lines is an error that has the lines to write.
+// installLines is [Install] for a file in TOML or YAML. A change that would
+// touch other lines is an error that has the lines to write.
 func installLines(c Client, s Source, e Entry) ([]byte, error) {
 	d, err := openSource(c, s)
 	if err != nil {
@@ -169,7 +169,7 @@ func (f format) lines(key string, all fields) []string {
 // A gap is between two lines of a file.
 type gap struct {
 	offset int    // in bytes
-	indent string // of the entries of YAML that are there; "" if there are none
+	indent string // of the present entries of YAML; "" without any
 }
 
 // insertAt returns the place of the entry in a file of so many bytes: at the end, or in YAML before

@@ -9,8 +9,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A Choice says what to do with an entry whose name our configuration has for another
-// server.
+// A Choice says which entry our configuration gets if it has the name of the client's entry for
+// another server.
 type Choice int
 
 const (
@@ -19,8 +19,8 @@ const (
 	TakeBoth                 // add the client's entry under a new name
 )
 
-// An Imported is our file with a client's servers, and what was done with each. The
-// names are those of our file.
+// An Imported is our file with a client's servers, and says which of them were added. The names are
+// as in our file.
 type Imported struct {
 	Data      []byte
 	Added     []string
@@ -104,8 +104,8 @@ type merge struct {
 	done  Imported
 }
 
-// put decides what to do with an entry of the client, and reports whether our file gets
-// it. router says that the entry starts metarouter.
+// put reports whether our file gets an entry of the client, and adds it. router says that the entry
+// starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
 	same, isSame := m.ours.same(theirs.entry)
 	write, done := field{theirs.name, excerpt{theirs.text, theirs.unit}}, &m.done

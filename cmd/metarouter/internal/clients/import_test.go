@@ -175,7 +175,7 @@ func TestInstallUpdates(t *testing.T) {
 	}
 }
 
-// Gemini replaces $VAR as well as ${VAR}, and passes on what looks secret only if an entry
+// Gemini replaces $VAR as well as ${VAR}, and passes on variables that look secret only if an entry
 // names it.
 func TestGemini(t *testing.T) {
 	c, _ := Find("gemini")
@@ -209,7 +209,7 @@ func TestGemini(t *testing.T) {
 	}
 }
 
-// What is somebody else's is not written over, and gets no entry.
+// An entry of somebody else is not overwritten.
 func TestInstallRefuses(t *testing.T) {
 	for client, test := range map[string]struct{ text, why string }{
 		"cursor":   {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
@@ -252,7 +252,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// An entry whose package is pinned is the same; other differences are shown, without secrets.
+// An entry with a pinned package is the same; other differences are shown, without secrets.
 func TestOthersSideBySide(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
@@ -272,7 +272,7 @@ func TestOthersSideBySide(t *testing.T) {
 	}
 }
 
-// A whole command line as a command gets one note, which says what to write.
+// A whole command line as a command gets one note, with the fix.
 func TestImportCommandLine(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {

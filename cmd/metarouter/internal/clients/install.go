@@ -15,7 +15,7 @@ import (
 // An Entry is our entry in a client's file: it starts metarouter with these files.
 type Entry struct {
 	Command string   // absolute path of the program, or a command that starts it
-	Before  []string // arguments of Command before those of the program
+	Before  []string // arguments of Command, before the arguments of the program
 	Configs []string // absolute paths
 	Data    *string  // path of the data folder; nil is the default
 

@@ -58,7 +58,7 @@ func lineStart(data []byte, line int) int {
 	return at
 }
 
-// A stretch is what is shown of a document.
+// A stretch is the part of a document that is shown.
 type stretch struct {
 	*document
 	from, to int
@@ -67,7 +67,7 @@ type stretch struct {
 
 func (d stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
 
-// mask hides what is secret in v, which is the value of key.
+// mask hides the secrets in v, which is the value of key. all says that every value is one.
 func (d stretch) mask(v *hujson.Value, key string, all bool) {
 	if !d.has(v) {
 		return
@@ -117,15 +117,15 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 	}
 }
 
-// show hides what is secret in a string.
+// show hides the secrets in a string.
 func (d stretch) show(v *hujson.Value, s string) {
 	if shown := secret.HideMaybe(s, hidden); shown != s {
 		d.splice(v.StartOffset, v.EndOffset, quoted(shown))
 	}
 }
 
-// comments hides what is secret in comments, which may be entries that somebody has
-// turned off. They are in what is between the names and values.
+// comments hides the secrets in comments, which may be entries that somebody has turned off. Comments
+// are between names and values.
 func (d stretch) comments() {
 	end := 0 // of the one before
 	between := func(to int) {

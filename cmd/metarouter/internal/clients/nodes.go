@@ -56,7 +56,7 @@ func DistrustNode(path string, data []byte, key string) ([]byte, error) {
 	return d.bytes(), nil
 }
 
-// trustedOf opens a file of ours, and returns the array of trusted keys; nil if there is none.
+// trustedOf opens a file of ours, and returns the array of trusted keys; nil if the file lacks it.
 func trustedOf(path string, data []byte) (*document, *hujson.Value, error) {
 	d, err := open(path, data)
 	if err != nil {

@@ -105,7 +105,7 @@ func FuzzTrustNode(f *testing.F) {
 		}
 		keys := trusted
 		if n, _ := ClusterKeys("/f.json", data); n < len(trusted) {
-			keys = trusted[:1] // there was none of it, or null
+			keys = trusted[:1] // it was absent, or null
 		}
 		if got, want := meaning(t, without, keys...), meaning(t, data, keys...); got != want {
 			t.Errorf("it says %s, said %s", got, want)

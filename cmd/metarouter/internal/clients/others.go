@@ -17,7 +17,7 @@ import (
 // An Other is a server of the client's own.
 type Other struct {
 	Name     string
-	Ours     string   // the name of our entry that starts the same server; "" if we have none
+	Ours     string   // the name of our entry that starts the same server; "" without one
 	Lacks    []string // keys that our entry does not have, or has with another value
 	Differs  string   // our entry and theirs side by side, where Lacks or Ours say that they differ
 	Version  string   // our entry and theirs side by side, if theirs has another version of the package
@@ -146,7 +146,7 @@ func lacks(our, their *hujson.Value) (keys []string) {
 }
 
 // difference shows the values of those keys in which two entries differ, without secrets. It
-// is "" if none differs.
+// is "" if all are equal.
 func difference(our, their *hujson.Value, keys []string) string {
 	var says []string
 	for _, key := range keys {

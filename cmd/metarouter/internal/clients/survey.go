@@ -112,7 +112,7 @@ func (f Found) Command() string {
 	return command
 }
 
-// String says how many servers there are, whose they are, and in which file.
+// String says how many servers there are, of which client, and in which file.
 func (f Found) String() string {
 	servers := prose.Count(f.Servers, "server")
 	if f.Project != "" && !f.shipped {

@@ -26,10 +26,10 @@ import (
 type Source struct {
 	Console *console.Console
 	Paths   []string // --config
-	Data    string   // --data, the data folder; "" for none
+	Data    string   // --data, the data folder; "" keeps nothing
 }
 
-// DefaultData returns the usual data folder; "" if the system has none.
+// DefaultData returns the usual data folder; "" on a system without one.
 func DefaultData() string {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Source) Flags() (flags string) {
 // names.
 var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)(?: '[^']*'| [^\s';,)]+)?|(?:add|call|capabilities|check|doctor|import|init|install|plan|route|search|servers|tools|usage|why)\b)`)
 
-// Advise returns a text whose commands name the files of --config, as the command line does. A
+// Advise returns a text with the files of --config in its commands, as on the command line. A
 // text that names files already stays as it is.
 func (s *Source) Advise(text string) string {
 	flags := s.Flags()
@@ -133,7 +133,7 @@ func IsMistake(err error) bool {
 	return ok
 }
 
-// Unreadable says what to do if err says that a configuration file can't be read.
+// Unreadable adds the fix to an error that says that a configuration file can't be read.
 func Unreadable(err error) error {
 	path, ok := errors.AsType[*fs.PathError](err)
 	if !ok {

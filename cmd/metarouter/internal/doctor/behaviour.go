@@ -97,7 +97,7 @@ func checkFlood(x *findings, f status.Flood) {
 		"set it to log less, if it has an option or a variable for that, or report this to its authors")
 }
 
-// pinAdvice begins the fixes of servers whose versions can be pinned.
+// pinAdvice begins the fixes of servers with versions that can be pinned.
 const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
 
 // startFaster says how the server starts faster.

@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// A Cluster is what was seen of the router's cluster.
+// A Cluster is the router's cluster as it was seen.
 type Cluster struct {
 	Nodes  []cluster.NodeInfo // this one first
 	Report cluster.Report
@@ -25,7 +25,7 @@ type Cluster struct {
 }
 
 // AskCluster looks at the cluster of the configuration, for [Case]. It takes 10 s at most, and asks
-// nothing without a cluster: then it returns nil. version is that of this router.
+// nothing without a cluster: then it returns nil. This router has the version.
 func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster {
 	if c == nil {
 		return nil
@@ -41,8 +41,8 @@ func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster
 	return &seen
 }
 
-// AddDenied adds what NATS does not let a router do that runs: it does more than one that only
-// looks. r is the report of that router.
+// AddDenied adds the permissions that a running router lacks: it needs more than one that only looks.
+// r is the report of that router.
 func (c *Cluster) AddDenied(r cluster.Report) {
 	for _, p := range r.Problems {
 		if strings.HasPrefix(p, ofPermissions) && !slices.Contains(c.Report.Problems, p) {
@@ -69,7 +69,7 @@ const (
 	releasesURL   = "https://github.com/nats-io/nats-server/releases"
 )
 
-// checkCluster says what is wrong with the cluster.
+// checkCluster checks the connection to the cluster, its nodes, and their servers.
 func checkCluster(x *findings, c Case) {
 	seen, wanted := c.Cluster, c.Config.Router.Cluster
 	if seen == nil || wanted == nil {
@@ -124,7 +124,7 @@ func aboutCluster(c config.Cluster, seen *Cluster) string {
 	return fmt.Sprintf("the cluster %s: NATS %s at %s answers%s; %s.", c.Name, plain.Line(r.Server), plain.Line(r.URL), took, others)
 }
 
-// checkNATS says what is wrong with the NATS server, and what no other member of the report has.
+// checkNATS checks the NATS server, and adds the problems that no other member of the report has.
 func checkNATS(x *findings, r cluster.Report) {
 	at, recent, isJetStreamDown := plain.Line(r.URL), isRecent(r.Server), false
 	if !recent {
@@ -164,7 +164,7 @@ func isRecent(version string) bool {
 	return err != nil || bad != nil || a > leastMajor || a == leastMajor && b >= leastMinor
 }
 
-// checkNodes says what is wrong with trusted nodes.
+// checkNodes checks the clocks, versions and names of trusted nodes.
 func checkNodes(x *findings, seen *Cluster) {
 	r := seen.Report
 	for _, node := range slices.Sorted(maps.Keys(r.Clocks)) {

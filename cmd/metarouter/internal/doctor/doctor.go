@@ -1,14 +1,14 @@
-// Package doctor says in plain words what is wrong with the servers of a
-// configuration, and what to type or to write to fix it.
+// Package doctor finds the faults of the servers of a configuration, and says in plain words which
+// command or edit fixes each.
 //
-// [Examine] judges what it is given: the configuration, the state of each server,
-// what the servers offer, and a [World] in which it may look for programs and files.
+// [Examine] judges the configuration, the state of each server, the tools that the servers offer,
+// and a [World] in which it may look for programs and files.
 // It starts nothing and prints nothing, so that a command line and a page may both
 // show its [Report].
 //
-// The faults that the supervisor and discovery report are distinguished by type. What
-// other programs print (npm, Node, Python, uv, docker, servers themselves) is recognised
-// by the patterns of one table, in printed.go.
+// The faults that the supervisor and discovery report are distinguished by type. The output of
+// other programs (npm, Node, Python, uv, docker, servers themselves) is recognised by the patterns
+// of one table, in printed.go.
 package doctor
 
 import (
@@ -45,7 +45,7 @@ type Finding struct {
 	Pin      bool     `json:"pin,omitempty"`     // 'metarouter doctor --pin --write' fixes it
 }
 
-// A Case is what Examine judges.
+// A Case is the input of Examine.
 type Case struct {
 	Config  config.Config
 	Servers []status.Status // in any order
@@ -62,23 +62,23 @@ type Case struct {
 	// approval; nil if it is in use.
 	Edit error
 
-	// What is wrong with the models of these keys; nil if nothing is, or they were not asked.
+	// The faults of the models of these keys; nil if they work, or were not asked.
 	Assist, Embeddings error
 
-	// Why no traces are sent although the environment asks for them, with what to write after
-	// "; "; nil if they are sent or not asked for.
+	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
+	// they are sent or not asked for.
 	Traces error
 
-	// The address of the configuration's HTTP server that another program has, nil if none has.
+	// The address of the configuration's HTTP server if another program has it, else nil.
 	Port *Port
 
 	Issuers []Issuer // of "http.oauth", that were asked
-	Cluster *Cluster // nil if there is none, or it was not asked
+	Cluster *Cluster // nil without one, or if it was not asked
 
 	World World
 }
 
-// A Report is what was found.
+// A Report has the findings on a case.
 type Report struct {
 	Findings []Finding // server by server, the worst first, then those about no single server
 	Wanted   int       // servers that should work
@@ -134,7 +134,7 @@ func Unusable(err error) Report {
 	return Report{Findings: []Finding{f}, unusable: true}
 }
 
-// Examine returns the report on the case. Apart from what it asks the World, it is pure.
+// Examine returns the report on the case. Apart from its questions to the World, it is pure.
 func Examine(c Case) Report {
 	r := Report{packages: make(map[string]string)}
 	x := new(findings)
@@ -170,10 +170,10 @@ func Examine(c Case) Report {
 
 func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
 
-// findings collects what the rules find. The rules are functions that check one thing or
+// findings collects the findings of the rules. These are functions that check one thing or
 // explain one failure.
 type findings struct {
-	server string // that the rules look at; "" for none
+	server string // that the rules look at; "" for the whole configuration
 	all    []Finding
 }
 
@@ -181,7 +181,7 @@ func (x *findings) add(s Severity, problem, fix string, details ...string) {
 	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details, Pin: strings.HasPrefix(fix, pinAdvice)})
 }
 
-// examineServer checks one server: whether it runs, how it runs, and what it offers.
+// examineServer checks one server: whether it runs, how it runs, and its tools.
 func examineServer(x *findings, c Case, entry config.Server, s status.Status, offer registry.Listing) {
 	addProblems(x, c, entry, s)
 	switch s.State {
@@ -210,7 +210,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	checkOffer(x, c, entry, offer)
 }
 
-// examineWhole checks what is not about one server.
+// examineWhole checks the settings and the data folder, which are not about one server.
 func examineWhole(x *findings, c Case) {
 	if w, ok := errors.AsType[*trust.Waiting](c.Edit); ok {
 		x.add(Warning, "the last edit of the configuration waits for your approval: "+w.Untrusted.Error()+".", "read the file, then run: "+w.Command)
@@ -281,8 +281,7 @@ func addProblem(x *findings, p config.Problem, severity Severity) {
 	x.add(severity, problem, fix)
 }
 
-// ofProblem returns a problem of the configuration with its place, and what to write
-// instead.
+// ofProblem returns a problem of the configuration with its place, and the fix.
 func ofProblem(p config.Problem) (problem, fix string) {
 	where := p.File
 	if p.Line > 0 {

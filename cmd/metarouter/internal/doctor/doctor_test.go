@@ -54,7 +54,7 @@ func stdio(line string) config.Server {
 	return config.Server{Name: "s", Transport: config.Stdio, Command: words[0], Args: words[1:]}
 }
 
-// What keeps a server from starting, as one sentence of the problem and one of the fix.
+// Each fault that keeps a server from starting has one sentence for the problem and one for the fix.
 func TestStart(t *testing.T) {
 	exited := func(code int, said ...string) *status.Fault {
 		return &status.Fault{Kind: status.Exited, Code: code, After: 100 * time.Millisecond, Said: said}
@@ -180,7 +180,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// offer is a catalog of one server's tools, and what it left out.
+// offer is a catalog of one server's tools, and of those left out.
 func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.NormalizedTool) *registry.Snapshot {
 	t.Helper()
 	r := registry.New()
@@ -196,7 +196,7 @@ func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.Normalize
 	return r.Snapshot()
 }
 
-// What there is to say of servers that run.
+// Findings on servers that run.
 func TestOffer(t *testing.T) {
 	plain := registry.NormalizedTool{Name: "read_file", Description: "Reads."}
 	big := registry.NormalizedTool{Name: "big", Description: "Big.", Definition: json.RawMessage(`"` + strings.Repeat("x", 4*5000) + `"`)}
@@ -334,7 +334,7 @@ twin/warning: it is the same server as "one", so all its tools exist twice.
 	}
 }
 
-// A server may answer with what it was given, and its command line may hold secrets.
+// A server may repeat its arguments, and its command line may hold secrets.
 func TestConceals(t *testing.T) {
 	entry := stdio("x --token=abcdefgh positional")
 	entry.Env = map[string]string{"KEY": "s3cr3t-value", "WORD": "server"}
@@ -366,7 +366,7 @@ func FuzzExplainPrinted(f *testing.F) {
 	})
 }
 
-// A data folder that others can write to is named, with what to type.
+// A data folder that others can write to is named, with the command.
 func TestExposedDataFolder(t *testing.T) {
 	c := caseOf(config.Config{Servers: []config.Server{stdio("npx a")}}, status.Status{Name: "s", State: status.Ready})
 	c.World = world{data: &safefile.Exposed{Problem: "other users can write to /d (mode 0777)", Fix: "run 'chmod go-w /d'"}}
@@ -379,7 +379,7 @@ func TestExposedDataFolder(t *testing.T) {
 }
 
 // An edit that waits for approval is named with the command; a wrong one with its mistake.
-// Variables that ask for traces which can't be sent are a warning, with what to write.
+// Variables that ask for traces which can't be sent are a warning, with the fix.
 func TestNoTraces(t *testing.T) {
 	for text, want := range map[string]Finding{
 		"V is grpc; write http/protobuf": {Severity: Warning, Problem: "no traces are sent: V is grpc.", Fix: "in the environment of the router, write http/protobuf; then start it again"},

@@ -13,12 +13,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// An Issuer is what an identity provider of "http.oauth" answers.
+// An Issuer is the answer of an identity provider of "http.oauth".
 type Issuer struct {
 	URL    string
 	Keys   int   // that can verify tokens
 	Others int   // keys that can't
-	Err    error // why its metadata or keys can't be read, or it can't be asked about tokens; nil for none
+	Err    error // why its metadata or keys can't be read, or it can't be asked about tokens; nil if it works
 }
 
 // AskIssuers reads the metadata and the keys of the issuers of the configuration, all at once,

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Each issuer is asked for its metadata and keys, and the report says what to do.
+// Each issuer is asked for its metadata and keys, and the report has the fix.
 func TestAskIssuers(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

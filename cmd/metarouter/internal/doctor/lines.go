@@ -52,7 +52,7 @@ var severities = map[Severity]struct {
 	Broken: {"✗", terminal.Red}, Warning: {"!", terminal.Yellow}, Note: {"·", terminal.Faint},
 }
 
-// Lines returns the findings server by server: what is wrong, and under it what to do.
+// Lines returns the findings server by server: the problem, and under it the fix.
 // Lines have at most the given number of columns; 0 is no limit.
 func (d Diagnosis) Lines(columns int, colours bool) (lines []string) {
 	for i, f := range d.Findings {

@@ -86,7 +86,7 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 	}
 }
 
-// checkOffer checks what a server offers.
+// checkOffer checks the tools and resources of a server.
 func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	if len(o.Tools)+len(o.Prompts)+len(o.Resources)+len(o.Templates)+len(o.Dropped) == 0 {
 		if stateOf(c, entry.Name) == status.Ready {
@@ -114,7 +114,7 @@ func stateOf(c Case, server string) status.State {
 	return ""
 }
 
-// checkDropped names what the server lists and metarouter can't offer.
+// checkDropped names the definitions that the server lists and metarouter can't offer.
 func checkDropped(x *findings, o registry.Listing) {
 	var all []string
 	var names []string
@@ -139,7 +139,7 @@ func checkDropped(x *findings, o registry.Listing) {
 	}
 }
 
-// toolsThat returns the names of the tools that a rule is about, and what it says of the first ones.
+// toolsThat returns the names of the tools that a rule is about, and its words on the first ones.
 func toolsThat(o registry.Listing, rule func(*registry.NormalizedTool) (says string, is bool)) (names, details []string) {
 	for _, t := range o.Tools {
 		if says, is := rule(t); is {
@@ -152,7 +152,7 @@ func toolsThat(o registry.Listing, rule func(*registry.NormalizedTool) (says str
 	return names, details
 }
 
-// noteRepairs names the tools whose definitions were repaired.
+// noteRepairs names the tools with repaired definitions.
 func noteRepairs(x *findings, o registry.Listing) {
 	first := ""
 	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
@@ -165,7 +165,7 @@ func noteRepairs(x *findings, o registry.Listing) {
 	}
 }
 
-// checkURIs names the resources whose URIs belong to other servers.
+// checkURIs names the resources with URIs that belong to other servers.
 func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	claims := c.Catalog.Claims()
 	taken := make(map[string][]string) // by owner
@@ -186,7 +186,7 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	}
 }
 
-// checkChanges names the tools whose definitions a person has not seen as they are now.
+// checkChanges names the tools that have changed since a person looked at them.
 func checkChanges(x *findings, entry config.Server, o registry.Listing) {
 	names, details := toolsThat(o, func(t *registry.NormalizedTool) (says string, is bool) {
 		seen, changed := o.LastSeen[t.ServerName()]
@@ -251,7 +251,7 @@ func checkSizes(x *findings, o registry.Listing) {
 	}
 }
 
-// checkSchemas names the tools whose schemas are too costly to compare arguments with.
+// checkSchemas names the tools with schemas that are too costly to compare arguments with.
 func checkSchemas(x *findings, o registry.Listing) {
 	var costly, names []string
 	for _, t := range o.Tools {
@@ -294,7 +294,7 @@ func checkPinned(x *findings, c Case) {
 	}
 }
 
-// checkCost checks what the list of all tools costs.
+// checkCost compares the tokens of all tools with the budget.
 func checkCost(x *findings, c Case) {
 	total := 0
 	servers := make(map[string]int)

@@ -14,7 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// An output is what a program printed before it failed.
+// An output is the text that a program printed before it failed.
 type output struct {
 	entry config.Server
 	fault *status.Fault
@@ -22,7 +22,7 @@ type output struct {
 	line  string // the line that a pattern matches
 }
 
-// A pattern recognises what other programs print when they fail, and says what it means.
+// A pattern recognises a message of another program that fails, and explains it.
 // The first pattern of the table that matches a line counts, so causes come before their
 // consequences.
 type pattern struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// concealed returns the status without secrets and unprintable characters in what the
-// server answered. The supervisor has removed them from what it printed to stderr.
+// concealed returns the status without secrets and unprintable characters in the server's answers.
+// The supervisor has removed them from the lines on stderr.
 func concealed(entry config.Server, s status.Status) status.Status {
 	hide := entry.Concealer()
 	conceal := func(text string) string { return hide(plain.Line(text)) }

@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// explainFailure says why a server does not run, and what to do. details are lines that it printed.
+// explainFailure says why a server does not run, and how to fix it. details are lines that it printed.
 func explainFailure(c Case, entry config.Server, s status.Status) (problem, fix string, details []string) {
 	f := s.Fault
 	switch {
@@ -72,7 +72,7 @@ func request(f *status.Fault) string {
 	return "the first MCP message (server/discover or initialize)"
 }
 
-// checkRestarts says what was wrong with a server that runs now.
+// checkRestarts names the last fault of a server that runs now.
 func checkRestarts(x *findings, entry config.Server, s status.Status) {
 	switch {
 	case s.Reverted:
@@ -323,7 +323,7 @@ func host(entry config.Server) string {
 	return "its url"
 }
 
-// bareURL returns a remote entry's url without what may be a secret in it.
+// bareURL returns a remote entry's url without the parts that may be secret.
 func bareURL(entry config.Server) string {
 	u, err := url.Parse(entry.URL)
 	if err != nil || u.Host == "" {

@@ -15,12 +15,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
-// A World is what Examine may look at besides the case.
+// A World has the programs and files that Examine may look at.
 type World interface {
 	Elsewhere(program string) string // the program's path outside of the PATH and of the supervisor's folders; "" if not found
 	Like(program string) string      // an existing program with a similar name; "" if not found
 	IsFolder(path string) bool
-	KeyFiles() (secrets, logins string) // the files with the keys of the secrets and of the logins at remote servers; "" if a keyring has them, or there are none
+	KeyFiles() (secrets, logins string) // the files with the keys of the secrets and of the logins at remote servers; "" if a keyring has them, or without any
 	Folder() string                     // the working folder of this process
 	DataFolder() error                  // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
 }
@@ -38,8 +38,8 @@ func (System) KeyFiles() (secrets, logins string) {
 	return vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()
 }
 
-// rarePlaces are folders with programs that are not on the PATH: those of version
-// managers that are not activated, and of rare package managers. "~" is the home folder.
+// rarePlaces are folders with programs that are not on the PATH: of version managers that are not
+// activated, and of rare package managers. "~" is the home folder.
 var rarePlaces = []string{
 	"~/.local/share/mise/installs/*/*/bin", "~/.asdf/installs/*/*/bin", "~/.local/share/fnm/node-versions/*/installation/bin",
 	"~/Library/Application Support/fnm/node-versions/*/installation/bin", "~/.pyenv/versions/*/bin", "~/.rbenv/shims",

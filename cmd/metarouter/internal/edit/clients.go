@@ -19,7 +19,7 @@ import (
 type ImportOptions struct {
 	File, Project string
 	Pin           bool
-	Choice        clients.Choice // what to do with names that our configuration has for other servers
+	Choice        clients.Choice // between entries of one name
 }
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
@@ -128,7 +128,7 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 	return there, nil
 }
 
-// noteImported says what was done with each of the client's servers.
+// noteImported says which of the client's servers were added, replaced and left out.
 func noteImported(e *Editor, done clients.Imported) {
 	say := func(what string, names []string) {
 		if len(names) > 0 {
@@ -216,7 +216,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	return nil
 }
 
-// noteEntry says what a person should know of our entry and the client's others.
+// noteEntry prints notes on our entry and the client's others.
 func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Ours, others []clients.Other, replace bool) {
 	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
 		e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
@@ -295,7 +295,7 @@ func noteDisabledServers(e *Editor, c clients.Client, others []clients.Other) {
 	}
 }
 
-// noteOtherServers says what happens to the client's other servers.
+// noteOtherServers names the client's other servers, by their fate.
 func noteOtherServers(e *Editor, c clients.Client, others []clients.Other) {
 	var twice, alone, routers []string
 	for _, o := range others {

@@ -22,7 +22,7 @@ import (
 type Row struct {
 	server.ServerRow
 	Since time.Time // when the server came into its state; zero if unknown
-	Doing string    // what its start waits for
+	Doing string    // the step of its start that it waits for
 }
 
 // RowsOf returns the rows of a router's servers.

@@ -88,7 +88,7 @@ func Fitting(ctx context.Context, r selector.Provider, t *registry.NormalizedToo
 }
 
 // SampleWithOptional is Sample with the first argument, preferably a text without a default,
-// of a tool that requires none. It is "" if the tool has no arguments.
+// of a tool without required ones. It is "" if the tool has no arguments.
 func SampleWithOptional(t *registry.NormalizedTool) string {
 	first := ""
 	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool {

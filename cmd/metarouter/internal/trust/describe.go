@@ -22,9 +22,9 @@ const (
 	maxWords = 200  // of a list
 )
 
-// harmless are the keys that are not shown: they neither decide what runs, nor what leaves
-// the machine, is written, or is open to others. All other keys are shown, also those that
-// nothing reads. The keys of "metarouter" come first, then those of a server.
+// harmless are the keys that are not shown: they start no program, send nothing off the machine,
+// write no file, and open nothing to others. All other keys are shown, also keys that nothing
+// reads. The keys of "metarouter" come first, then the keys of a server.
 var (
 	harmless = set(
 		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold",
@@ -40,7 +40,7 @@ var (
 	)
 )
 
-// notes say what a key means for the person who approves.
+// notes explain a key to the person who approves.
 var (
 	notes = map[string]string{
 		"accessLog": "each call is written there", "accessLog.file": "each call is written there",
@@ -92,14 +92,14 @@ func set(keys ...string) map[string]bool {
 	return all
 }
 
-// Describe shows what an approval of c covers, which is a text of [config.LoadText]: every
-// key of it that is not known to be harmless, in the order of the files. Variables are not
+// Describe shows the keys that an approval of c covers, which is a text of [config.LoadText]: all
+// that are not known to be harmless, in the order of the files. Variables are not
 // replaced by their values. Values of keys and of arguments that are named like a secret are
 // hidden. Words of the file are quoted, so that they can't move the cursor.
 //
 // since says how c differs from the text that was approved before; nil if that is not known.
 // Parts that differ are marked as new or edited, and show all keys: a harmless one may be
-// what was edited.
+// the edited one.
 func Describe(c config.Config, since *config.Untrusted) string {
 	p := page{marks: make(map[string]string)}
 	if since != nil && since.Before {
@@ -178,7 +178,7 @@ func (p *page) server(name string, v hujson.Value) {
 	p.begin() // if it has no key that is shown
 }
 
-// windows shows what a command line for Windows runs on other systems.
+// windows shows the command that a command line for Windows becomes on other systems.
 func (p part) windows(v hujson.Value) {
 	entry, _ := v.Value.(*hujson.Object)
 	if entry == nil || runtime.GOOS == "windows" {
@@ -289,7 +289,7 @@ func (p part) value(path, within string, v hujson.Value) {
 	}
 }
 
-// index is that of an element in a path.
+// index matches the index of an element in a path.
 var index = lazy.Regexp(`\[[0-9]+\]`)
 
 // show writes the line of a value.

@@ -12,9 +12,9 @@ import (
 // hidden stands for a secret that is written in the file.
 const hidden = "•••"
 
-// masking returns what hides the secrets of a value. before is the word before it in a list.
-// Keys that decide what runs, and texts for models, hide nothing but values of arguments, so
-// that no one can hide a command as the value of something.
+// masking returns a function that hides the secrets of a value. before is the word before it in a
+// list. Keys that start programs, and texts for models, hide nothing but values of arguments, so that
+// a command can't be hidden as the value of something.
 func masking(path, within, before string) func(string) string {
 	if path == "args" || path == "command.args" {
 		return showingReferences(argument(before))
@@ -22,7 +22,7 @@ func masking(path, within, before string) func(string) string {
 	return showingReferences(hider(path, within))
 }
 
-// hider returns what hides the secrets of a value, and may hide parts of references.
+// hider returns a function that hides the secrets of a value, and may hide parts of references.
 func hider(path, within string) func(string) string {
 	keys := strings.Split(path, ".")
 	key := keys[len(keys)-1]
@@ -47,11 +47,11 @@ func hider(path, within string) func(string) string {
 func maskedURL(s string) string { return secret.URL(s, hidden) }
 
 var (
-	// header matches an option whose value is a header.
+	// header matches an option that takes a header.
 	header = lazy.Regexp(`(?i)^-+(?:h|.*header.*)$`)
 
-	// runs matches names like those of secrets whose values are programs or files, or that have no
-	// value, so that the next word may be a program.
+	// runs matches names that look like the name of a secret, but have a program, a file or no value,
+	// so that the next word may be a program.
 	runs = lazy.Regexp(`(?i)^-*(?:ask|no|always|with|enable|disable|require|skip|allow)[-_]|(?:command|cmd|helper|process|program|plugin|provider|executable|exec|script|file|path|dir)$`)
 
 	// opaque matches a value that runs nothing: it is no path, and has no white space and no
@@ -59,8 +59,8 @@ var (
 	opaque = lazy.Regexp("^(?:(?:Bearer|Basic|Digest|Token) )?[^\\s\"'`()<>|&;\\\\/.~=][^\\s\"'`()<>|&;\\\\]*$")
 )
 
-// argument returns what hides the secret in a word of a command line: the value of an option, a
-// variable or a header that is named like one. before is the word before.
+// argument returns a function that hides the secret in a word of a command line: the value of an
+// option, a variable or a header that is named like one. before is the word before.
 func argument(before string) func(string) string {
 	return func(word string) string {
 		name, value := before, word
@@ -94,7 +94,7 @@ func isSecret(key string) bool {
 	return strings.EqualFold(stem(key), "headers") || secret.Maybe(stem(key))
 }
 
-// isListOfEnv reports whether a key is that of an element of a list of variables.
+// isListOfEnv reports whether a key belongs to an element of a list of variables.
 func isListOfEnv(key string) bool { return key != "env" && stem(key) == "env" }
 
 // stem returns a key without the index of an element.
@@ -136,8 +136,8 @@ func literals(value string) string {
 	return b.String()
 }
 
-// showingReferences returns mask with references to secrets shown: what they run or read is
-// part of what is approved.
+// showingReferences returns mask with references to secrets shown: the person also approves the
+// commands and files that they name.
 func showingReferences(mask func(string) string) func(string) string {
 	return func(value string) string {
 		from, to := nextReference(value)

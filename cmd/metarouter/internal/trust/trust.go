@@ -1,4 +1,4 @@
-// Package trust shows a person what a configuration says, and asks whether it may be used.
+// Package trust shows a configuration to a person, and asks whether it may be used.
 // A configuration that was found and not named runs commands of other people, so that it
 // must be approved first. Package config keeps the approvals.
 package trust
@@ -36,7 +36,7 @@ func Explain(err error, command string) error {
 	return err
 }
 
-// Command returns what a person types to approve a file. file is "" for the .mcp.json of the
+// Command returns the command that approves a file. file is "" for the .mcp.json of the
 // person's current folder, and data is "" for the usual data folder.
 func Command(file, data string) string {
 	command := "metarouter trust"
@@ -49,8 +49,8 @@ func Command(file, data string) string {
 	return command
 }
 
-// Ask shows on stderr what a text says that is not trusted, and how it differs from the approved
-// one, and asks the person at the terminal whether to use it.
+// Ask shows on stderr a text that is not trusted, and how it differs from the approved one, and asks
+// the person at the terminal whether to use it.
 func Ask(ctx context.Context, c *console.Console, u *config.Untrusted) (yes bool, err error) {
 	fmt.Fprintf(c.Err, "%s. It says:\n%s", plain.Line(u.Error()), Describe(u.Text, u))
 	return c.Confirm(ctx, "Use it? [y/N]")
