@@ -67,7 +67,7 @@ func printUnusable(e *Env, err error) error {
 	if !ok {
 		p = config.Problem{File: strings.Join(e.Files.Paths, ", "), Message: err.Error()}
 	}
-	return printDiagnosis(e, doctor.Unusable(p).Diagnosis(), exit.BadUsage)
+	return printDiagnosis(e, doctor.Unusable(p), exit.BadUsage)
 }
 
 // printDiagnosis prints the diagnosis, and fails with the code unless all is well.

@@ -182,14 +182,7 @@ func (f format) insertAt(s Source, end int) gap {
 	pairs := doc.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if key, value := pairs[i], pairs[i+1]; key.Value == s.keys[0] {
-			at, indent := 0, "  "
-			for line := 0; line < key.Line && at < len(s.Data); line++ { // YAML has further ends of lines
-				if n := bytes.IndexByte(s.Data[at:], '\n'); n >= 0 {
-					at += n + 1
-				} else {
-					at = len(s.Data)
-				}
-			}
+			at, indent := lineStart(s.Data, key.Line), "  "
 			if len(value.Content) > 0 {
 				indent = strings.Repeat(" ", value.Content[0].Column-1)
 			}

@@ -4,7 +4,7 @@
 // [Examine] judges the configuration, the state of each server, the tools that the servers offer,
 // and a [World] in which it may look for programs and files.
 // It starts nothing and prints nothing, so that a command line and a page may both
-// show its [Report].
+// show its [Diagnosis].
 //
 // The faults that the supervisor and discovery report are distinguished by type. The output of
 // other programs (npm, Node, Python, uv, docker, servers themselves) is recognised by the patterns
@@ -78,66 +78,55 @@ type Case struct {
 	World World
 }
 
-// A Report has the findings on a case.
-type Report struct {
-	Findings []Finding // server by server, the worst first, then those about no single server
-	Wanted   int       // servers that should work
-	Working  int       // servers that work
-	unusable bool      // the configuration can't be read
+// A Diagnosis is the result of Examine, as the command doctor prints it.
+type Diagnosis struct {
+	OK       bool      `json:"ok"`       // nothing keeps a server or a tool from working
+	Findings []Finding `json:"findings"` // server by server, the worst first, then the findings about no single server
+	Verdict  string    `json:"verdict"`
 
-	packages map[string]string // npm packages that run, by server
+	Packages map[string]string `json:"packages,omitempty"` // npm packages that run, as name@version, by server
 }
 
-// OK reports whether nothing keeps a server or a tool from working.
-func (r Report) OK() bool { return r.count(Broken) == 0 }
-
-func (r Report) count(s Severity) (n int) {
-	for _, f := range r.Findings {
-		if f.Severity == s {
-			n++
-		}
-	}
-	return n
-}
-
-// Verdict sums the report up in a line.
-func (r Report) Verdict() string {
-	broken := r.Wanted - r.Working
-	line := fmt.Sprintf("%d of %d servers work; %s: see above", r.Working, r.Wanted, counted(broken, "needs you", "need you"))
+// verdict sums findings up in a line. wanted is the number of servers that should work, and working of
+// the ones that do.
+func verdict(findings []Finding, wanted, working int) string {
+	line := fmt.Sprintf("%d of %d servers work; %s: see above", working, wanted, counted(wanted-working, "needs you", "need you"))
 	switch {
-	case r.unusable:
-		return "the configuration can't be used; nothing was started"
-	case r.Wanted == 0:
+	case wanted == 0:
 		line = "no server is configured to run"
-	case broken == 0 && r.Wanted == 1:
+	case wanted == working && wanted == 1:
 		line = "the server works"
-	case broken == 0:
-		line = fmt.Sprintf("all %d servers work", r.Wanted)
-	case r.Wanted == 1:
+	case wanted == working:
+		line = fmt.Sprintf("all %d servers work", wanted)
+	case wanted == 1:
 		line = "the server does not work: see above"
 	}
-	if r.Working == r.Wanted && !r.OK() {
-		line += fmt.Sprintf("; but %s: see above", counted(r.count(Broken), "thing is wrong", "things are wrong"))
+	count := make(map[Severity]int)
+	for _, f := range findings {
+		count[f.Severity]++
 	}
-	if n := r.count(Warning); n > 0 {
+	if n := count[Broken]; working == wanted && n > 0 {
+		line += fmt.Sprintf("; but %s: see above", counted(n, "thing is wrong", "things are wrong"))
+	}
+	if n := count[Warning]; n > 0 {
 		line += "; " + prose.Count(n, "warning")
 	}
 	return line
 }
 
-// Unusable returns the report on a configuration that can't be read.
-func Unusable(err error) Report {
+// Unusable returns the diagnosis of a configuration that can't be read.
+func Unusable(err error) Diagnosis {
 	f := Finding{Severity: Broken, Problem: "the configuration can't be read: " + err.Error(), Fix: "correct the file; 'metarouter check' says whether it is correct"}
 	if p, ok := err.(config.Problem); ok {
 		f.Problem, f.Fix = ofProblem(p)
 	}
-	return Report{Findings: []Finding{f}, unusable: true}
+	return Diagnosis{Findings: []Finding{f}, Verdict: "the configuration can't be used; nothing was started"}
 }
 
-// Examine returns the report on the case. Apart from its questions to the World, it is pure.
-func Examine(c Case) Report {
-	r := Report{packages: make(map[string]string)}
-	x := new(findings)
+// Examine returns the diagnosis of the case. Apart from its questions to the World, it is pure.
+func Examine(c Case) Diagnosis {
+	packages, wanted, working := make(map[string]string), 0, 0
+	x := &findings{all: []Finding{}}
 	states := make(map[string]status.Status)
 	for _, s := range c.Servers {
 		states[s.Name] = s
@@ -154,18 +143,18 @@ func Examine(c Case) Report {
 			return cmp.Compare(rank(a.Severity), rank(b.Severity))
 		})
 		if now.State != status.Disabled && now.State != status.Self {
-			r.Wanted++
+			wanted++
 			if now.State == status.Ready || now.State == status.Idle {
-				if r.Working++; now.Package != "" {
-					r.packages[entry.Name] = now.Package
+				if working++; now.Package != "" {
+					packages[entry.Name] = now.Package
 				}
 			}
 		}
 	}
 	x.server = ""
 	examineWhole(x, c)
-	r.Findings = x.all
-	return r
+	isBroken := func(f Finding) bool { return f.Severity == Broken }
+	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working), packages}
 }
 
 func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }

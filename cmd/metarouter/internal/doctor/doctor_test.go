@@ -163,7 +163,7 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config.Config{Servers: []config.Server{tc.entry}}
 			r := Examine(caseOf(c, status.Status{Name: "s", State: status.Failed, Fault: tc.fault, LastError: "x"}))
-			if len(r.Findings) != 1 || r.OK() {
+			if len(r.Findings) != 1 || r.OK {
 				t.Fatalf("found %+v", r.Findings)
 			}
 			f := r.Findings[0]
@@ -173,7 +173,7 @@ func TestStart(t *testing.T) {
 			if all := f.Problem + f.Fix; strings.Contains(all, "key=1") || strings.Contains(all, "verysecret") {
 				t.Errorf("it tells a secret: %s", all)
 			}
-			if v := r.Verdict(); v != "the server does not work: see above" {
+			if v := r.Verdict; v != "the server does not work: see above" {
 				t.Errorf("verdict %q", v)
 			}
 		})
@@ -276,7 +276,7 @@ func TestOffer(t *testing.T) {
 			if f.Severity != tc.severity || !strings.Contains(f.Problem+" "+f.Fix, tc.says) {
 				t.Errorf("found %s: %q, fix %q", f.Severity, f.Problem, f.Fix)
 			}
-			if r.OK() != (tc.severity != Broken) {
+			if r.OK != (tc.severity != Broken) {
 				t.Error("its verdict is wrong")
 			}
 		})
@@ -326,10 +326,10 @@ twin/warning: it is the same server as "one", so all its tools exist twice.
 	if strings.Join(got, "\n") != want {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	if v := r.Verdict(); v != "2 of 3 servers work; 1 needs you: see above; 3 warnings" {
+	if v := r.Verdict; v != "2 of 3 servers work; 1 needs you: see above; 3 warnings" {
 		t.Errorf("verdict %q", v)
 	}
-	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK() || v.Findings[0].Fix != "write {}" {
+	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK || v.Findings[0].Fix != "write {}" {
 		t.Errorf("unusable: %+v", v)
 	}
 }
@@ -387,7 +387,7 @@ func TestNoTraces(t *testing.T) {
 	} {
 		c := caseOf(config.Config{})
 		c.Traces = errors.New(text)
-		if r := Examine(c); !r.OK() || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return reflect.DeepEqual(f, want) }) {
+		if r := Examine(c); !r.OK || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return reflect.DeepEqual(f, want) }) {
 			t.Errorf("got %+v, want %+v", r.Findings, want)
 		}
 	}
