@@ -13,10 +13,9 @@ import (
 // user may mean.
 func (c Client) UsualSource(p System) (s Source, notes []string) {
 	files := c.Files(p)
-	usual := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
-	file := usual // of files in one folder, the one that is there
-	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(usual) {
-		file = there
+	file := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
+	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(file) {
+		file = there // of files in one folder
 	}
 	for _, other := range append(files, c.Profiles(p, file)...) {
 		if other != file && FirstExisting(other) != "" {
@@ -25,11 +24,7 @@ func (c Client) UsualSource(p System) (s Source, notes []string) {
 	}
 	sources := c.UserSources(p, file)
 	for _, s := range sources[1:] {
-		f, err := Read(s.Path)
-		if s.Data = f.Data; err != nil || !f.Exists {
-			continue
-		}
-		if servers, err := Others(c, s, "", Ours{}); err == nil && len(servers) > 0 {
+		if servers, err := Others(c, read(s), "", Ours{}); err == nil && len(servers) > 0 {
 			notes = append(notes, fmt.Sprintf("%s of %s has servers too, which stay", s.Path, c.Title))
 		}
 	}

@@ -159,13 +159,10 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 			args = member(&command.Value, "args") // in Zed's dialect
 		}
 		if args != nil {
-			if array, ok := args.Value.Value.(*hujson.Array); ok {
-				elements := slices.DeleteFunc(slices.Clone(array.Elements), func(e hujson.Value) bool { return e.Value.Kind() == 'n' }) // as package config leaves them out
-				index += shellWords(entry, elements)
-				if index < len(elements) {
-					d.splice(elements[index].StartOffset, elements[index].EndOffset, quoted(value))
-					return nil
-				}
+			words := slices.DeleteFunc(items(&args.Value), func(i item) bool { return i.value.Value.Kind() == 'n' }) // as package config leaves them out
+			if index += shellWords(entry, words); index < len(words) && args.Value.Value.Kind() == '[' {
+				d.splice(words[index].from, words[index].value.EndOffset, quoted(value))
+				return nil
 			}
 		}
 		return fmt.Errorf("%s: server %q has no argument %d", path, name, index)
@@ -174,11 +171,11 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 
 // shellWords returns how many arguments of the entry are words of a Windows shell, such as "/c npx",
 // which package config takes away on other systems.
-func shellWords(entry *hujson.Value, elements []hujson.Value) int {
+func shellWords(entry *hujson.Value, args []item) int {
 	_, command := stringAt(entry, "command")
 	var words []string
-	for _, e := range elements {
-		word, _ := jsonc.Text(e)
+	for _, arg := range args {
+		word, _ := jsonc.Text(arg.value)
 		words = append(words, word)
 	}
 	if w, ok := program.ForWindows(command, words); ok && w.Known && runtime.GOOS != "windows" {

@@ -156,20 +156,16 @@ func passed(variables []string) (all fields) {
 	return all
 }
 
-// Passes returns the variables that the client passes on only if our entry names them.
-func (c Client) Passes(e Entry) []string {
-	if !c.withholds {
-		return nil
+// Withheld returns the variables that the client passes on only if our entry names them, and says of
+// which kind they are.
+func (c Client) Withheld(e Entry) (variables []string, kind string) {
+	switch {
+	case !c.withholds:
+		return nil, ""
+	case c.inherits:
+		return e.Variables, "variables that look secret"
 	}
-	return e.Variables
-}
-
-// Withheld says which variables the client does not pass on.
-func (c Client) Withheld() string {
-	if c.inherits {
-		return "variables that look secret"
-	}
-	return "variables"
+	return e.Variables, "variables"
 }
 
 // stringsOf returns the elements of an array of strings, or nil for another value.

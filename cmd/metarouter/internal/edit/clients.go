@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -96,10 +97,7 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 			return nil, err
 		}
 		files := c.Files(p)
-		user := clients.FirstExisting(files...)
-		if user == "" {
-			user = files[0]
-		}
+		user := cmp.Or(clients.FirstExisting(files...), files[0])
 		if o.Project == "" {
 			sources = c.UserSources(p, user)
 			for _, profile := range c.Profiles(p, user) {
@@ -222,16 +220,11 @@ func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Our
 		e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
 	}
 	noteOwnConfiguration(e, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
-	if passed := c.Passes(entry); len(passed) > 0 {
-		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, c.Withheld(), strings.Join(passed, ", "))
+	if variables, kind := c.Withheld(entry); len(variables) > 0 {
+		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, kind, strings.Join(variables, ", "))
 	}
 	if replace {
-		noteDisabledServers(e, c, others)
-		for _, o := range others {
-			if o.Version != "" {
-				e.Console.Note("note: server %q: %s", o.Ours, o.Version)
-			}
-		}
+		noteReplacedServers(e, c, others)
 	} else {
 		noteOtherServers(e, c, others)
 	}
@@ -273,22 +266,25 @@ func clientEntry(e *Editor, o InstallOptions) (entry clients.Entry, err error) {
 // noteOwnConfiguration warns if the entry would start a router without servers. some says that
 // the client has servers to import.
 func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.Entry, own clients.Ours, some bool) {
-	switch {
+	switch paths := strings.Join(entry.Configs, ", "); {
 	case len(own.Files) == 0 && !some:
-		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", strings.Join(entry.Configs, ", "), e.Flags())
-	case len(own.Files) > 0 && len(own.Config.Servers) == 0 && !some:
-		e.Console.Note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", strings.Join(entry.Configs, ", "), e.Flags())
+		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", paths, e.Flags())
 	case len(own.Files) == 0:
-		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", strings.Join(entry.Configs, ", "), c.Name)
+		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", paths, c.Name)
+	case len(own.Config.Servers) == 0 && !some:
+		e.Console.Note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", paths, e.Flags())
 	case len(own.Config.Servers) == 0:
-		e.Console.Note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", strings.Join(entry.Configs, ", "), c.Name, c.Title)
+		e.Console.Note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", paths, c.Name, c.Title)
 	}
 }
 
-// noteDisabledServers says which of the client's servers are lost to it, since they are
-// disabled in our configuration.
-func noteDisabledServers(e *Editor, c clients.Client, others []clients.Other) {
+// noteReplacedServers names the client's servers that our configuration has disabled, or with another
+// version.
+func noteReplacedServers(e *Editor, c clients.Client, others []clients.Other) {
 	for _, o := range others {
+		if o.Version != "" {
+			e.Console.Note("note: server %q: %s", o.Ours, o.Version)
+		}
 		if o.Disabled {
 			e.Console.Note("note: %s will not have the server %s, which is disabled in your configuration; 'metarouter enable %[2]s --write' brings it back", c.Title, o.Ours)
 		}
