@@ -33,7 +33,7 @@ func (c Client) UsualSource(p System) (s Source, notes []string) {
 
 // IsOwn reports whether path is a file of our own configuration. An entry in it would make
 // a router start itself.
-func (e Entry) IsOwn(path string) bool {
+func (e RouterEntry) IsOwn(path string) bool {
 	theirs, _ := os.Stat(path)
 	return slices.ContainsFunc(e.Configs, func(own string) bool {
 		is, err := os.Stat(own)

@@ -23,18 +23,18 @@ type Client struct {
 	Title   string // as its vendor writes it
 	Restart string // how to make it read the file again
 
-	keys      []string                               // from the root of the file to the servers
-	typed     bool                                   // entries say "type": "stdio"
-	comments  bool                                   // it reads files with comments and trailing commas
-	expands   bool                                   // it replaces ${VAR}, or asks for it
-	inherits  bool                                   // its servers get all of its environment
-	withholds bool                                   // but for variables that look secret, unless their entries name them
-	dollar    bool                                   // it replaces $VAR, too
-	braces    bool                                   // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
-	parts     bool                                   // some of its entries are parts of it; see isPart
-	format    format                                 // of its file
-	dialect   dialect                                // nil if package config reads its entries
-	entry     func(e Entry, earlier []string) fields // our entry in its dialect; nil for the usual one
+	keys      []string                                     // from the root of the file to the servers
+	typed     bool                                         // entries say "type": "stdio"
+	comments  bool                                         // it reads files with comments and trailing commas
+	expands   bool                                         // it replaces ${VAR}, or asks for it
+	inherits  bool                                         // its servers get all of its environment
+	withholds bool                                         // but for variables that look secret, unless their entries name them
+	dollar    bool                                         // it replaces $VAR, too
+	braces    bool                                         // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
+	parts     bool                                         // some of its entries are parts of it; see isPart
+	format    format                                       // of its file
+	dialect   dialect                                      // nil if package config reads its entries
+	entry     func(e RouterEntry, earlier []string) fields // our entry in its dialect; nil for the usual one
 
 	// The paths that the user's file may have, the usual one first. A path begins with a name in
 	// braces, as [System.folders] has it. Those for Windows, if there are any, take their place there.
@@ -102,7 +102,7 @@ var table = []Client{
 	},
 	{
 		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true, dialect: opencode,
-		entry: func(e Entry, earlier []string) fields {
+		entry: func(e RouterEntry, earlier []string) fields {
 			return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.arguments(earlier)...)}}
 		},
 		files:    []string{"{OPENCODE_CONFIG}", "{xdg}/opencode/opencode.json", "{xdg}/opencode/opencode.jsonc"},
@@ -111,7 +111,7 @@ var table = []Client{
 	},
 	{
 		Name: "codex", Title: "Codex", keys: []string{"mcp_servers"}, withholds: true, format: inTOML, dialect: codex,
-		entry: func(e Entry, earlier []string) fields {
+		entry: func(e RouterEntry, earlier []string) fields {
 			all := fields{{"command", e.Command}, {"args", e.arguments(earlier)}}
 			if len(e.Variables) > 0 {
 				all = append(all, field{"env_vars", e.Variables})
@@ -123,7 +123,7 @@ var table = []Client{
 	},
 	{
 		Name: "goose", Title: "Goose", keys: []string{"extensions"}, inherits: true, parts: true, format: inYAML, dialect: goose,
-		entry: func(e Entry, earlier []string) fields {
+		entry: func(e RouterEntry, earlier []string) fields {
 			return fields{{"enabled", true}, {"type", "stdio"}, {"name", EntryName}, {"description", "MCP servers behind metarouter"},
 				{"cmd", e.Command}, {"args", e.arguments(earlier)}, {"timeout", 300}}
 		},

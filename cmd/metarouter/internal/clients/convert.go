@@ -14,8 +14,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// A found server is an entry of a client's file.
-type found struct {
+// A clientEntry is a server in a client's file.
+type clientEntry struct {
 	name   string
 	source Source
 	doc    *document
@@ -24,7 +24,7 @@ type found struct {
 
 // find collects the entries of the sources. Of entries with one name, it takes the one of
 // the first source, and within a source the last one.
-func (c Client) find(sources []Source) (all []found, notes []string, err error) {
+func (c Client) find(sources []Source) (all []clientEntry, notes []string, err error) {
 	var parts []string
 	for _, s := range sources {
 		d, err := openSource(c, s)
@@ -49,12 +49,12 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 				parts = append(parts, name)
 				continue
 			}
-			f := found{name, s, d, m}
+			f := clientEntry{name, s, d, m}
 			if i, again := here[name]; again {
 				all[i] = f
 				continue
 			}
-			if slices.ContainsFunc(all, func(f found) bool { return f.name == name }) {
+			if slices.ContainsFunc(all, func(f clientEntry) bool { return f.name == name }) {
 				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", name, s.Path))
 				continue
 			}
@@ -70,17 +70,17 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 
 // A converted server is an entry as it would stand in our file.
 type converted struct {
-	name  string
-	text  string // of the object, indented as if it were alone
-	unit  string // of the indentation
-	entry config.Server
-	notes []string
+	name   string
+	text   string // of the object, indented as if it were alone
+	unit   string // of the indentation
+	server config.Server
+	notes  []string
 }
 
 // convert turns an entry of the client into one of ours. path is the path of our file.
 // Keys of the client's dialect are rewritten; everything else, unknown keys and comments too, stays
 // as it is.
-func (c Client) convert(f found, path string) (converted, error) {
+func (c Client) convert(f clientEntry, path string) (converted, error) {
 	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit}
 	if to.name != f.name {
 		to.note("is called %q here: names can't have a colon", to.name)
@@ -116,9 +116,9 @@ func (c Client) convert(f found, path string) (converted, error) {
 		return to, err
 	}
 	if len(read.Servers) > 0 { // else a setting has its name
-		to.entry = read.Servers[0]
+		to.server = read.Servers[0]
 	}
-	if !to.entry.Self {
+	if !to.server.Self {
 		for _, p := range read.Problems {
 			to.note("%s", p.Message)
 		}
@@ -152,7 +152,7 @@ func (to *converted) note(format string, args ...any) {
 // An input is a value that VS Code asks its user for.
 type input struct{ description, preset string }
 
-func (f found) inputs() map[string]input {
+func (f clientEntry) inputs() map[string]input {
 	all := make(map[string]input)
 	keys := append(slices.Clone(f.source.keys[:max(len(f.source.keys)-1, 0)]), "inputs")
 	for _, asked := range items(f.doc.at(keys...)) {

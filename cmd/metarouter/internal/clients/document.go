@@ -157,7 +157,7 @@ func (d *document) add(v *hujson.Value, all ...field) {
 		inLine = inLine && !isObject
 	}
 	if object(v) != nil {
-		d.insert(v, inLine, len(all), func(i int, indent string) string { return d.member(all[i], indent) })
+		d.insert(v, inLine, len(all), func(i int, indent string) string { return d.writeField(all[i], indent) })
 	}
 }
 

@@ -169,7 +169,7 @@ func FuzzEdits(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	e := Entry{Command: "/bin/metarouter", Configs: []string{"/m.json"}}
+	e := RouterEntry{Command: "/bin/metarouter", Configs: []string{"/m.json"}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := config.Read("/f.json", data); err != nil {
 			return

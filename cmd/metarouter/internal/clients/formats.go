@@ -98,7 +98,7 @@ func lineIn(err error) string {
 
 // installLines is [Install] for a file in TOML or YAML. A change that would
 // touch other lines is an error that has the lines to write.
-func installLines(c Client, s Source, e Entry) ([]byte, error) {
+func installLines(c Client, s Source, e RouterEntry) ([]byte, error) {
 	d, err := openSource(c, s)
 	if err != nil {
 		return nil, err

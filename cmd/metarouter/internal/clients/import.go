@@ -64,11 +64,11 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		if plain {
 			theirs.plain()
 		}
-		router := theirs.entry.Self || f.name == EntryName && theirs.entry.URL != ""
+		router := theirs.server.Self || f.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
-			starts = starts || theirs.entry.Transport == config.Stdio
+			starts = starts || theirs.server.Transport == config.Stdio
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
-			if prefersRoots(theirs.entry) {
+			if prefersRoots(theirs.server) {
 				m.done.Notes = append(m.done.Notes, fmt.Sprintf("%q serves the folders that are open in the client in place of those of its args, as it does without a router; to keep to its args, write \"roots\": false into its entry", theirs.name))
 			}
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
@@ -107,7 +107,7 @@ type merge struct {
 // put reports whether our file gets an entry of the client, and adds it. router says that the entry
 // starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
-	same, isSame := m.ours.same(theirs.entry)
+	same, isSame := m.ours.same(theirs.server)
 	write, done := field{theirs.name, excerpt{theirs.text, theirs.unit}}, &m.done
 	switch {
 	case router:
@@ -143,7 +143,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		return false
 	}
 	m.taken[write.key] = true
-	if MayNeedLogin(theirs.text, theirs.entry) {
+	if MayNeedLogin(theirs.text, theirs.server) {
 		done.Login = append(done.Login, write.key)
 	}
 	return true

@@ -140,7 +140,7 @@ func TestProjectsOfClaudeCode(t *testing.T) {
 func TestInstallUpdates(t *testing.T) {
 	c, _ := Find("cursor")
 	data := "/d"
-	e := Entry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: &data}
+	e := RouterEntry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: &data}
 	for name, test := range map[string]struct{ old, want string }{
 		"an older entry": {
 			`{"command": "/old/metarouter", "args": ["serve", "--config=/x.json", "--mode", "search", "--data", "/e"], "autoApprove": ["find_tools"] /* mine */}`,
@@ -188,7 +188,7 @@ func TestGemini(t *testing.T) {
 	ours := Ours{Files: []Source{{Path: "m.json", Data: []byte(`{
 		"mcpServers": {"a": {"command": "x", "env": {"K": "${MY_KEY}", "L": "${env:OTHER} ${MY_KEY} ${WITH:-a default} ${input:no}"}, "inheritEnv": ["SSH_AUTH_SOCK"]}},
 		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)}}}
-	e := Entry{Command: "/bin/metarouter", Variables: ours.Variables()}
+	e := RouterEntry{Command: "/bin/metarouter", Variables: ours.Variables()}
 	if want := []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}; !reflect.DeepEqual(e.Variables, want) {
 		t.Errorf("our files name %q, want %q", e.Variables, want)
 	}
@@ -218,7 +218,7 @@ func TestInstallRefuses(t *testing.T) {
 	} {
 		c, _ := Find(client)
 		s := Source{Path: "f", keys: c.keys, Data: []byte(test.text)}
-		if got, err := Install(c, s, Entry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
+		if got, err := Install(c, s, RouterEntry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: got %s, %v", test.text, got, err)
 		}
 	}
@@ -386,7 +386,7 @@ func TestInstallByNPX(t *testing.T) {
 		s := Source{Path: "/mcp.json", Data: []byte("{}"), keys: c.keys}
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			command, before := byNPX(system, version)
-			data, err := Install(c, s, Entry{Command: command, Before: before, Configs: []string{"/a.json"}})
+			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// An Entry is our entry in a client's file: it starts metarouter with these files.
-type Entry struct {
+// A RouterEntry is our entry in a client's file: it starts metarouter with these files.
+type RouterEntry struct {
 	Command string   // absolute path of the program, or a command that starts it
 	Before  []string // arguments of Command, before the arguments of the program
 	Configs []string // absolute paths
@@ -26,7 +26,7 @@ type Entry struct {
 
 // arguments returns the arguments of the entry. It keeps further arguments that an
 // earlier entry of ours had after "serve".
-func (e Entry) arguments(earlier []string) []string {
+func (e RouterEntry) arguments(earlier []string) []string {
 	args := append(slices.Clone(e.Before), "serve")
 	for _, path := range e.Configs {
 		args = append(args, "--config", path)
@@ -53,7 +53,7 @@ var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
 // Install adds our entry to the servers of a client's file, or updates it. It returns the
 // data unchanged if the entry is up to date. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
-func Install(c Client, s Source, e Entry) ([]byte, error) {
+func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
 	if c.format != "" {
 		return installLines(c, s, e)
 	}
@@ -112,8 +112,8 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 
 // notOurs returns an error if the entry of our name starts another program.
 func notOurs(c Client, s Source, d *document, m hujson.ObjectMember) error {
-	theirs, err := c.convert(found{EntryName, s, d, m}, s.Path)
-	if err == nil && theirs.entry.Transport == config.Stdio && !theirs.entry.Self {
+	theirs, err := c.convert(clientEntry{EntryName, s, d, m}, s.Path)
+	if err == nil && theirs.server.Transport == config.Stdio && !theirs.server.Self {
 		return fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", s.Path, EntryName)
 	}
 	return err
@@ -134,7 +134,7 @@ func keysIn(c Client, d *document, keys []string) []string {
 
 // written returns the fields of our entry. earlier are the arguments of the entry that it
 // replaces.
-func (c Client) written(e Entry, earlier []string) (all fields) {
+func (c Client) written(e RouterEntry, earlier []string) (all fields) {
 	if c.entry != nil {
 		return c.entry(e, earlier)
 	}
@@ -158,7 +158,7 @@ func passed(variables []string) (all fields) {
 
 // Withheld returns the variables that the client passes on only if our entry names them, and says of
 // which kind they are.
-func (c Client) Withheld(e Entry) (variables []string, kind string) {
+func (c Client) Withheld(e RouterEntry) (variables []string, kind string) {
 	switch {
 	case !c.withholds:
 		return nil, ""

@@ -43,7 +43,7 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 			others = append(others, Other{Name: f.name})
 			continue
 		}
-		o := Other{Name: f.name, Router: theirs.entry.Self}
+		o := Other{Name: f.name, Router: theirs.server.Self}
 		if !o.Router {
 			if err := o.compare(ours, theirs); err != nil {
 				return nil, err
@@ -60,7 +60,7 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 	if err != nil {
 		return err
 	}
-	same, ok := ours.same(theirs.entry)
+	same, ok := ours.same(theirs.server)
 	if !ok {
 		if our := ours.entry(theirs.name); our != nil {
 			o.Differs = cmp.Or(difference(our, &their, compared), "it does not start the same")
@@ -68,13 +68,13 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 		return nil
 	}
 	our := ours.entry(same.Name)
-	o.Ours, o.Broken, o.Disabled = same.Name, same.Misconfigured, same.Disabled && !theirs.entry.Disabled
+	o.Ours, o.Broken, o.Disabled = same.Name, same.Misconfigured, same.Disabled && !theirs.server.Disabled
 	o.Lacks = lacks(our, &their)
 	if o.Disabled { // by the user, who wants it so
 		o.Lacks = slices.DeleteFunc(o.Lacks, func(key string) bool { return key == "disabled" })
 	}
 	o.Differs = difference(our, &their, o.Lacks)
-	if same.Hash() != theirs.entry.Hash() && unversioned(theirs.entry) != theirs.entry.Hash() {
+	if same.Hash() != theirs.server.Hash() && unversioned(theirs.server) != theirs.server.Hash() {
 		o.Version = difference(our, &their, []string{"args"})
 	}
 	return nil
@@ -82,7 +82,7 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 
 // WithoutOthers returns the content of s without the client's other servers. It fails
 // unless all of them are in our configuration. flags are those that name it on a command line.
-func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([]byte, error) {
+func WithoutOthers(c Client, s Source, e RouterEntry, others []Other, flags string) ([]byte, error) {
 	var names, lost []string
 	missing, differs := "", ""
 	for _, o := range others {

@@ -59,7 +59,7 @@ func (s style) write(value any, indent string) string {
 	case fields:
 		var members []string
 		for _, f := range v {
-			members = append(members, s.member(f, indent+s.unit))
+			members = append(members, s.writeField(f, indent+s.unit))
 		}
 		if s.compact {
 			return "{" + s.joined(members) + "}"
@@ -79,27 +79,27 @@ func (s style) write(value any, indent string) string {
 		}
 		return s.write(all, indent)
 	case *hujson.Array:
-		return inLine.array(len(v.Elements), func(i int) any { return v.Elements[i].Value })
+		return inLine.writeArray(len(v.Elements), func(i int) any { return v.Elements[i].Value })
 	case []string:
-		return inLine.array(len(v), func(i int) any { return v[i] })
+		return inLine.writeArray(len(v), func(i int) any { return v[i] })
 	case []any:
-		return inLine.array(len(v), func(i int) any { return v[i] })
+		return inLine.writeArray(len(v), func(i int) any { return v[i] })
 	case hujson.Literal:
 		return string(v)
 	}
 	return string(wire.Marshal(value))
 }
 
-// member is a field as a member of an object.
-func (s style) member(f field, indent string) string {
+// writeField returns a field as a member of an object.
+func (s style) writeField(f field, indent string) string {
 	if s.spaced {
 		return quoted(f.key) + ": " + s.write(f.value, indent)
 	}
 	return quoted(f.key) + ":" + s.write(f.value, indent)
 }
 
-// array is an array with n elements.
-func (s style) array(n int, element func(int) any) string {
+// writeArray returns an array with n elements.
+func (s style) writeArray(n int, element func(int) any) string {
 	var all []string
 	for i := range n {
 		all = append(all, s.write(element(i), ""))

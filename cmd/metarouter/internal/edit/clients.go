@@ -215,7 +215,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 }
 
 // noteEntry prints notes on our entry and the client's others.
-func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Ours, others []clients.Other, replace bool) {
+func noteEntry(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, others []clients.Other, replace bool) {
 	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
 		e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
 	}
@@ -248,7 +248,7 @@ func clientSource(e *Editor, c clients.Client, file string) (clients.Source, err
 }
 
 // clientEntry returns the entry for clients.
-func clientEntry(e *Editor, o InstallOptions) (entry clients.Entry, err error) {
+func clientEntry(e *Editor, o InstallOptions) (entry clients.RouterEntry, err error) {
 	if entry.Command, entry.Before, err = clients.OwnProgram(o.Version); err != nil {
 		return entry, err
 	}
@@ -265,7 +265,7 @@ func clientEntry(e *Editor, o InstallOptions) (entry clients.Entry, err error) {
 
 // noteOwnConfiguration warns if the entry would start a router without servers. some says that
 // the client has servers to import.
-func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.Entry, own clients.Ours, some bool) {
+func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, some bool) {
 	switch paths := strings.Join(entry.Configs, ", "); {
 	case len(own.Files) == 0 && !some:
 		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", paths, e.Flags())
