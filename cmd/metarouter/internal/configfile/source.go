@@ -31,11 +31,10 @@ type Source struct {
 
 // DefaultData returns the usual data folder; "" on a system without one.
 func DefaultData() string {
-	folder, err := os.UserCacheDir()
-	if err != nil {
-		return ""
+	if folder, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(folder, "metarouter")
 	}
-	return filepath.Join(folder, "metarouter")
+	return ""
 }
 
 // Flags returns the --config flags of the command line, for a further command.
@@ -155,12 +154,11 @@ type NoConfiguration struct {
 
 // Missing returns a [NoConfiguration], with the clients of this machine that have servers.
 func Missing() error {
-	e := &NoConfiguration{}
+	folder, _ := os.Getwd()
 	if p, err := clients.ThisSystem(); err == nil {
-		folder, _ := os.Getwd()
-		e.found = clients.Survey(p, folder)
+		return exit.Usage(&NoConfiguration{clients.Survey(p, folder)})
 	}
-	return exit.Usage(e)
+	return exit.Usage(&NoConfiguration{})
 }
 
 // IsMissing reports whether err says that there is no configuration yet.

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	maxLines = 1000 // of a description
-	maxValue = 1000 // bytes of a value
-	maxWords = 200  // of a list
+	hidden   = "•••" // in place of a secret that is written in the file
+	maxLines = 1000  // of a description
+	maxValue = 1000  // bytes of a value
+	maxWords = 200   // of a list
 )
 
 // harmless are the keys that are not shown: they start no program, send nothing off the machine,
@@ -187,10 +188,9 @@ func (p part) windows(v hujson.Value) {
 	var command string
 	var args []string
 	members := entry.Members
-	if m, ok := jsonc.Member(entry, "command"); ok {
-		if inner, ok := m.Value.Value.(*hujson.Object); ok {
-			members = slices.Concat(members, inner.Members) // in Zed's dialect
-		}
+	m, _ := jsonc.Member(entry, "command")
+	if inner, ok := m.Value.Value.(*hujson.Object); ok {
+		members = slices.Concat(members, inner.Members) // in Zed's dialect
 	}
 	for _, m := range members {
 		switch key, value := jsonc.Key(m), m.Value.Value; {

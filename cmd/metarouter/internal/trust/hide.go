@@ -9,9 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// hidden stands for a secret that is written in the file.
-const hidden = "•••"
-
 // masking returns a function that hides the secrets of a value. before is the word before it in a
 // list. Keys that start programs, and texts for models, hide nothing but values of arguments, so that
 // a command can't be hidden as the value of something.
@@ -27,7 +24,7 @@ func hider(path, within string) func(string) string {
 	keys := strings.Split(path, ".")
 	key := keys[len(keys)-1]
 	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
-	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && ofToken[key]:
+	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && slices.Contains([]string{"name", "profile", "role"}, key):
 	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && key == "clientSecret":
 		return literals
 	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && (key == "url" || key == "jwksUrl"):
@@ -85,9 +82,6 @@ func argument(before string) func(string) string {
 // open are the keys that hide nothing, with all below them.
 var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
 	"http.tlsKey", "http.tlsCert", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls", "cluster.share", "cluster.use", "cluster.trusted", "classification.categories", "classification.rules", "classification.tools")
-
-// ofToken are the keys of a token that hide nothing.
-var ofToken = set("name", "profile", "role")
 
 // isSecret reports whether a key, at whatever place, is named like a secret or holds some.
 func isSecret(key string) bool {
