@@ -421,7 +421,7 @@ func TestForeignPages(t *testing.T) {
 	if status := s.ask(http.MethodHead, "/dashboard/events", "", nil); status != 200 || s.pages.Load() != 0 {
 		t.Errorf("%d, and %d pages are open", status, s.pages.Load())
 	}
-	for _, route := range s.routes() {
+	for _, route := range routes {
 		path, isGet := strings.CutPrefix(route.pattern, "GET /dashboard/")
 		if !isGet || strings.HasPrefix(path, "page/") {
 			continue

@@ -32,7 +32,7 @@ type board struct {
 	slots   [keptSeconds / slotSeconds]slot
 	trails  map[string]*trail // by server
 
-	mask telemetry.Mask // hides secrets in the descriptions of failures
+	mask *telemetry.Mask // hides secrets in the descriptions of failures
 }
 
 // A slot counts the calls of slotSeconds by how long they took.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -20,7 +21,7 @@ func ended(at int64, took time.Duration, o selector.Outcome) selector.Execution 
 
 func TestBoard(t *testing.T) {
 	const now = 1_000_000
-	var b board
+	b := board{mask: new(telemetry.Mask)}
 	for i := range 450 {
 		b.Executed(ended(now-449+int64(i), time.Duration(i)*time.Millisecond, selector.OK))
 	}
@@ -66,7 +67,7 @@ func TestBoard(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	for ms, slot := range map[string]int{"0": 0, "0.999": 0, "1": 1, "1.5": 1, "2": 2, "29999": 13, "30000": 14, "99999999": 14} {
-		var b board
+		b := board{mask: new(telemetry.Mask)}
 		f, _ := strconv.ParseFloat(ms, 64)
 		b.Executed(ended(1000, time.Duration(f*1e6), selector.OK))
 		if h := b.histogram(1000); h.Counts[slot] != 1 {
@@ -79,7 +80,7 @@ func TestBounds(t *testing.T) {
 // no harm.
 func TestClock(t *testing.T) {
 	const now = 1_000_000
-	var b board
+	b := board{mask: new(telemetry.Mask)}
 	b.Executed(ended(now+3600, time.Millisecond, selector.OK))
 	b.Executed(ended(now, time.Millisecond, selector.OK))
 	if rates := b.rates(now+3600, now+1); len(rates) != keptSeconds-1 || rates[len(rates)-1] != (second{now, 1, 0}) {
@@ -94,7 +95,7 @@ func TestClock(t *testing.T) {
 
 // The failure that a tool reports is shown as one plain line.
 func TestFault(t *testing.T) {
-	var b board
+	b := board{mask: new(telemetry.Mask)}
 	for _, test := range []struct {
 		outcome            selector.Outcome
 		fault, text, wants string

@@ -21,13 +21,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// call answers POST /dashboard/call.
-func (a *API) call(q *query) (any, error) {
+// callTool answers POST /dashboard/call.
+func callTool(q *query) (any, error) {
 	var asked CallRequest
 	if err := q.read(&asked); err != nil {
 		return nil, err
 	}
-	t, err := a.resolve(q, asked.Tool)
+	t, err := resolve(q, asked.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -39,16 +39,16 @@ func (a *API) call(q *query) (any, error) {
 		return nil, &failed{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
 	}
 	call := selector.Call{Tool: t, Arguments: arguments, Client: "dashboard"}
-	client := &lonelyClient{consent: asked.Consent}
+	client := &nonInteractiveClient{consent: asked.Consent}
 	if fromCommand(q.Request) {
 		call.Client, call.From = "metarouter call", client
 	}
-	result, err := q.scope.Execute(q.Context(), call)
+	result, err := q.view.Execute(q.Context(), call)
 	client.explain(q, t.ID, t.Server, result.JSON, err)
 	if err != nil {
 		return nil, notCalled(q, t, err)
 	}
-	return Called{Outcome: a.outcome(q, client, t, arguments, result), Result: result.JSON}, nil
+	return Called{Outcome: outcomeOf(q, client, t, arguments, result), Result: result.JSON}, nil
 }
 
 // object returns the arguments of a request, {} if there are none.
@@ -71,7 +71,7 @@ func notCalled(q *query, t *registry.NormalizedTool, err error) error {
 }
 
 // outcome returns what became of a call that has a result.
-func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
+func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := Outcome{IsError: result.IsError, Question: c.question}
@@ -80,7 +80,7 @@ func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arg
 	}
 	if len(result.Mismatch) > 0 {
 		o.Mismatch = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
-			t.ID, strings.Join(result.Mismatch, "\n  "), toolargs.Sample(t, toolargs.Fitting(q.Context(), q.scope, t, arguments)))
+			t.ID, strings.Join(result.Mismatch, "\n  "), toolargs.Sample(t, toolargs.Fitting(q.Context(), q.view, t, arguments)))
 	}
 	if result.IsError && toolargs.Same(arguments, json.RawMessage("{}")) {
 		o.Sample = toolargs.SampleWithOptional(t)
@@ -88,8 +88,8 @@ func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arg
 	return o
 }
 
-// route answers POST /dashboard/route.
-func (a *API) route(q *query) (any, error) {
+// routeTask answers POST /dashboard/route.
+func routeTask(q *query) (any, error) {
 	var asked RouteRequest
 	if err := q.read(&asked); err != nil {
 		return nil, err
@@ -102,12 +102,12 @@ func (a *API) route(q *query) (any, error) {
 	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
-	client := &lonelyClient{consent: asked.Consent}
-	routed, err := selector.Route(q.Context(), q.scope, selector.RouteRequest{
-		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities, Assistant: q.scope.Assistant()},
+	client := &nonInteractiveClient{consent: asked.Consent}
+	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
+		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities, Assistant: q.view.Assistant()},
 		Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
 		DryRun:    asked.DryRun,
-		Threshold: a.router.Config().Router.RouteThreshold,
+		Threshold: q.router.Config().Router.RouteThreshold,
 		RunUnsure: asked.Yes,
 		RunUnsafe: asked.Yes,
 		Fill: func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
@@ -127,7 +127,7 @@ func (a *API) route(q *query) (any, error) {
 		return nil, err
 	}
 	q.notePartial(routed.Selection.Partial)
-	return a.routed(q, client, asked, routed), nil
+	return routedOf(q, client, asked, routed), nil
 }
 
 // notePartial notes the capabilities that no tool has together with the others.
@@ -137,8 +137,8 @@ func (q *query) notePartial(missing []string) {
 	}
 }
 
-// routed returns what became of a task.
-func (a *API) routed(q *query, c *lonelyClient, asked RouteRequest, routed selector.Routed) Routed {
+// routedOf returns the outcome of a task.
+func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed selector.Routed) Routed {
 	s, t := routed.Selection, routed.Selection.Tool
 	answer := Routed{Route: Route{Sure: s.Sure, Abstained: s.Abstained, By: s.By, Alternatives: []Candidate{}}, Ran: routed.Ran}
 	for _, other := range s.Alternatives {
@@ -154,10 +154,10 @@ func (a *API) routed(q *query, c *lonelyClient, asked RouteRequest, routed selec
 	answer.Route.Places, answer.Route.Ambiguous = picked.Places, routed.Ambiguous
 	switch {
 	case routed.Ran:
-		answer.Outcome = a.outcome(q, c, t, routed.Arguments, routed.Result)
+		answer.Outcome = outcomeOf(q, c, t, routed.Arguments, routed.Result)
 		answer.Route.Result = routed.Result.JSON
 	case !asked.DryRun:
-		fitting := toolargs.Fitting(q.Context(), q.scope, t, routed.Arguments)
+		fitting := toolargs.Fitting(q.Context(), q.view, t, routed.Arguments)
 		if answer.Route.Missing = routed.Missing; len(routed.Missing) > 0 {
 			answer.Route.Example = example.Arguments(t.InputSchema, fitting)
 		}
@@ -215,10 +215,10 @@ var (
 	errNoPerson  = errors.New("no person can be asked here; run the command on a terminal, or add --yes")
 )
 
-// A lonelyClient is the client of a command's call: it has neither a model nor a person to
+// A nonInteractiveClient is the client of a command's call: it has neither a model nor a person to
 // answer the questions of servers, and notes what they ask. Only whether to make the call, the
 // command's person answers.
-type lonelyClient struct {
+type nonInteractiveClient struct {
 	consent Consent
 
 	mu       sync.Mutex      // guards the fields below
@@ -231,7 +231,7 @@ type askedOfClient struct{ server, method string }
 
 // Person implements [approval.Asker]. The person has agreed to a question already, or the command
 // asks it when it has the answer.
-func (c *lonelyClient) Person() approval.Person {
+func (c *nonInteractiveClient) Person() approval.Person {
 	return func(_ context.Context, question string) (approval.Answer, error) {
 		switch {
 		case c.consent.Yes || question == c.consent.Agreed:
@@ -247,27 +247,27 @@ func (c *lonelyClient) Person() approval.Person {
 }
 
 // Home implements [session.Client].
-func (*lonelyClient) Home() session.Client { return nil }
+func (*nonInteractiveClient) Home() session.Client { return nil }
 
 // ClientName implements [session.Client].
-func (*lonelyClient) ClientName() string { return "metarouter" }
+func (*nonInteractiveClient) ClientName() string { return "metarouter" }
 
 // Modern implements [session.Client]. Questions in a result stay there; see explain.
-func (*lonelyClient) Modern() bool { return true }
+func (*nonInteractiveClient) Modern() bool { return true }
 
 // Capabilities implements [session.Client].
-func (*lonelyClient) Capabilities() json.RawMessage { return json.RawMessage("{}") }
+func (*nonInteractiveClient) Capabilities() json.RawMessage { return json.RawMessage("{}") }
 
 // Notify implements [session.Client].
-func (*lonelyClient) Notify(string, session.Message) {}
+func (*nonInteractiveClient) Notify(string, session.Message) {}
 
 // Ask implements [session.Client].
-func (c *lonelyClient) Ask(_ context.Context, server string, m session.Message) (json.RawMessage, error) {
+func (c *nonInteractiveClient) Ask(_ context.Context, server string, m session.Message) (json.RawMessage, error) {
 	c.note(server, m.Method)
 	return nil, &session.Error{Code: session.CodeMethodNotFound, Message: "a command line can't answer " + m.Method}
 }
 
-func (c *lonelyClient) note(server, method string) {
+func (c *nonInteractiveClient) note(server, method string) {
 	q := askedOfClient{server, method}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,7 +278,7 @@ func (c *lonelyClient) note(server, method string) {
 
 // explain notes what servers asked during the call of the tool, which has ended with the result or
 // the error.
-func (c *lonelyClient) explain(to *query, tool, server string, result json.RawMessage, err error) {
+func (c *nonInteractiveClient) explain(to *query, tool, server string, result json.RawMessage, err error) {
 	// Modern servers ask in the result, or say in an error what the client lacks.
 	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
 		wire.Members(wire.Member(result, "inputRequests"), func(_ string, request []byte) bool {
@@ -309,17 +309,17 @@ func (c *lonelyClient) explain(to *query, tool, server string, result json.RawMe
 	}
 }
 
-// classify answers POST /dashboard/classify.
-func (a *API) classify(q *query) (any, error) {
+// classifyText answers POST /dashboard/classify.
+func classifyText(q *query) (any, error) {
 	var asked ClassifyRequest
 	if err := q.read(&asked); err != nil {
 		return nil, err
 	}
-	k := a.router.Config().Router.Classification
+	k := q.router.Config().Router.Classification
 	if k != nil && k.Outside != nil && k.Outside.Server != "" {
-		_ = q.scope.Await(q.Context(), k.Outside.Server) // it may take longer to start than a classification may take
+		_ = q.view.Await(q.Context(), k.Outside.Server) // it may take longer to start than a classification may take
 	}
-	o, err := q.scope.Classifier().Classify(q.Context(), asked.Text)
+	o, err := q.view.Classifier().Classify(q.Context(), asked.Text)
 	switch {
 	case errors.Is(err, classify.ErrNoCategories):
 		return nil, err

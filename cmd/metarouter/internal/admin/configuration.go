@@ -35,12 +35,6 @@ func (a *API) Loaded(c config.Config) {
 	a.loaded, a.shown = c, shown
 }
 
-// Hide has secrets hidden that the configuration refers to.
-func (a *API) Hide(secrets []string) { a.mask.Add(secrets) }
-
-// HideToken has a token of a login hidden.
-func (a *API) HideToken(token string) { a.mask.AddToken(token) }
-
 // Judged records why the files' present content is not in use; nil if it is in use.
 func (a *API) Judged(err error) {
 	a.options.Edits.Judge(err)

@@ -38,19 +38,9 @@ type diagnosis struct {
 	problem, fix string
 }
 
-// diagnose returns why a server does not work and what to do about it, or "" if it works
-// or is starting. For a misconfigured entry it returns no problem, since the page shows the
-// problems of the configuration.
+// diagnose returns why a server does not work and what to do about it. For a misconfigured entry it
+// returns no problem, since the page shows the problems of the configuration.
 func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
-	switch s.State {
-	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
-		return a.explain(s)
-	}
-	return "", ""
-}
-
-// explain is diagnose for a server that does not work, or is restarting.
-func (a *API) explain(s adapter.ServerInfo) (problem, fix string) {
 	c := a.router.Config()
 	i := slices.IndexFunc(c.Servers, func(e config.Server) bool { return e.Name == s.Name })
 	if i < 0 {

@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"runtime"
@@ -24,23 +22,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// examine answers POST /dashboard/doctor. The router's own PATH and variables are those that count for
+// runDoctor answers POST /dashboard/doctor. The router's own PATH and variables are those that count for
 // its servers.
-func (a *API) examine(q *query) (any, error) {
-	ctx, r := q.Context(), a.router
+func runDoctor(q *query) (any, error) {
+	ctx, r := q.Context(), q.router
 	startAgain(ctx, r)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
-	found := caseOf(c, r.Servers(), snapshot, a.exposed(snapshot), doctor.System{DataDir: a.options.DataDir})
-	if _, why := a.options.Edits.Now(); why != nil {
+	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.System{DataDir: q.options.DataDir})
+	if _, why := q.options.Edits.Now(); why != nil {
 		found.Edit = q.explain(why)
 	}
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
-	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, a.options.Version)
+	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, q.options.Version)
 	found.Traces = telemetry.CheckTraces()
 	if live, _, ok := r.ClusterReport(); ok && found.Cluster != nil {
 		found.Cluster.AddDenied(live)
@@ -127,16 +125,13 @@ func sameAddress(link, address string) bool {
 	return u.Hostname() == host || local(u.Hostname()) && local(host)
 }
 
-// plan answers POST /dashboard/plan. Only commands of this machine may have files read.
-func (a *API) plan(q *query) (any, error) {
-	if !fromCommand(q.Request) {
-		return nil, &failed{http.StatusForbidden, errors.New("only a command of the router's machine may send this")}
-	}
+// comparePlan answers POST /dashboard/plan.
+func comparePlan(q *query) (any, error) {
 	next, err := config.Load(q.FormValue("file"))
 	if err != nil {
 		return nil, wrong(configfile.Unreadable(err))
 	}
-	now := a.router.Config()
-	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, a.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, a.options.DataDir)))
+	now := q.router.Config()
+	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, q.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, q.options.DataDir)))
 	return Planned{Plan: p, Before: p.Before, After: p.After, Mode: p.Mode, Restart: p.Restart}, nil
 }

@@ -115,7 +115,7 @@ func hasEntries(r *adapter.Parts, text config.Config) bool {
 
 // noteEdit notes why the files' present text is not in use.
 func (q *query) noteEdit() {
-	if _, why := q.api.options.Edits.Now(); why != nil {
+	if _, why := q.options.Edits.Now(); why != nil {
 		q.note("note: the last edit is not in use: %v", q.explain(why))
 	}
 }
@@ -123,8 +123,8 @@ func (q *query) noteEdit() {
 // isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
 func (q *query) isInWaitingEdit(name string) error {
 	named := func(s config.Server) bool { return s.Name == name }
-	u, _ := q.api.options.Edits.Waiting()
-	if u == nil || !slices.ContainsFunc(u.Text.Servers, named) || slices.ContainsFunc(q.api.router.Config().Servers, named) {
+	u, _ := q.options.Edits.Waiting()
+	if u == nil || !slices.ContainsFunc(u.Text.Servers, named) || slices.ContainsFunc(q.router.Config().Servers, named) {
 		return nil
 	}
 	return wrong(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
@@ -141,7 +141,7 @@ func (q *query) explain(why error) error {
 	if q.has("named") || !fromCommand(q.Request) { // else the process has found it in its folder
 		file = u.Text.Files[0]
 	}
-	return trust.Explain(u, q.api.options.TrustCommand(file))
+	return trust.Explain(u, q.options.TrustCommand(file))
 }
 
 // Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the

@@ -199,7 +199,10 @@ func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 			info.Stderr = append(info.Stderr, a.mask.Text(line))
 		}
 	}
-	info.Problem, info.Fix = a.diagnose(s)
+	switch s.State {
+	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
+		info.Problem, info.Fix = a.diagnose(s)
+	}
 	info.Login = a.loginOf(s)
 	offer := a.router.Snapshot().Offer(s.Name)
 	info.ChangedTools, info.Changed = changedTools(offer)

@@ -6,9 +6,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// profiles answers GET /dashboard/profiles.
-func (a *API) profiles(*query) (any, error) {
-	c, snapshot := a.router.Config(), a.router.Snapshot()
+// listProfiles answers GET /dashboard/profiles.
+func listProfiles(q *query) (any, error) {
+	c, snapshot := q.router.Config(), q.router.Snapshot()
 	all := profiles{[]profileInfo{}}
 	for _, name := range names(c.Router.Profiles) {
 		all.Profiles = append(all.Profiles, profileOf(name, c, snapshot))

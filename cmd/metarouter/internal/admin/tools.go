@@ -60,26 +60,26 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	}
 }
 
-// tools answers GET /dashboard/tools.
-func (a *API) tools(q *query) (any, error) {
+// listTools answers GET /dashboard/tools.
+func listTools(q *query) (any, error) {
 	of, named, err := meant(q, q.visible())
 	if err != nil {
 		return nil, err
 	}
 	if named != "" {
-		t, err := a.resolve(q, named)
+		t, err := resolve(q, named)
 		if err != nil {
 			return nil, notServerNorTool(named, err)
 		}
-		return Tools{Sure: true, Total: 1, Fitting: 1, Described: true, Tools: a.listed(q, []*registry.NormalizedTool{t}, q.scope.Snapshot())}, nil
+		return Tools{Sure: true, Total: 1, Fitting: 1, Described: true, Tools: listed(q, []*registry.NormalizedTool{t}, q.view.Snapshot())}, nil
 	}
 	if err := q.await(of); err != nil {
 		return nil, err
 	}
 	if q.URL.Query().Has("q") {
-		return a.find(q, of)
+		return findTools(q, of)
 	}
-	snapshot, tags := q.scope.Snapshot(), q.URL.Query()["capability"]
+	snapshot, tags := q.view.Snapshot(), q.URL.Query()["capability"]
 	all := snapshot.Tools()
 	if len(tags) > 0 {
 		all = snapshot.FindByCapability(tags...)
@@ -95,7 +95,7 @@ func (a *API) tools(q *query) (any, error) {
 		_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 		return of != nil && !slices.Contains(of, t.Server) || q.has("changed") && !changed
 	})
-	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: a.listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
+	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
 }
 
 // meant returns the servers whose tools a request for tools is about, nil for all, or the name that
@@ -146,14 +146,14 @@ func (q *query) await(of []string) error {
 	case q.FormValue("wait") == "some":
 		var servers sync.WaitGroup
 		for _, name := range of {
-			servers.Go(func() { _ = q.scope.Await(q.Context(), name) }) // the note says why it failed
+			servers.Go(func() { _ = q.view.Await(q.Context(), name) }) // the note says why it failed
 		}
 		servers.Wait()
-		q.noteFailed(slices.DeleteFunc(q.scope.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }), true)
+		q.noteFailed(slices.DeleteFunc(q.view.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }), true)
 		return q.Context().Err()
 	}
 	for _, name := range of { // their tools as they are now, not as they were stored
-		if err := q.scope.Await(q.Context(), name); err != nil {
+		if err := q.view.Await(q.Context(), name); err != nil {
 			return err
 		}
 	}
@@ -170,10 +170,10 @@ func limitOf(q *query) int {
 }
 
 // listed returns what is shown of tools.
-func (a *API) listed(q *query, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
+func listed(q *query, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
 	rows := make([]Tool, len(tools))
 	for i, t := range tools {
-		rows[i] = a.toolOf(t, snapshot)
+		rows[i] = q.toolOf(t, snapshot)
 		if q.has("schemas") {
 			rows[i].InputSchema = t.InputSchema
 		}
@@ -184,29 +184,29 @@ func (a *API) listed(q *query, tools []*registry.NormalizedTool, snapshot *regis
 	return rows
 }
 
-// find answers with the tools that fit the words in the parameter q, and with why they were found.
-func (a *API) find(q *query, of []string) (any, error) {
+// findTools answers with the tools that fit the words in the parameter q, and with why they were found.
+func findTools(q *query, of []string) (any, error) {
 	words := q.FormValue("q")
 	if len(words) > maxWords {
 		words = strings.ToValidUTF8(words[:maxWords], "")
 	}
 	task := selector.Query{Task: words, Capabilities: q.URL.Query()["capability"], Servers: of, Limit: limitOf(q)}
 	if q.has("wait") {
-		task.Assistant = q.scope.Assistant()
+		task.Assistant = q.view.Assistant()
 	}
-	ranked, err := q.scope.Find(q.Context(), task)
+	ranked, err := q.view.Find(q.Context(), task)
 	if err != nil {
 		return nil, err
 	}
-	explained, err := q.scope.Explain(q.Context(), words, ranked.Candidates)
+	explained, err := q.view.Explain(q.Context(), words, ranked.Candidates)
 	if err != nil {
 		return nil, err
 	}
-	snapshot := q.scope.Snapshot()
+	snapshot := q.view.Snapshot()
 	q.notePartial(ranked.Partial)
 	found := Tools{Sure: ranked.Sure, Abstained: ranked.Abstained, By: ranked.By, Total: len(snapshot.Tools()), Fitting: len(ranked.Candidates), Tools: []Tool{}}
 	for i, c := range ranked.Candidates {
-		t := a.toolOf(c.Tool, snapshot)
+		t := q.toolOf(c.Tool, snapshot)
 		t.Candidate = rankedOf(c)
 		t.Why, t.Reason = &explained[i], explained[i].Why()
 		found.Tools = append(found.Tools, t)
@@ -214,14 +214,14 @@ func (a *API) find(q *query, of []string) (any, error) {
 	return found, nil
 }
 
-// tool answers GET /dashboard/tool.
-func (a *API) tool(q *query) (any, error) {
-	snapshot := a.router.Snapshot()
+// showTool answers GET /dashboard/tool.
+func showTool(q *query) (any, error) {
+	snapshot := q.router.Snapshot()
 	t, ok := snapshot.Tool(q.FormValue("id"))
 	if !ok {
 		return nil, absent(errors.New("this tool does not exist, or no longer exists"))
 	}
-	whole := wholeTool{Tool: a.toolOf(t, snapshot), OutputSchema: wire.Member(t.Definition, "outputSchema"), Definition: t.Definition, Repairs: t.Repairs}
+	whole := wholeTool{Tool: q.toolOf(t, snapshot), OutputSchema: wire.Member(t.Definition, "outputSchema"), Definition: t.Definition, Repairs: t.Repairs}
 	whole.InputSchema, whole.Changes = t.InputSchema, changesOf(t, snapshot)
 	return whole, nil
 }
@@ -231,10 +231,10 @@ func changesOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) []string
 	return changes.Diff(snapshot.Offer(t.Server).LastSeen[t.ServerName()], t.Definition, maxDiff)
 }
 
-// capabilities answers GET /dashboard/capabilities.
-func (a *API) capabilities(q *query) (any, error) {
+// listCapabilities answers GET /dashboard/capabilities.
+func listCapabilities(q *query) (any, error) {
 	err := q.await(nil)
-	return Capabilities{tagsOf(q.scope.Snapshot())}, err
+	return Capabilities{tagsOf(q.view.Snapshot())}, err
 }
 
 // tagsOf returns the capabilities of tools, by name.
@@ -247,13 +247,13 @@ func tagsOf(s *registry.Snapshot) []Tag {
 	return tags
 }
 
-// why answers GET /dashboard/why.
-func (a *API) why(q *query) (any, error) {
-	question := why.Question{Config: a.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
+// explainOffer answers GET /dashboard/why.
+func explainOffer(q *query) (any, error) {
+	question := why.Question{Config: q.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
 	if !q.alone() {
-		question.Mode = a.mcp.Default().Mode()
+		question.Mode = q.mcp.Default().Mode()
 	}
-	answer, err := why.Ask(q.Context(), a.router, question)
+	answer, err := why.Ask(q.Context(), q.router, question)
 	if _, several := errors.AsType[*exposure.NameError](err); several {
 		return nil, wrong(err)
 	}
@@ -270,11 +270,11 @@ func checkServer(c config.Config, name string) error {
 }
 
 // resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.
-func (a *API) resolve(q *query, name string) (*registry.NormalizedTool, error) {
-	names := func() *exposure.ToolNames { return a.exposed(q.scope.Snapshot()) }
-	t, err := exposure.Resolve(q.Context(), q.scope, name, names, func() bool { return q.awaitTools(true) == nil })
+func resolve(q *query, name string) (*registry.NormalizedTool, error) {
+	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
+	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
 	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
-		return nil, absent(unknownTool(q.scope.Snapshot(), q.visible(), name, err))
+		return nil, absent(unknownTool(q.view.Snapshot(), q.visible(), name, err))
 	}
 	return t, err
 }

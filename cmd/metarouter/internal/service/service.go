@@ -121,7 +121,7 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 		Watch:  s.Watch,
 		Reload: s.Hangup,
 		Adjust: func(c config.Config) config.Config {
-			o.learn(c)
+			o.mask.Learn(c) // before it is in use
 			s.Override(&c.Router)
 			return c
 		},

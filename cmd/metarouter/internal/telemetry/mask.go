@@ -93,12 +93,10 @@ func (m *Mask) Add(secrets []string) {
 
 // AddToken adds a token of a login. Each lives a short time only: the last 1,000 of all
 // logins are hidden.
-func (m *Mask) AddToken(token string) { m.addTokens([]string{token}) }
-
-func (m *Mask) addTokens(tokens []string) {
+func (m *Mask) AddToken(token string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.addTo(&m.tokens, tokens, maxTokens)
+	m.addTo(&m.tokens, []string{token}, maxTokens)
 }
 
 // addTo adds secrets to some of those that are known; m.mu is held.

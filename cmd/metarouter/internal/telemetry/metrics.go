@@ -117,7 +117,7 @@ func NewMetrics(version string) *Metrics {
 }
 
 // CountDropped counts the lines that the access log has dropped.
-func (m *Metrics) CountDropped(l *EditedAccessLog) {
+func (m *Metrics) CountDropped(l *AccessLog) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "metarouter_access_log_dropped_total", Help: "Lines that were not written to the access log.",
 	}, func() float64 { return float64(l.Dropped()) }))

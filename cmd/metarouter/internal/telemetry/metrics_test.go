@@ -105,7 +105,7 @@ func TestMetrics(t *testing.T) {
 	m := NewMetrics("1.2.3")
 	r := newFakeRouter("s", `odd "name"`+"\n")
 	h := m.Handler(r, zap.NewNop())
-	m.CountDropped(&EditedAccessLog{})
+	m.CountDropped(&AccessLog{})
 	search := tool("s", "search")
 	m.Executed(selector.Execution{Tool: search, Answered: search, Outcome: selector.OK, Took: 3 * time.Millisecond, Attempts: 1, Arguments: []byte(`{}`), Result: []byte(`{"a":1}`)})
 	m.Executed(selector.Execution{Tool: search, Answered: tool("t", "search"), Outcome: selector.ToolError, Took: time.Second, Attempts: 3, Cached: true})
@@ -253,7 +253,7 @@ func TestDashboardKnowsTheMetrics(t *testing.T) {
 	}
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
-	m.CountDropped(&EditedAccessLog{})
+	m.CountDropped(&AccessLog{})
 	m.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: selector.OK})
 	text, _ := scrape(t, h, "")
 	families := parse(t, text)
