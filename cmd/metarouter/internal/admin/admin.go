@@ -24,9 +24,9 @@ type Options struct {
 	Version string
 	DataDir string // "" if nothing is kept
 	Log     *zap.Logger
-	Mask    *telemetry.Mask // hides secrets; nil makes one, which knows those of the configurations
+	Mask    *telemetry.Mask // hides secrets; nil makes one, which knows the secrets of the configurations
 
-	// Edits are those of the router's configuration; nil if its files are not followed.
+	// Edits has the edits of the configuration; nil if its files are not followed.
 	Edits *Edits
 
 	// TrustCommand returns the command that approves a file; "" is the .mcp.json of a person's
@@ -135,7 +135,7 @@ var routes = []route{
 	{"POST /dashboard/plan", onCommand, comparePlan, nil}, // it has files read
 }
 
-// file returns the function of a route whose answer is the same for all routers.
+// file returns the function of a route that answers the same for all routers.
 func file(serve http.HandlerFunc) func(*API, http.ResponseWriter, *http.Request) {
 	return func(_ *API, w http.ResponseWriter, r *http.Request) { serve(w, r) }
 }

@@ -164,7 +164,7 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("%d %s", status, done.Result)
 	}
 	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:fail","arguments":{},"confirmed":true}`, &done)
-	var calls []call
+	var calls []endedCall
 	var counted second
 	u := until(next, func(u update) bool {
 		calls = append(calls, u.Calls...)
@@ -501,6 +501,6 @@ func TestGiveUp(t *testing.T) {
 	leave()
 	<-gone
 	until(next, func(u update) bool {
-		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
+		return slices.ContainsFunc(u.Calls, func(c endedCall) bool { return c.Outcome == "cancelled" })
 	})
 }

@@ -42,7 +42,7 @@ func answerApproval(q *query) (any, error) {
 	return struct{}{}, nil
 }
 
-// pendingCall names the call that waits, and for whom; "" if it no longer does.
+// pendingCall names a call that waits, and its client; "" if it no longer waits.
 func pendingCall(desk *adapter.Desk, id string) string {
 	for _, p := range desk.List() {
 		if p.ID == id {

@@ -16,7 +16,7 @@ const (
 	keptCalls   = 200 // calls that a page gets
 	keptSeconds = 300 // seconds for which calls are counted
 	slotSeconds = 10  // seconds in one slot of the histogram
-	keptTrail   = 40  // latencies that are kept for each server
+	keptTrail   = 40  // latencies of each server
 	maxUpdate   = 100 // calls in one update
 )
 
@@ -27,46 +27,23 @@ var bounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 100
 type board struct {
 	mu      sync.Mutex // guards the fields below, but mask
 	last    int64      // Seq of the last call
-	calls   [keptCalls]call
+	calls   [keptCalls]endedCall
 	seconds [keptSeconds]second
 	slots   [keptSeconds / slotSeconds]slot
-	trails  map[string]*trail // by server
+	trails  map[string][]float64 // latencies of the last calls, ms, by server; the oldest first
 
 	mask *telemetry.Mask // hides secrets in the descriptions of failures
 }
 
-// A slot counts the calls of slotSeconds by how long they took.
+// A slot counts the calls of slotSeconds by their duration.
 type slot struct {
 	number int64 // of the slot since 1970
 	counts [15]int
 }
 
-// A trail keeps the latencies of a server's last calls.
-type trail struct {
-	n      int // calls in all
-	recent [keptTrail]float64
-}
-
-func (t *trail) add(ms float64) {
-	t.recent[t.n%keptTrail] = ms
-	t.n++
-}
-
-// list returns the latencies, the oldest first, never nil.
-func (t *trail) list() []float64 {
-	if t == nil {
-		return []float64{}
-	}
-	if t.n <= keptTrail {
-		return slices.Clone(t.recent[:t.n])
-	}
-	at := t.n % keptTrail
-	return slices.Concat(t.recent[at:], t.recent[:at])
-}
-
 // Executed implements [selector.Observer].
 func (b *board) Executed(e selector.Execution) {
-	c := call{
+	c := endedCall{
 		Time: e.Began, Trace: e.Trace, Client: brief(e.Client), Principal: e.Principal, Profile: e.Profile, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
 		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: b.fault(e), Cached: e.Cached,
 	}
@@ -105,13 +82,11 @@ func (b *board) Executed(e selector.Execution) {
 	}
 	h.counts[i]++
 
-	if b.trails[server] == nil {
-		if b.trails == nil {
-			b.trails = make(map[string]*trail)
-		}
-		b.trails[server] = new(trail)
+	if b.trails == nil {
+		b.trails = make(map[string][]float64)
 	}
-	b.trails[server].add(c.MS)
+	trail := append(b.trails[server], c.MS)
+	b.trails[server] = slices.Delete(trail, 0, max(0, len(trail)-keptTrail))
 }
 
 // ownServer is the name that stands for the router in calls of its own tools.
@@ -122,8 +97,8 @@ func (*board) Searched(selector.Search) {}
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// fault returns what failed, without secrets. If a tool reports the failure in its result,
-// that is the first line of the result, which is shown on the page and never logged.
+// fault returns the reason of a failure, without secrets. If the tool itself reports the failure, the
+// reason is the first line of its result, which is shown on the page and never logged.
 func (b *board) fault(e selector.Execution) string {
 	const most = 64 << 10 // bytes; a longer result is not read
 	said := e.Fault
@@ -147,7 +122,7 @@ func brief(text string) string {
 }
 
 // since returns the calls after the call with that number, and how many more it left out.
-func (b *board) since(seq int64) (calls []call, skipped int) {
+func (b *board) since(seq int64) (calls []endedCall, skipped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first := max(seq+1, b.last-maxUpdate+1, 1)
@@ -157,8 +132,8 @@ func (b *board) since(seq int64) (calls []call, skipped int) {
 	return calls, int(first - seq - 1)
 }
 
-// rates returns the seconds from the given one until now, at most those that are kept. If
-// the clock was set back, so that the given second is in the future, it returns all.
+// rates returns the kept seconds from the given one until now. If the clock was set back, so that the given
+// second is in the future, it returns all.
 func (b *board) rates(from, now int64) []second {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,7 +152,7 @@ func (b *board) rates(from, now int64) []second {
 	return all
 }
 
-// histogram counts the calls of the last minutes by how long they took.
+// histogram counts the calls of the last minutes.
 func (b *board) histogram(now int64) histogram {
 	h := histogram{Bounds: bounds, Counts: make([]int, len(bounds)+1)}
 	b.mu.Lock()
@@ -200,29 +175,27 @@ func (h histogram) quantile(share float64) float64 {
 	for _, n := range h.Counts {
 		total += n
 	}
-	rest := share * float64(total)
-	low := 0.0
-	for i, n := range h.Counts {
-		if i == len(h.Bounds) {
-			break
-		}
-		if rest <= float64(n) && n > 0 {
-			return low + (h.Bounds[i]-low)*rest/float64(n)
-		}
-		rest -= float64(n)
-		low = h.Bounds[i]
-	}
 	if total == 0 {
 		return 0
+	}
+	rest := share * float64(total)
+	low := 0.0
+	for i, bound := range h.Bounds {
+		n := float64(h.Counts[i])
+		if n > 0 && rest <= n {
+			return low + (bound-low)*rest/n
+		}
+		rest -= n
+		low = bound
 	}
 	return low // or more, since the last count has no upper bound
 }
 
-// trail returns the latencies of the server's last calls.
+// trail returns the latencies of the server's last calls, never nil.
 func (b *board) trail(server string) []float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.trails[server].list()
+	return append([]float64{}, b.trails[server]...)
 }
 
 // forget removes the latencies of removed servers.

@@ -44,14 +44,14 @@ func callTool(q *query) (any, error) {
 		call.Client, call.From = "metarouter call", client
 	}
 	result, err := q.view.Execute(q.Context(), call)
-	client.explain(q, t.ID, t.Server, result.JSON, err)
+	client.explain(q, t, result.JSON, err)
 	if err != nil {
 		return nil, notCalled(q, t, err)
 	}
 	return Called{Outcome: outcomeOf(q, client, t, arguments, result), Result: result.JSON}, nil
 }
 
-// object returns the arguments of a request, {} if there are none.
+// object returns the arguments of a request, else {}.
 func object(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return json.RawMessage("{}")
@@ -70,7 +70,7 @@ func notCalled(q *query, t *registry.NormalizedTool, err error) error {
 	return err
 }
 
-// outcome returns what became of a call that has a result.
+// outcomeOf returns the outcome of a call that has a result.
 func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,13 +117,13 @@ func routeTask(q *query) (any, error) {
 			return arguments, false
 		},
 	})
-	t := routed.Selection.Tool
-	if t != nil {
-		client.explain(q, t.ID, t.Server, routed.Result.JSON, err)
+	if t := routed.Selection.Tool; t != nil {
+		client.explain(q, t, routed.Result.JSON, err)
+		if err != nil {
+			return nil, notCalled(q, t, err)
+		}
 	}
-	if err != nil && t != nil {
-		return nil, notCalled(q, t, err)
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	q.notePartial(routed.Selection.Partial)
@@ -166,8 +166,8 @@ func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed sele
 	return answer
 }
 
-// whyNotRun says all that the call lacks, and what to write instead. args are those that an
-// example keeps. --yes is named only if it helps: not for a tool that is no sure match.
+// whyNotRun says all that the call lacks, and a command to write instead, with args. --yes is named only if
+// it helps: not for a tool that is no sure match.
 func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawMessage) string {
 	t := routed.Selection.Tool
 	var reasons []string
@@ -204,7 +204,7 @@ func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawM
 	return message
 }
 
-// What a server may ask its client.
+// The questions of servers that are explained.
 const (
 	askModel = "sampling/createMessage"
 	askUser  = "elicitation/create"
@@ -216,18 +216,18 @@ var (
 )
 
 // A nonInteractiveClient is the client of a command's call: it has neither a model nor a person to
-// answer the questions of servers, and notes what they ask. Only whether to make the call, the
-// command's person answers.
+// answer the questions of servers, and remembers them. The command's person answers only whether to make
+// the call.
 type nonInteractiveClient struct {
 	consent Consent
 
-	mu       sync.Mutex      // guards the fields below
-	question string          // that the person is to be asked; "" for none
-	asked    []askedOfClient // each once
+	mu        sync.Mutex // guards the fields below
+	question  string     // for the person, about the call
+	questions []question // of servers, each once
 }
 
-// An askedOfClient is what a server asked.
-type askedOfClient struct{ server, method string }
+// A question is a request of a server.
+type question struct{ server, method string }
 
 // Person implements [approval.Asker]. The person has agreed to a question already, or the command
 // asks it when it has the answer.
@@ -263,27 +263,27 @@ func (*nonInteractiveClient) Notify(string, session.Message) {}
 
 // Ask implements [session.Client].
 func (c *nonInteractiveClient) Ask(_ context.Context, server string, m session.Message) (json.RawMessage, error) {
-	c.note(server, m.Method)
+	c.remember(server, m.Method)
 	return nil, &session.Error{Code: session.CodeMethodNotFound, Message: "a command line can't answer " + m.Method}
 }
 
-func (c *nonInteractiveClient) note(server, method string) {
-	q := askedOfClient{server, method}
+func (c *nonInteractiveClient) remember(server, method string) {
+	q := question{server, method}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.asked, q) {
-		c.asked = append(c.asked, q)
+	if !slices.Contains(c.questions, q) {
+		c.questions = append(c.questions, q)
 	}
 }
 
-// explain notes what servers asked during the call of the tool, which has ended with the result or
-// the error.
-func (c *nonInteractiveClient) explain(to *query, tool, server string, result json.RawMessage, err error) {
-	// Modern servers ask in the result, or say in an error what the client lacks.
+// explain notes why the questions of servers during the call of the tool were not answered. The call has
+// ended with the result or the error.
+func (c *nonInteractiveClient) explain(to *query, t *registry.NormalizedTool, result json.RawMessage, err error) {
+	// Modern servers ask in the result, or name the missing capability in an error.
 	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
 		wire.Members(wire.Member(result, "inputRequests"), func(_ string, request []byte) bool {
 			method, _ := wire.String(wire.Member(request, "method"))
-			c.note(server, method)
+			c.remember(t.Server, method)
 			return true
 		})
 	}
@@ -292,19 +292,19 @@ func (c *nonInteractiveClient) explain(to *query, tool, server string, result js
 		lacks := wire.Member(e.Data, "requiredCapabilities")
 		for _, method := range []string{askModel, askUser} {
 			if session.Answers(lacks, method) {
-				c.note(server, method)
+				c.remember(t.Server, method)
 			}
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range c.asked {
+	for _, q := range c.questions {
 		name := plain.Line(q.server)
 		switch q.method {
 		case askModel:
-			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, tool)
+			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, t.ID)
 		case askUser:
-			to.note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, tool)
+			to.note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, t.ID)
 		}
 	}
 }

@@ -53,15 +53,14 @@ func (a *API) Judged(err error) {
 	}
 }
 
-// configuration returns what the page shows of the configuration. The pointer changes with
-// it.
+// configuration returns the configuration as the page shows it. The pointer changes with it.
 func (a *API) configuration() *configuration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shown
 }
 
-// entryOf returns what the page shows of an entry.
+// entryOf returns an entry as the page shows it.
 func entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
 	if s.Command != "" {
@@ -76,8 +75,8 @@ func entryOf(s config.Server) entry {
 
 func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys(values)) }
 
-// commandLine returns the command as a person would type it. It hides what looks like a
-// secret, and cuts very long arguments.
+// commandLine returns the command as a person would type it. It hides words that look like
+// secrets, and cuts very long arguments.
 func commandLine(s config.Server) string {
 	words := []string{quoted(s.Command)}
 	for _, word := range secret.Words(s.Args, hidden) {
@@ -157,8 +156,7 @@ func editOf(before, after config.Config) *edit {
 	return e
 }
 
-// fieldsThatDiffer returns the names of the fields that differ, spelled like the keys of the
-// file.
+// fieldsThatDiffer returns the keys of an entry that differ.
 func fieldsThatDiffer(a, b config.Server) []string {
 	var fields []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

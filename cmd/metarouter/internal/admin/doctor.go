@@ -22,8 +22,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// runDoctor answers POST /dashboard/doctor. The router's own PATH and variables are those that count for
-// its servers.
+// runDoctor answers POST /dashboard/doctor. The servers have the PATH and the variables of the router, not
+// of the command.
 func runDoctor(q *query) (any, error) {
 	ctx, r := q.Context(), q.router
 	startAgain(ctx, r)
@@ -69,7 +69,7 @@ func startAgain(ctx context.Context, r *adapter.Parts) {
 // address or a client has an entry for it. mayServe says that another router may serve it.
 func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port {
 	address := c.Router.HTTP.Addr
-	p := &doctor.Port{Address: address, Set: slices.Contains(c.RestartKeys(), "http.addr"), Clients: clientsOf(address)}
+	p := &doctor.Port{Address: address, Set: slices.Contains(c.RestartKeys(), "http.addr"), Clients: clientsWith(address)}
 	if !p.Set && len(p.Clients) == 0 {
 		return nil
 	}
@@ -92,8 +92,8 @@ func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port
 	return p
 }
 
-// clientsOf returns the clients whose files have an entry with a URL of the address.
-func clientsOf(address string) (titles []string) {
+// clientsWith returns the clients with an entry for the address in their files.
+func clientsWith(address string) (titles []string) {
 	place, err := clients.ThisSystem()
 	if err != nil {
 		return nil

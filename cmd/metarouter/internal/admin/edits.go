@@ -48,7 +48,7 @@ func (e *Edits) Now() (changed <-chan struct{}, why error) {
 	return e.changed, e.why
 }
 
-// Waiting returns the edit that waits for approval, nil if none does.
+// Waiting returns the edit that waits for approval, nil if there is no such edit.
 func (e *Edits) Waiting() (u *config.Untrusted, changed <-chan struct{}) {
 	changed, why := e.Now()
 	u, _ = errors.AsType[*config.Untrusted](why)

@@ -50,15 +50,15 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	watching := &watcher{api: a, loggedIn: clientauth.LoggedIn(r.Context())}
-	if watching.loggedIn {
-		watching.principal = plain.Text(clientauth.PrincipalOf(r.Context()).Name)
+	page := &watcher{API: a, loggedIn: clientauth.LoggedIn(r.Context())}
+	if page.loggedIn {
+		page.principal = plain.Text(clientauth.PrincipalOf(r.Context()).Name)
 	}
 	var sent time.Time
 	for now := time.Now(); ; {
-		asked := a.router.Approvals().Changed() // before the update is made, so that none is missed
-		text := []byte(":\n\n")                 // a comment
-		if u, news := watching.next(now); news {
+		waiting := a.router.Approvals().Changed() // before the update is made, so that no change is missed
+		text := []byte(":\n\n")                   // a comment
+		if u, news := page.next(now); news {
 			b, err := json.Marshal(u)
 			if err != nil {
 				a.options.Log.DPanic("an update is not JSON: " + err.Error())
@@ -76,7 +76,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case now = <-ticker.C:
-		case <-asked:
+		case <-waiting:
 			now = time.Now()
 		case <-r.Context().Done():
 			return
@@ -84,13 +84,13 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A watcher knows the state that a page has, so that it gets only what has changed.
+// A watcher knows the state that a page has, and makes updates of the parts that differ.
 type watcher struct {
-	api       *API
+	*API
 	loggedIn  bool   // the page's browser
-	principal string // who has logged in there
+	principal string // the person who has logged in there
 	begun     bool
-	router    routerInfo
+	info      routerInfo
 	order     []string
 	servers   map[string]sentServer
 	call      int64 // Seq of the last one
@@ -103,49 +103,48 @@ type watcher struct {
 	approvals []approval.Pending
 }
 
-// A sentServer is a server, and the information about it that a page has.
+// A sentServer is a server as a page has it.
 type sentServer struct {
 	is   adapter.ServerInfo
 	info serverInfo
 }
 
-// next returns what has changed since the last call; the first call returns everything.
-// news is false if nothing has changed.
+// next returns an update with everything at first, and with all changes since the last update after
+// that. news is false if nothing has changed.
 func (w *watcher) next(now time.Time) (u update, news bool) {
-	a := w.api
 	u = update{Now: now, Full: !w.begun}
-	snapshot, mode := a.router.Snapshot(), a.mcp.Default().Mode()
-	if u.Full || snapshot != w.snapshot || mode != w.router.Mode {
+	snapshot, mode := w.router.Snapshot(), w.mcp.Default().Mode()
+	if u.Full || snapshot != w.snapshot || mode != w.info.Mode {
 		w.snapshot = snapshot
-		u.Catalog = catalogOf(snapshot)
-		shown, all := a.mcp.Default().ListTokens()
-		info := routerInfo{Version: a.options.Version, Node: selector.Node(), Mode: mode, Since: a.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn, Principal: w.principal}
-		if info != w.router {
-			w.router, u.Router = info, &info
+		u.Catalog = &catalog{Tools: len(snapshot.Tools()), Prompts: len(snapshot.Prompts()), Resources: len(snapshot.Resources()) + len(snapshot.Templates()), Capabilities: tagsOf(snapshot)}
+		shown, all := w.mcp.Default().ListTokens()
+		info := routerInfo{Version: w.options.Version, Node: selector.Node(), Mode: mode, Since: w.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn, Principal: w.principal}
+		if info != w.info {
+			w.info, u.Router = info, &info
 		}
 	}
 	w.nextServers(&u)
-	u.Calls, u.Skipped = a.since(w.call)
+	u.Calls, u.Skipped = w.since(w.call)
 	if n := len(u.Calls); n > 0 {
 		w.call = u.Calls[n-1].Seq
 	}
 	if u.Full {
 		u.Skipped = 0 // a new page has not missed them
 	}
-	u.Rates = a.rates(w.second, now.Unix())
-	if h := a.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, w.latency.Counts) {
+	u.Rates = w.rates(w.second, now.Unix())
+	if h := w.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, w.latency.Counts) {
 		w.latency, u.Latency = h, &h
 	}
-	if c := a.configuration(); c != w.config {
+	if c := w.configuration(); c != w.config {
 		w.config, u.Config = c, c
 	}
-	if c := a.clients(); u.Full || !reflect.DeepEqual(c, w.clients) {
+	if c := clientsOf(w.API); u.Full || !reflect.DeepEqual(c, w.clients) {
 		w.clients, u.Clients = c, &c
 	}
-	if c := a.cluster(); u.Full && c.In || !reflect.DeepEqual(c, w.cluster) {
+	if c := clusterOf(w.router); u.Full && c.In || !reflect.DeepEqual(c, w.cluster) {
 		w.cluster, u.Cluster = c, &c
 	}
-	if waiting := a.router.Approvals().List(); u.Full || !slices.Equal(waiting, w.approvals) {
+	if waiting := w.router.Approvals().List(); u.Full || !slices.Equal(waiting, w.approvals) {
 		w.approvals, u.Approvals = waiting, waiting
 	}
 	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
@@ -161,9 +160,9 @@ func (w *watcher) next(now time.Time) (u update, news bool) {
 func (w *watcher) nextServers(u *update) {
 	servers := make(map[string]sentServer)
 	var order []string
-	for _, s := range w.api.router.Servers() {
+	for _, s := range w.router.Servers() {
 		before, ok := w.servers[s.Name]
-		now := sentServer{s, w.api.infoOf(s, before)}
+		now := sentServer{s, w.infoOf(s, before)}
 		order = append(order, s.Name)
 		servers[s.Name] = now
 		if !ok || !reflect.DeepEqual(before.info, now.info) {
@@ -173,14 +172,14 @@ func (w *watcher) nextServers(u *update) {
 	if u.Full || !slices.Equal(order, w.order) {
 		u.Order = append([]string{}, order...)
 		gone := func(server string) bool { _, ok := servers[server]; return !ok }
-		w.api.forget(gone)
-		forget(&w.api.diagnoses, gone)
-		forget(&w.api.logins, gone)
+		w.forget(gone)
+		forget(&w.diagnoses, gone)
+		forget(&w.logins, gone)
 	}
 	w.order, w.servers = order, servers
 }
 
-// infoOf returns what a page shows of a server. before is what the page has of it.
+// infoOf returns a server for a page, which has it as before.
 func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
 		Row: serverrow.Of([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
@@ -209,11 +208,6 @@ func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	unconfirmed := hintsOf(offer)
 	info.ChangedHints, info.Hints = len(unconfirmed), unconfirmed[:min(len(unconfirmed), maxNamed)]
 	return info
-}
-
-// catalogOf returns what there is to say of all tools together.
-func catalogOf(s *registry.Snapshot) *catalog {
-	return &catalog{Tools: len(s.Tools()), Prompts: len(s.Prompts()), Resources: len(s.Resources()) + len(s.Templates()), Capabilities: tagsOf(s)}
 }
 
 // changedTools returns how many tools of a server changed since a person last looked, and

@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// learned returns what was learned from calls, even if the configuration turns learning off now.
+// learned returns the usage that was learned from calls, even if the configuration turns learning off now.
 func learned(q *query) (*selector.Usage, error) {
 	if s := q.router.Usage(); s != nil {
 		return s, nil
@@ -49,7 +49,6 @@ func showUsage(q *query) (any, error) {
 	return used, nil
 }
 
-// whyNothingLearned says why there is nothing to show.
 func whyNothingLearned(q *query) string {
 	switch {
 	case !q.router.Config().Router.Learning:
@@ -80,7 +79,7 @@ func showTokens(q *query) (any, error) {
 	return used, nil
 }
 
-// definitionsOf returns what the definitions of each server's tools cost, the dearest first.
+// definitionsOf returns the cost of the definitions of each server's tools, the dearest first.
 func definitionsOf(view *adapter.View) []DefinedTokens {
 	rows := []DefinedTokens{}
 	snapshot := view.Snapshot()

@@ -52,7 +52,7 @@ type knownLogin struct {
 	info  *loginInfo
 }
 
-// loginOf returns how the login at a server is; nil if it has none and needs none.
+// loginOf returns how the login at a server is; nil if it has no login and needs none.
 func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 	if s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
 		return nil

@@ -16,7 +16,7 @@ func listProfiles(q *query) (any, error) {
 	return all, nil
 }
 
-// profileOf returns what clients of a profile may see of a catalog.
+// profileOf counts the parts of a catalog that clients of a profile may see.
 func profileOf(name string, c config.Config, snapshot *registry.Snapshot) profileInfo {
 	rules, p := profile.Of(c.Router.Profiles, name), c.Router.Profiles[name]
 	info := profileInfo{Name: name, Servers: []string{}, ReadOnly: p.ReadOnly, Mode: p.Mode}

@@ -40,10 +40,10 @@ type failed struct {
 
 func (f *failed) Unwrap() error { return f.error }
 
-// wrong is the error of a request that names or says something wrong.
+// wrong is the error of a request with a wrong value.
 func wrong(err error) error { return &failed{http.StatusBadRequest, err} }
 
-// absent is the error of a request about something that does not exist.
+// absent is the error of a request about a name that does not exist.
 func absent(err error) error { return &failed{http.StatusNotFound, err} }
 
 // reply answers a request with the value or the error that answer returns. An edit in progress comes first.
@@ -130,7 +130,7 @@ const (
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
-// which failed; see noteFailed for needed. Another note says if servers of other nodes may be missing.
+// which failed; noteFailed explains needed. Another note says if servers of other nodes may be missing.
 func (q *query) awaitTools(needed bool) error {
 	missing := q.view.Settled(q.Context())
 	if q.Context().Err() != nil {
@@ -198,7 +198,7 @@ func ForCommands(h http.Handler) http.Handler {
 // fromCommand reports whether a command of this user sends the request.
 func fromCommand(r *http.Request) bool { return r.Context().Value(byCommand{}) != nil }
 
-// actor returns who sends a request.
+// actor returns the sender of a request.
 func actor(r *http.Request) audit.Actor {
 	if fromCommand(r) {
 		return audit.Actor{Principal: configfile.UserName(), From: "terminal"}

@@ -16,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// named returns the names of servers.
 func named(servers []adapter.ServerInfo) (names []string) {
 	for _, s := range servers {
 		names = append(names, s.Name)
@@ -24,7 +23,6 @@ func named(servers []adapter.ServerInfo) (names []string) {
 	return names
 }
 
-// serverNamed returns the server of the name.
 func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInfo, ok bool) {
 	i := slices.IndexFunc(servers, func(s adapter.ServerInfo) bool { return s.Name == name })
 	if i < 0 {
@@ -46,7 +44,7 @@ func listServers(q *query) (any, error) {
 	for i, s := range all {
 		broken := s.State == status.Failed || s.State == status.Restarting && s.Doing == ""
 		if broken && s.Fault != nil && (s.Fault.Kind == status.FetchFailed || s.Fault.Kind == status.Unreachable) {
-			rows[i].Problem, _ = q.diagnose(s) // last_error is what npm or the network says
+			rows[i].Problem, _ = q.diagnose(s) // last_error is a message of npm or of the network
 		}
 	}
 	return Servers{rows}, q.Context().Err()
@@ -59,7 +57,7 @@ func showServer(q *query) (any, error) {
 		return nil, err
 	}
 	if q.alone() {
-		_ = q.router.Await(q.Context(), name) // what is shown says why it failed
+		_ = q.router.Await(q.Context(), name) // the details say why it failed
 	}
 	s, ok := serverNamed(q.router.Servers(), name)
 	if !ok {
@@ -88,7 +86,7 @@ func listHints(q *query) (any, error) {
 	return Hints{hintsOf(q.router.Snapshot().Offer(name))}, nil
 }
 
-// hintsOf returns the tools of a server whose hints no person has confirmed.
+// hintsOf returns the tools of a server with hints that no person has confirmed.
 func hintsOf(l registry.Listing) []Hint {
 	all := []Hint{}
 	for _, c := range hints.Unconfirmed(l) {

@@ -27,12 +27,10 @@ const (
 	maxDiff  = 2000    // characters of a member of a changed definition, before and after
 )
 
-// candidateOf returns what commands print of a tool.
 func candidateOf(t *registry.NormalizedTool) Candidate {
 	return Candidate{ID: t.ID, Tool: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: append([]string{}, t.Capabilities...)}
 }
 
-// rankedOf returns what commands print of a candidate.
 func rankedOf(c selector.Candidate) Candidate {
 	row := candidateOf(c.Tool)
 	row.Score, row.Confidence, row.Ambiguous = c.Score, c.Confidence, c.Ambiguous
@@ -42,7 +40,6 @@ func rankedOf(c selector.Candidate) Candidate {
 	return row
 }
 
-// serversOf returns the servers of tools.
 func serversOf(tools []*registry.NormalizedTool) (servers []string) {
 	for _, t := range tools {
 		servers = append(servers, t.Server)
@@ -50,7 +47,6 @@ func serversOf(tools []*registry.NormalizedTool) (servers []string) {
 	return servers
 }
 
-// toolOf returns what is shown of a tool.
 func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) Tool {
 	harmless, _ := selector.Harmless(t)
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
@@ -98,8 +94,7 @@ func listTools(q *query) (any, error) {
 	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
 }
 
-// meant returns the servers whose tools a request for tools is about, nil for all, or the name that
-// is a tool's.
+// meant returns the servers that a request for tools is about, nil for all, or the name of a tool.
 func meant(q *query, c config.Config) (of []string, named string, err error) {
 	of, named = q.URL.Query()["server"], q.FormValue("name")
 	if !fromCommand(q.Request) {
@@ -160,7 +155,7 @@ func (q *query) await(of []string) error {
 	return nil
 }
 
-// limit returns how many tools to list.
+// limitOf returns how many tools to list.
 func limitOf(q *query) int {
 	limit, err := strconv.Atoi(q.FormValue("limit"))
 	if err != nil || limit <= 0 {
@@ -169,7 +164,6 @@ func limitOf(q *query) int {
 	return limit
 }
 
-// listed returns what is shown of tools.
 func listed(q *query, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
 	rows := make([]Tool, len(tools))
 	for i, t := range tools {
@@ -319,7 +313,7 @@ func enablings(c config.Config) (advice []string) {
 	return advice
 }
 
-// noServer returns what stands before the colon of a name, if no server has that name.
+// noServer returns the word before the colon of a name, if it is no server's name.
 func noServer(c config.Config, name string) (server string, ok bool) {
 	server, tool, ok := strings.Cut(name, ":")
 	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(configfile.ServerNames(c), server) {
