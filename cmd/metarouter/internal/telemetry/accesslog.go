@@ -56,7 +56,7 @@ func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (l *AccessLog, 
 	return l, err
 }
 
-// open opens a log; nil if there is to be none.
+// open opens a file; nil if the configuration names no file.
 func (l *AccessLog) open(o config.AccessLog) (*lineWriter, error) {
 	if o.File == "" {
 		return nil, nil
