@@ -91,7 +91,7 @@ type subcommand struct {
 	make func() *cobra.Command
 }
 
-// with returns what makes a command that works with in.
+// with returns the function that makes a command that works with in.
 func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
 	return func() *cobra.Command { return make(in) }
 }
@@ -121,8 +121,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 	}...)
 }
 
-// commandsFor returns the subcommand whose name the arguments begin with, and all of them if
-// there is no such subcommand.
+// commandsFor returns the subcommand that the arguments begin with, else all subcommands.
 func commandsFor(root *cobra.Command, local *oneshot.Runner, args []string) (all []*cobra.Command) {
 	list := subcommands(local, args)
 	for _, s := range list {

@@ -89,7 +89,7 @@ func notCalled(o admin.Outcome) error {
 	return nil
 }
 
-// finish returns err, else the error of a call whose tool failed, and shows the fix.
+// finish returns err, else an error if the tool failed, and shows the fix.
 func finish(e *Env, o admin.Outcome, err error) error {
 	if err != nil || !o.IsError {
 		return err

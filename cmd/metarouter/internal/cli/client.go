@@ -247,19 +247,35 @@ func (c *client) agree(ctx context.Context, consent *admin.Consent, send func() 
 	}
 }
 
-// named returns the parameters of a request for the view of clients of --profile; without the flag it is
-// everything.
-func (e *Env) named() url.Values {
-	if e.Profile == nil || *e.Profile == "" {
-		return url.Values{}
-	}
-	return url.Values{"profile": {*e.Profile}}
+// show asks a router for path with the parameters, and calls print with the answer.
+func show[Answer any](ctx context.Context, e *Env, n need, path string, parameters url.Values, print func(Answer) error) error {
+	return e.ask(ctx, n, func(ctx context.Context, c *client) error {
+		var answer Answer
+		if err := c.get(ctx, path, parameters, &answer); err != nil {
+			return err
+		}
+		return print(answer)
+	})
 }
 
-// asClient is named, but without the flag it is the view of clients without a profile.
-func (e *Env) asClient() url.Values {
-	if e.Profile == nil {
-		return url.Values{"profile": {""}}
+// parameters returns the parameters of a request: keys, each followed by its value. The request is for the
+// view of clients of --profile; without the flag it is for everything.
+func (e *Env) parameters(pairs ...string) url.Values {
+	all := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		all.Set(pairs[i], pairs[i+1])
 	}
-	return e.named()
+	if e.Profile != nil && *e.Profile != "" {
+		all.Set("profile", *e.Profile)
+	}
+	return all
+}
+
+// asClient is parameters, but without the flag the request is for the view of clients without a profile.
+func (e *Env) asClient(pairs ...string) url.Values {
+	all := e.parameters(pairs...)
+	if e.Profile == nil {
+		all.Set("profile", "")
+	}
+	return all
 }

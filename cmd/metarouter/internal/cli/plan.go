@@ -75,7 +75,7 @@ func Plan(ctx context.Context, e *Env, file string, start bool) error {
 }
 
 // askForPlan has a running router compare the file with the configuration that it uses. ok is false if
-// none runs.
+// no router runs.
 func (e *Env) askForPlan(ctx context.Context, c config.Config, file string) (p plan.Plan, ok bool, err error) {
 	running := e.running(ctx, c)
 	if len(running) == 0 {

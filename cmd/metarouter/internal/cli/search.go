@@ -31,16 +31,9 @@ func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 	if o.Limit < 1 {
 		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := e.asClient()
-		parameters.Set("q", words)
-		parameters.Set("wait", "1")
-		parameters.Set("limit", strconv.Itoa(o.Limit))
-		parameters["capability"] = o.Capabilities
-		var found admin.Tools
-		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
-			return err
-		}
+	parameters := e.asClient("q", words, "wait", "1", "limit", strconv.Itoa(o.Limit))
+	parameters["capability"] = o.Capabilities
+	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
 		rows := []admin.Candidate{}
 		for _, t := range found.Tools {
 			if !o.Explain {
@@ -61,7 +54,7 @@ type searchAnswer struct {
 	Query     string            `json:"query"`
 	Sure      bool              `json:"sure"`
 	Abstained bool              `json:"abstained"`
-	By        string            `json:"by,omitempty"`      // what chose the first tool
+	By        string            `json:"by,omitempty"`      // the method that chose the first tool
 	Tools     []admin.Candidate `json:"tools"`             // empty if abstained
 	Nearest   []admin.Candidate `json:"nearest,omitempty"` // if abstained
 }
@@ -190,17 +183,9 @@ func printCategory(e *Env, o classify.Outcome) error {
 	return e.PrintRows(rows, nil)
 }
 
-// Why prints why a tool is offered or not, and where it ranks for a task, unless that is "".
+// Why prints why a tool is offered or not, and where it ranks for a task if there is one.
 func Why(ctx context.Context, e *Env, tool, task string) error {
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := e.named()
-		parameters.Set("tool", tool)
-		parameters.Set("for", task)
-		var answer why.Answer
-		err := c.get(ctx, "/dashboard/why", parameters, &answer)
-		if err != nil {
-			return err
-		}
+	return show(ctx, e, need{}, "/dashboard/why", e.parameters("tool", tool, "for", task), func(answer why.Answer) (err error) {
 		if e.JSON {
 			err = e.PrintJSON(answer)
 		} else {

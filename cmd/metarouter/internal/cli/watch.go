@@ -39,7 +39,7 @@ const maxReason = 120
 var errNoRouter = errors.New("no router runs any more; waiting for the next one")
 
 // Watch shows the servers until ctx ends. They belong to the running router, and to
-// the next one if that ends. If none runs at first, they are started for that.
+// the next one if that ends. If no router runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
 	watching := false
 	alone := func(*config.Config) error {
@@ -70,7 +70,7 @@ func Watch(ctx context.Context, e *Env) error {
 func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
-	parameters := c.named()
+	parameters := c.parameters()
 	if c.alone == nil {
 		parameters.Set("wait", "1")
 		if c.routers = c.running(ctx, c.config); len(c.routers) == 0 {

@@ -46,7 +46,7 @@ func PlaceOf(dataDir string, files []string) Place {
 	return Place{dir, hex.EncodeToString(sum[:6]) + "."}
 }
 
-// resolved returns the path by which a file is known however it was named.
+// resolved returns the absolute path of a file, without links.
 func resolved(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
@@ -83,7 +83,7 @@ func (p Place) open() error {
 	}
 }
 
-// isOurs reports whether no one else can have put anything into the folder.
+// isOurs reports whether no other user can have put anything into the folder.
 func (p Place) isOurs() bool {
 	info, err := os.Lstat(p.dir)
 	return err == nil && isOurs(info)
@@ -95,15 +95,13 @@ func isOurs(folder fs.FileInfo) bool { return folder.IsDir() && isPrivate(folder
 // the prefix.
 const shared = "shared-"
 
-// newSocket returns the path of a socket to be made. It removes the sockets that dead routers
-// have left.
+// newSocket returns the path of a socket to be made.
 func (p Place) newSocket(kind string) (path string, err error) {
-	p.sockets("")
+	p.sockets("") // which removes the sockets of dead routers
 	// A router that ends removes its socket, so no two may have the same name.
 	return filepath.Join(p.dir, p.prefix+kind+rand.Text()[:12]), p.open()
 }
 
-// listen makes a socket of this process.
 func (p Place) listen(kind string) (net.Listener, error) {
 	path, err := p.newSocket(kind)
 	if err != nil {
@@ -112,7 +110,6 @@ func (p Place) listen(kind string) (net.Listener, error) {
 	return listenAt(path)
 }
 
-// listenAt is listen for the path of the socket.
 func listenAt(path string) (net.Listener, error) {
 	for attempt := 1; ; attempt++ {
 		if err := placeOfSocket(path).open(); err != nil {
@@ -129,10 +126,13 @@ func listenAt(path string) (net.Listener, error) {
 	}
 }
 
-// sockets returns the sockets of this kind of routers that run, the newest first: so an
-// old router that hangs delays no one if there is a newer one. It removes the sockets
-// that dead routers have left.
-func (p Place) sockets(kind string) (alive []string) {
+// sockets returns the sockets of this kind of running routers, the newest first: so an
+// old router that hangs delays no process if there is a newer one.
+func (p Place) sockets(kind string) (alive []string) { return p.probe(kind, false) }
+
+// probe is sockets. It removes the sockets of dead routers: without the lock only old ones, since a process
+// may be about to listen.
+func (p Place) probe(kind string, locked bool) (alive []string) {
 	if p.dir == "" || !p.isOurs() {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (p Place) sockets(kind string) (alive []string) {
 			alive = append(alive, path)
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > staleAfter { // else it may be about to listen
+		if age := time.Since(made(f)); locked && isRefused(err) || age > staleAfter {
 			os.Remove(path)
 		}
 	}
@@ -168,12 +168,13 @@ func placeOfSocket(path string) Place {
 	return Place{filepath.Dir(path), prefix + "."}
 }
 
-// made returns when a socket was made, as far as is known.
-func made(socket fs.DirEntry) (at time.Time) {
-	if info, err := socket.Info(); err == nil {
-		at = info.ModTime()
+// made returns when a socket was made: now if it is no longer there.
+func made(socket fs.DirEntry) time.Time {
+	info, err := socket.Info()
+	if err != nil {
+		return time.Now()
 	}
-	return at
+	return info.ModTime()
 }
 
 // staleAfter is the age from which on a socket without a listener is taken for one that
@@ -201,7 +202,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 			s.Close()
 		}
 	})
-	err := s.Serve(pipe.Listen(own(l)))
+	err := s.Serve(pipe.Listen(ownListener{l, os.Geteuid()}))
 	if !stop() {
 		<-done
 	}

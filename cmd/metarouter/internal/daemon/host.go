@@ -29,7 +29,7 @@ const (
 
 // Terms are hashes of everything that decides which servers are started and how.
 type Terms struct {
-	Place   string // of what does not change while a process runs: program, user, folder, flags, files
+	Place   string // of the constants of a process: program, user, folder, flags, files
 	Text    string // of the configuration's text
 	Servers string // of the servers that the configuration yields, and of their environment
 }
@@ -40,7 +40,7 @@ type Host struct {
 	// called at any time.
 	Terms func() Terms
 
-	// Serve serves a client that has chosen a profile, or none if it is "", until the client leaves
+	// Serve serves a client that has chosen a profile, "" for no profile, until the client leaves
 	// or ctx ends.
 	Serve func(ctx context.Context, profile string, in io.Reader, out io.Writer) error
 
@@ -56,7 +56,7 @@ type Host struct {
 	// Log writes the lines of the log to all clients.
 	Log *Log
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	clients map[string]chan net.Conn
 	closed  bool
 	served  sync.WaitGroup

@@ -44,8 +44,8 @@ type Client struct {
 	Place   Place
 	Terms   func() Terms // asked for at each join: the configuration may be edited while the client is there
 	Host    []string     // the command line of a host, without the path of its socket at the end
-	Log     string       // the file that gets what a host prints when it crashes
-	Profile string       // that the client has chosen; "" if it chose none
+	Log     string       // the file for the output of a host that crashes
+	Profile string       // the client's choice; "" without one
 	Err     io.Writer    // gets the lines of the router's log
 }
 
@@ -116,7 +116,7 @@ func (c *Client) attachNew(ctx context.Context, socket string, terms Terms, ende
 	}
 }
 
-// isAbsent reports whether err says that no one listens at a socket.
+// isAbsent reports whether err says that no process listens at a socket.
 func isAbsent(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "dial"
@@ -175,7 +175,7 @@ func (c *Client) attach(ctx context.Context, socket string, terms Terms, wait ti
 	go func() { // ends with the connection, which the router ends
 		defer close(s.released)
 		io.Copy(c.Err, answer.Body)
-		io.Copy(io.Discard, answer.Body) // what no one reads
+		io.Copy(io.Discard, answer.Body) // lines that the client does not read
 	}()
 	return s, nil
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/filelock"
@@ -81,26 +79,9 @@ func (p Place) tidy() {
 		return // another process looks for a router; it tidies later
 	}
 	defer unlock()
-	if p.removeDead(shared); p.hasSockets() {
+	if p.probe(shared, true); p.hasSockets() {
 		return
 	}
 	os.Remove(p.lockFile())
 	os.Remove(p.dir) // fails while anything is in it
-}
-
-// removeDead removes the sockets of a kind that no process listens on. The lock must
-// be held: without it, a process may be about to listen.
-func (p Place) removeDead(kind string) {
-	found, _ := os.ReadDir(p.dir)
-	for _, f := range found {
-		path := filepath.Join(p.dir, f.Name())
-		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
-			continue
-		}
-		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			c.Close()
-		} else if isRefused(err) {
-			os.Remove(path)
-		}
-	}
 }

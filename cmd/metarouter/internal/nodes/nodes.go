@@ -54,8 +54,8 @@ func clusterOf(ctx context.Context, files *configfile.Source, urls string) (conf
 	return *c.Router.Cluster, nil
 }
 
-// Show joins the cluster at the URLs, or that of the configuration if they are "", and prints its nodes.
-// version is that of this program.
+// Show joins the cluster at the URLs, or the cluster of the configuration if they are "", and prints its nodes.
+// version is the version of this program.
 func Show(ctx context.Context, files *configfile.Source, urls, version string) error {
 	out := files.Console
 	c, err := clusterOf(ctx, files, urls)

@@ -36,14 +36,14 @@ type Plan struct {
 		After  int `json:"after"`
 	} `json:"tokens"`
 
-	Details  map[string][]string `json:"details"`  // by added or changed server: what changes in its entry
+	Details  map[string][]string `json:"details"`  // by added or changed server: the changes of its entry
 	Settings []string            `json:"settings"` // keys of "metarouter" that differ
-	Unknown  []string            `json:"unknown"`  // servers whose tools are not known
+	Unknown  []string            `json:"unknown"`  // servers with unknown tools
 	Named    []string            `json:"named"`    // tools among Added of which only the name is known; Tokens does not count them
 
 	Before map[string]string `json:"-"` // exposed names before, by ID
 	After  map[string]string `json:"-"` // exposed names after, by ID
-	Mode   string            `json:"-"` // what clients are shown, as the end of a line
+	Mode   string            `json:"-"` // how tools are shown to clients, as the end of a line
 
 	// Restart are the keys among Settings that take effect at the router's next start.
 	Restart []string `json:"-"`

@@ -37,10 +37,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// Flags are the flags of serve, and what else its command line says.
+// Flags has the flags and the command line of serve.
 type Flags struct {
 	Mode, Names string
-	Profile     string // "" if none was chosen
+	Profile     string // "" without one
 	Cluster     string // URLs of NATS; "" if the configuration says
 	NoWatch     bool
 	Web         web.Flags
@@ -53,7 +53,7 @@ type Flags struct {
 	Program string   // identifies this build, as [daemon.Program] does
 }
 
-// check fails if the flags contradict each other, or what the configuration says of the router.
+// check fails if the flags contradict each other, or the router's configuration.
 func (f Flags) check(r config.Router) error {
 	if !f.Stdio && !f.OverHTTP {
 		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
@@ -67,7 +67,7 @@ func (f Flags) check(r config.Router) error {
 	return f.override(&r)
 }
 
-// override sets in r what the flags ask for. After an error about a flag, the flags after it are not
+// override sets the flags in r. After an error about a flag, the flags after it are not
 // set.
 func (f Flags) override(r *config.Router) error {
 	switch f.Mode {
@@ -204,7 +204,7 @@ func (p *process) configuration(ctx context.Context, hasClient bool) (c config.C
 	return c, err
 }
 
-// checkFiles logs what is wrong in the configuration and in the data folder, and returns why a log
+// checkFiles logs the problems of the configuration and of the data folder, and returns why a log
 // can't be written: a shared router could not report that to the user.
 func (p *process) checkFiles(c config.Config) error {
 	for _, problem := range c.Problems {

@@ -51,7 +51,7 @@ const (
 	maxAlonePause = time.Hour
 )
 
-// errShareAgain ends the service of a process whose client may be served by a shared router again.
+// errShareAgain ends the service of a process when a shared router may serve its client again.
 var errShareAgain = errors.New("a router may be shared again")
 
 // mayShare reports whether another process could serve the client on our streams. A
@@ -164,7 +164,7 @@ func (s *sharing) noteLost(err error) {
 	if s.lost++; time.Since(s.since) > aWhile {
 		s.lost = 0
 	}
-	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps what it has, too
+	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps the old text, too
 		s.c = now
 	}
 }
@@ -289,7 +289,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	return p.run(ctx, s)
 }
 
-// terms returns what two clients must have in common to share a router: the same
+// terms returns the terms on which two clients share a router: the same
 // program with the same flags, in the same folder and the same environment, starts the
 // same servers of an equal configuration.
 func (p *process) terms(c config.Config) daemon.Terms {

@@ -25,10 +25,10 @@ type auditLog struct {
 	mask     func(string) string
 	log      *zap.Logger
 
-	last config.Config // whose log is in use; belongs to the goroutine that edits
+	last config.Config // the configuration of the current log; belongs to the goroutine that edits
 
 	mu      sync.RWMutex // guards current
-	current *audit.Log   // nil if there is none
+	current *audit.Log   // nil without a log
 }
 
 // start opens the log that the configuration asks for. Only a file that it names must be usable: a
@@ -45,7 +45,7 @@ func (l *auditLog) start(c config.Config) (err error) {
 	return nil
 }
 
-// open opens a log; nil if there is to be none.
+// open opens a log; nil if the configuration asks for no log.
 func (l *auditLog) open(o audit.Options) (*audit.Log, error) {
 	if o.File == "" {
 		return nil, nil
@@ -134,7 +134,7 @@ func (r *editRecord) judged(err error) {
 	r.why = why
 }
 
-// started records that the router has started, and returns what records its end.
+// started records that the router has started, and returns the function that records its end.
 func (r *editRecord) started(version string) (ended func()) {
 	r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Target: filesOf(r.last), Reason: fmt.Sprintf("metarouter %s started; hash %s", version, r.last.Digest())})
 	began := time.Now()

@@ -20,7 +20,7 @@ func RefuseNested(in io.Reader, out io.Writer) error {
 }
 
 // Refuse answers a client on stdin and stdout, in MCP, why the router can't start: many
-// clients show the answer, and not what is written to stderr.
+// clients show the answer, and do not show stderr.
 func Refuse(in io.Reader, out io.Writer, why error) {
 	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
 }
