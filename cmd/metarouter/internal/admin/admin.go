@@ -140,7 +140,6 @@ func file(serve http.HandlerFunc) func(*API, http.ResponseWriter, *http.Request)
 	return func(_ *API, w http.ResponseWriter, r *http.Request) { serve(w, r) }
 }
 
-// schema answers with the JSON Schema of the configuration's files.
 func schema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -186,7 +185,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 func refuse(w http.ResponseWriter, status int, why string) { writeJSON(w, status, Refusal{why}) }
 
-// exposed returns the exposed names of the tools of a snapshot.
 func (a *API) exposed(snapshot *registry.Snapshot) *exposure.ToolNames {
 	edited, r := a.router.Edited(), a.router.Config().Router
 	if n := a.names.Load(); n != nil && n.snapshot == snapshot && n.edited == edited {

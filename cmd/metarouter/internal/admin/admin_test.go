@@ -386,10 +386,10 @@ func TestConfiguration(t *testing.T) {
 	if strings.Contains(string(text), "hush") {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key ••• --token=••• postgres://•••@host/db --header 'Authorization: •••' -e STRIPE_KEY=••• 'https://host/mcp/?tavilyApiKey=•••' 'https://host/mcp?•••' ••• --user=ann @modelcontextprotocol/server-filesystem`; got != want {
+	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key … --token=… postgres://…@host/db --header 'Authorization: …' -e STRIPE_KEY=… 'https://host/mcp/?tavilyApiKey=…' 'https://host/mcp?…' … --user=ann @modelcontextprotocol/server-filesystem`; got != want {
 		t.Errorf("command %s, want %s", got, want)
 	}
-	if got, want := d.configuration().Entries[1].URL, "https://host/s/•••/mcp"; got != want {
+	if got, want := d.configuration().Entries[1].URL, "https://host/s/…/mcp"; got != want {
 		t.Errorf("URL %s, want %s", got, want)
 	}
 	after := before

@@ -17,12 +17,10 @@ type approvals struct {
 	Approvals []approval.Pending `json:"approvals"` // the oldest first
 }
 
-// listApprovals answers GET /dashboard/approvals.
 func listApprovals(q *query) (any, error) {
 	return approvals{q.router.Approvals().List()}, nil
 }
 
-// answerApproval answers POST /dashboard/approvals/ID/ACTION.
 func answerApproval(q *query) (any, error) {
 	desk, id, by, err := q.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
 	call := pendingCall(desk, id)

@@ -20,7 +20,6 @@ const (
 	maxUpdate   = 100 // calls in one update
 )
 
-// bounds are the bounds of the histogram, in milliseconds.
 var bounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000}
 
 // A board keeps the last calls and counts the calls of the last minutes.
@@ -198,7 +197,6 @@ func (b *board) trail(server string) []float64 {
 	return append([]float64{}, b.trails[server]...)
 }
 
-// forget removes the latencies of removed servers.
 func (b *board) forget(gone func(server string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

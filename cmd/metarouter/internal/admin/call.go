@@ -21,7 +21,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// callTool answers POST /dashboard/call.
 func callTool(q *query) (any, error) {
 	var asked CallRequest
 	if err := q.read(&asked); err != nil {
@@ -70,7 +69,6 @@ func notCalled(q *query, t *registry.NormalizedTool, err error) error {
 	return err
 }
 
-// outcomeOf returns the outcome of a call that has a result.
 func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +86,6 @@ func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, ar
 	return o
 }
 
-// routeTask answers POST /dashboard/route.
 func routeTask(q *query) (any, error) {
 	var asked RouteRequest
 	if err := q.read(&asked); err != nil {
@@ -137,7 +134,6 @@ func (q *query) notePartial(missing []string) {
 	}
 }
 
-// routedOf returns the outcome of a task.
 func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed selector.Routed) Routed {
 	s, t := routed.Selection, routed.Selection.Tool
 	answer := Routed{Route: Route{Sure: s.Sure, Abstained: s.Abstained, By: s.By, Alternatives: []Candidate{}}, Ran: routed.Ran}
@@ -309,7 +305,6 @@ func (c *nonInteractiveClient) explain(to *query, t *registry.NormalizedTool, re
 	}
 }
 
-// classifyText answers POST /dashboard/classify.
 func classifyText(q *query) (any, error) {
 	var asked ClassifyRequest
 	if err := q.read(&asked); err != nil {

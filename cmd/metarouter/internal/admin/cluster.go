@@ -12,7 +12,6 @@ import (
 // maxNodes is how many nodes a page gets.
 const maxNodes = 200
 
-// clusterOf returns the cluster of a router.
 func clusterOf(r *adapter.Parts) clusterInfo {
 	report, counters, in := r.ClusterReport()
 	if !in {

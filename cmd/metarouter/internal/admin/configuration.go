@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -60,7 +60,6 @@ func (a *API) configuration() *configuration {
 	return a.shown
 }
 
-// entryOf returns an entry as the page shows it.
 func entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
 	if s.Command != "" {
@@ -78,24 +77,14 @@ func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys
 // commandLine returns the command as a person would type it. It hides words that look like
 // secrets, and cuts very long arguments.
 func commandLine(s config.Server) string {
-	words := []string{quoted(s.Command)}
+	words := []string{commandline.Quote(s.Command)}
 	for _, word := range secret.Words(s.Args, hidden) {
-		words = append(words, quoted(brief(word)))
+		words = append(words, commandline.Quote(brief(word)))
 	}
 	return strings.Join(words, " ")
 }
 
-const hidden = "•••"
-
-// quoted quotes a word as a shell needs it.
-func quoted(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@,+%^~•…", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+const hidden = "…"
 
 // settings returns the settings of an entry that differ from their defaults.
 func settings(s config.Server) map[string]string {
@@ -135,7 +124,6 @@ func settings(s config.Server) map[string]string {
 	return all
 }
 
-// editOf returns the differences between two configurations.
 func editOf(before, after config.Config) *edit {
 	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
 		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
@@ -156,7 +144,6 @@ func editOf(before, after config.Config) *edit {
 	return e
 }
 
-// fieldsThatDiffer returns the keys of an entry that differ.
 func fieldsThatDiffer(a, b config.Server) []string {
 	var fields []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

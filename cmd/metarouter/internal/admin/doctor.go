@@ -125,7 +125,6 @@ func sameAddress(link, address string) bool {
 	return u.Hostname() == host || local(u.Hostname()) && local(host)
 }
 
-// comparePlan answers POST /dashboard/plan.
 func comparePlan(q *query) (any, error) {
 	next, err := config.Load(q.FormValue("file"))
 	if err != nil {

@@ -105,7 +105,6 @@ func justSaved(files []string) (text config.Config, ok bool) {
 	return text, err == nil
 }
 
-// hasEntries reports whether the router has the servers of the text.
 func hasEntries(r *adapter.Parts, text config.Config) bool {
 	has := r.Servers()
 	return r.Configured().Digest() == text.Digest() && len(has) == len(text.Servers) && !slices.ContainsFunc(text.Servers, func(s config.Server) bool {

@@ -50,7 +50,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	page := &watcher{API: a, loggedIn: clientauth.LoggedIn(r.Context())}
+	page := &pageState{API: a, loggedIn: clientauth.LoggedIn(r.Context())}
 	if page.loggedIn {
 		page.principal = plain.Text(clientauth.PrincipalOf(r.Context()).Name)
 	}
@@ -84,8 +84,8 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A watcher knows the state that a page has, and makes updates of the parts that differ.
-type watcher struct {
+// A pageState is the state that a page has. It makes updates of the parts that differ.
+type pageState struct {
 	*API
 	loggedIn  bool   // the page's browser
 	principal string // the person who has logged in there
@@ -111,75 +111,73 @@ type sentServer struct {
 
 // next returns an update with everything at first, and with all changes since the last update after
 // that. news is false if nothing has changed.
-func (w *watcher) next(now time.Time) (u update, news bool) {
-	u = update{Now: now, Full: !w.begun}
-	snapshot, mode := w.router.Snapshot(), w.mcp.Default().Mode()
-	if u.Full || snapshot != w.snapshot || mode != w.info.Mode {
-		w.snapshot = snapshot
+func (p *pageState) next(now time.Time) (u update, news bool) {
+	u = update{Now: now, Full: !p.begun}
+	snapshot, mode := p.router.Snapshot(), p.mcp.Default().Mode()
+	if u.Full || snapshot != p.snapshot || mode != p.info.Mode {
+		p.snapshot = snapshot
 		u.Catalog = &catalog{Tools: len(snapshot.Tools()), Prompts: len(snapshot.Prompts()), Resources: len(snapshot.Resources()) + len(snapshot.Templates()), Capabilities: tagsOf(snapshot)}
-		shown, all := w.mcp.Default().ListTokens()
-		info := routerInfo{Version: w.options.Version, Node: selector.Node(), Mode: mode, Since: w.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn, Principal: w.principal}
-		if info != w.info {
-			w.info, u.Router = info, &info
+		shown, all := p.mcp.Default().ListTokens()
+		info := routerInfo{Version: p.options.Version, Node: selector.Node(), Mode: mode, Since: p.born, ListTokens: all, ShownTokens: shown, LoggedIn: p.loggedIn, Principal: p.principal}
+		if info != p.info {
+			p.info, u.Router = info, &info
 		}
 	}
-	w.nextServers(&u)
-	u.Calls, u.Skipped = w.since(w.call)
+	p.nextServers(&u)
+	u.Calls, u.Skipped = p.since(p.call)
 	if n := len(u.Calls); n > 0 {
-		w.call = u.Calls[n-1].Seq
+		p.call = u.Calls[n-1].Seq
 	}
 	if u.Full {
 		u.Skipped = 0 // a new page has not missed them
 	}
-	u.Rates = w.rates(w.second, now.Unix())
-	if h := w.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, w.latency.Counts) {
-		w.latency, u.Latency = h, &h
+	u.Rates = p.rates(p.second, now.Unix())
+	if h := p.histogram(now.Unix()); u.Full || !slices.Equal(h.Counts, p.latency.Counts) {
+		p.latency, u.Latency = h, &h
 	}
-	if c := w.configuration(); c != w.config {
-		w.config, u.Config = c, c
+	if c := p.configuration(); c != p.config {
+		p.config, u.Config = c, c
 	}
-	if c := clientsOf(w.API); u.Full || !reflect.DeepEqual(c, w.clients) {
-		w.clients, u.Clients = c, &c
+	if c := clientsOf(p.API); u.Full || !reflect.DeepEqual(c, p.clients) {
+		p.clients, u.Clients = c, &c
 	}
-	if c := clusterOf(w.router); u.Full && c.In || !reflect.DeepEqual(c, w.cluster) {
-		w.cluster, u.Cluster = c, &c
+	if c := clusterOf(p.router); u.Full && c.In || !reflect.DeepEqual(c, p.cluster) {
+		p.cluster, u.Cluster = c, &c
 	}
-	if waiting := w.router.Approvals().List(); u.Full || !slices.Equal(waiting, w.approvals) {
-		w.approvals, u.Approvals = waiting, waiting
+	if waiting := p.router.Approvals().List(); u.Full || !slices.Equal(waiting, p.approvals) {
+		p.approvals, u.Approvals = waiting, waiting
 	}
 	quiet := !slices.ContainsFunc(u.Rates, func(s second) bool { return s.OK+s.Failed > 0 })
 	news = u.Full || u.Router != nil || u.Order != nil || u.Servers != nil || u.Calls != nil || u.Latency != nil || u.Catalog != nil || u.Config != nil || u.Clients != nil || u.Cluster != nil || u.Approvals != nil || !quiet
 	if news { // else the next update has these seconds
-		w.second = now.Unix()
+		p.second = now.Unix()
 	}
-	w.begun = true
+	p.begun = true
 	return u, news
 }
 
-// nextServers adds the servers that have changed.
-func (w *watcher) nextServers(u *update) {
+func (p *pageState) nextServers(u *update) {
 	servers := make(map[string]sentServer)
 	var order []string
-	for _, s := range w.router.Servers() {
-		before, ok := w.servers[s.Name]
-		now := sentServer{s, w.infoOf(s, before)}
+	for _, s := range p.router.Servers() {
+		before, ok := p.servers[s.Name]
+		now := sentServer{s, p.infoOf(s, before)}
 		order = append(order, s.Name)
 		servers[s.Name] = now
 		if !ok || !reflect.DeepEqual(before.info, now.info) {
 			u.Servers = append(u.Servers, now.info)
 		}
 	}
-	if u.Full || !slices.Equal(order, w.order) {
+	if u.Full || !slices.Equal(order, p.order) {
 		u.Order = append([]string{}, order...)
 		gone := func(server string) bool { _, ok := servers[server]; return !ok }
-		w.forget(gone)
-		forget(&w.diagnoses, gone)
-		forget(&w.logins, gone)
+		p.forget(gone)
+		forget(&p.diagnoses, gone)
+		forget(&p.logins, gone)
 	}
-	w.order, w.servers = order, servers
+	p.order, p.servers = order, servers
 }
 
-// infoOf returns a server for a page, which has it as before.
 func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
 		Row: serverrow.Of([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,

@@ -20,7 +20,6 @@ func learned(q *query) (*selector.Usage, error) {
 	return adapter.OpenUsage(q.router.Config(), q.options.DataDir, q.options.Log)
 }
 
-// showUsage answers GET /dashboard/usage.
 func showUsage(q *query) (any, error) {
 	s, err := learned(q)
 	if err != nil {
@@ -59,7 +58,6 @@ func whyNothingLearned(q *query) string {
 	return "nothing was learned yet; the router learns when a client calls a tool within 10 minutes after it searched with find_tools or route_task"
 }
 
-// clearUsage answers POST /dashboard/usage/clear.
 func clearUsage(q *query) (any, error) {
 	s, err := learned(q)
 	if err == nil {
@@ -68,7 +66,6 @@ func clearUsage(q *query) (any, error) {
 	return Usage{[]LearnedTool{}}, err
 }
 
-// showTokens answers GET /dashboard/tokens.
 func showTokens(q *query) (any, error) {
 	used := Tokens{Servers: definitionsOf(q.view), Clients: []telemetry.Cost{}}
 	for _, e := range q.costs() {

@@ -95,7 +95,6 @@ func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within tim
 	return &LoginDetails{state.LoggedIn, plain.Text(state.Issuer), state.Scopes, state.Expires, state.Renews, state.Why}
 }
 
-// beginLogin answers POST /dashboard/servers/NAME/login.
 func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
@@ -133,7 +132,6 @@ func isLoopback(host string) bool {
 	return urls.IsLoopback(u.Hostname())
 }
 
-// logout ends the login at a server.
 func (a *API) logout(ctx context.Context, name string) error {
 	defer a.logins.Delete(name)
 	_, err := a.router.Logout(ctx, name)

@@ -6,7 +6,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// listProfiles answers GET /dashboard/profiles.
 func listProfiles(q *query) (any, error) {
 	c, snapshot := q.router.Config(), q.router.Snapshot()
 	all := profiles{[]profileInfo{}}

@@ -95,7 +95,6 @@ func (q *query) prepare() (err error) {
 	return nil
 }
 
-// read decodes the body.
 func (q *query) read(v any) error {
 	if err := json.Unmarshal(q.body, v); err != nil {
 		return wrong(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
@@ -198,7 +197,6 @@ func ForCommands(h http.Handler) http.Handler {
 // fromCommand reports whether a command of this user sends the request.
 func fromCommand(r *http.Request) bool { return r.Context().Value(byCommand{}) != nil }
 
-// actor returns the sender of a request.
 func actor(r *http.Request) audit.Actor {
 	if fromCommand(r) {
 		return audit.Actor{Principal: configfile.UserName(), From: "terminal"}

@@ -31,7 +31,6 @@ func serverNamed(servers []adapter.ServerInfo, name string) (s adapter.ServerInf
 	return servers[i], true
 }
 
-// listServers answers GET /dashboard/servers.
 func listServers(q *query) (any, error) {
 	if q.has("wait") {
 		if all := named(q.view.Servers()); q.alone() && (len(all) > 0 || q.router.Config().Router.Cluster != nil) {
@@ -50,7 +49,6 @@ func listServers(q *query) (any, error) {
 	return Servers{rows}, q.Context().Err()
 }
 
-// showServer answers GET /dashboard/servers/NAME.
 func showServer(q *query) (any, error) {
 	name := q.PathValue("name")
 	if err := q.isInWaitingEdit(name); err != nil {
@@ -74,7 +72,6 @@ func showServer(q *query) (any, error) {
 	}, q.Context().Err()
 }
 
-// listHints answers GET /dashboard/servers/NAME/hints.
 func listHints(q *query) (any, error) {
 	name := q.PathValue("name")
 	if err := q.isInWaitingEdit(name); err != nil {
@@ -98,7 +95,6 @@ func hintsOf(l registry.Listing) []Hint {
 // actTime bounds an action on a server, which may take as long as its start.
 const actTime = 2 * time.Minute
 
-// act answers POST /dashboard/servers/NAME/ACTION.
 func act(q *query) (any, error) {
 	name, action := q.PathValue("name"), q.PathValue("action")
 	if err := q.isInWaitingEdit(name); err != nil {

@@ -56,7 +56,6 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	}
 }
 
-// listTools answers GET /dashboard/tools.
 func listTools(q *query) (any, error) {
 	of, named, err := meant(q, q.visible())
 	if err != nil {
@@ -208,7 +207,6 @@ func findTools(q *query, of []string) (any, error) {
 	return found, nil
 }
 
-// showTool answers GET /dashboard/tool.
 func showTool(q *query) (any, error) {
 	snapshot := q.router.Snapshot()
 	t, ok := snapshot.Tool(q.FormValue("id"))
@@ -225,7 +223,6 @@ func changesOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) []string
 	return changes.Diff(snapshot.Offer(t.Server).LastSeen[t.ServerName()], t.Definition, maxDiff)
 }
 
-// listCapabilities answers GET /dashboard/capabilities.
 func listCapabilities(q *query) (any, error) {
 	err := q.await(nil)
 	return Capabilities{tagsOf(q.view.Snapshot())}, err
@@ -241,7 +238,6 @@ func tagsOf(s *registry.Snapshot) []Tag {
 	return tags
 }
 
-// explainOffer answers GET /dashboard/why.
 func explainOffer(q *query) (any, error) {
 	question := why.Question{Config: q.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
 	if !q.alone() {

@@ -32,7 +32,6 @@ func Usage(ctx context.Context, e *Env) error {
 	})
 }
 
-// votes returns votes in words.
 func votes(n float64) string {
 	switch {
 	case n > 0:
@@ -46,7 +45,7 @@ func votes(n float64) string {
 // ClearUsage forgets everything that was learned from calls.
 func ClearUsage(ctx context.Context, e *Env) error {
 	e.LogLevel = cmp.Or(e.LogLevel, "warn")
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		if err := c.post(ctx, "/dashboard/usage/clear", nil, struct{}{}, &admin.Usage{}); err != nil {
 			return err
 		}

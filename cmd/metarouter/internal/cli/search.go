@@ -49,7 +49,6 @@ func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 	})
 }
 
-// A searchAnswer is the JSON of search.
 type searchAnswer struct {
 	Query     string            `json:"query"`
 	Sure      bool              `json:"sure"`
@@ -125,7 +124,6 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 	})
 }
 
-// toolCells returns the cells that tables have for a tool.
 func toolCells(name string, capabilities []string, description string) terminal.Row {
 	return terminal.Row{{Text: name}, {Text: strings.Join(capabilities, " "), Spare: true}, {Text: summary(description), Colour: terminal.Faint}}
 }
@@ -147,7 +145,7 @@ func Classify(ctx context.Context, e *Env, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return exit.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var answer admin.Classified
 		if err := c.post(ctx, "/dashboard/classify", e.asClient(), admin.ClassifyRequest{Text: text}, &answer); err != nil {
 			return err
@@ -160,7 +158,6 @@ func Classify(ctx context.Context, e *Env, text string) error {
 	})
 }
 
-// printCategory prints the category of a text, and the most probable categories.
 func printCategory(e *Env, o classify.Outcome) error {
 	const most = 10 // categories that are printed
 	reasoning := "without reasoning"

@@ -27,7 +27,7 @@ const pollInterval = 300 * time.Millisecond
 // Servers prints the state of all servers. On a terminal it shows how they start, until all have
 // started.
 func Servers(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *apiClient) error {
 		rows, err := c.servers(ctx)
 		if err == nil && !e.JSON && console.IsTerminal(e.Streams[1]) && areStarting(rows) {
 			var shown atomic.Pointer[[]serverrow.Row]
@@ -49,7 +49,7 @@ func Servers(ctx context.Context, e *Env) error {
 	})
 }
 
-func (c *client) servers(ctx context.Context) ([]serverrow.Row, error) {
+func (c *apiClient) servers(ctx context.Context) ([]serverrow.Row, error) {
 	var answer admin.Servers
 	err := c.get(ctx, "/dashboard/servers", c.parameters("wait", "1"), &answer)
 	return answer.Servers, err
@@ -105,7 +105,7 @@ func Restart(ctx context.Context, e *Env, name string) error {
 		c.Servers = []config.Server{entry}
 		return nil
 	}
-	return e.ask(ctx, need{all: true, alone: alone}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{all: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
 		var answer admin.Servers
 		if err := c.post(ctx, serverPath(name)+"/restart", nil, struct{}{}, &answer); err != nil {
 			return err
@@ -165,7 +165,6 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	return facts
 }
 
-// factsOf returns the names and values that are shown of a server.
 func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	add := func(name, value string) {
 		if value != "" {

@@ -32,7 +32,6 @@ func Skill(ctx context.Context, e *Env, o SkillOptions) error {
 	return skill.Write(&edit.Editor{Source: e.Files, Write: o.Write}, text, o.User)
 }
 
-// makeSkill returns the text.
 func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
 	flags := ""
 	for _, path := range e.Files.Paths {

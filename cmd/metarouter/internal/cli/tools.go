@@ -74,7 +74,7 @@ func seeChanges(ctx context.Context, e *Env, server string) error {
 	if server != "" {
 		parameters.Set("server", server)
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var found admin.Tools
 		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
 			return err
@@ -208,7 +208,6 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 	return nil
 }
 
-// argumentRows returns a row for each argument of the tool, the required ones first.
 func argumentRows(t *registry.NormalizedTool) (required []terminal.Row) {
 	var names []string
 	_ = json.Unmarshal(wire.Member(t.InputSchema, "required"), &names)
@@ -249,7 +248,7 @@ func typeWords(schema json.RawMessage) string {
 // ConfirmHints prints which hints of a server's tools changed since they were confirmed, and confirms
 // them unless they are only to be shown.
 func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var changed admin.Hints
 		if err := c.get(ctx, serverPath(server)+"/hints", nil, &changed); err != nil {
 			return err

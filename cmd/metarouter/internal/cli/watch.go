@@ -48,7 +48,7 @@ func Watch(ctx context.Context, e *Env) error {
 		}
 		return nil
 	}
-	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *client) error {
+	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
 		watching = true
 		ctx, cancel := context.WithCancel(ctx)
 		var starting sync.WaitGroup
@@ -67,7 +67,7 @@ func Watch(ctx context.Context, e *Env) error {
 
 // look returns the servers as they are now, and the notes of the router on its configuration, or why
 // that is unknown. It asks the next router if one has ended.
-func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
+func (c *apiClient) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
 	parameters := c.parameters()
@@ -83,8 +83,8 @@ func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, e
 }
 
 // watchServers shows the servers, until ctx ends or its reader has left.
-func watchServers(ctx context.Context, c *client) error {
-	w := watcher{client: c, shown: make(map[string]serverrow.Row)}
+func watchServers(ctx context.Context, c *apiClient) error {
+	w := watcher{apiClient: c, shown: make(map[string]serverrow.Row)}
 	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
 		return w.draw(ctx, screen)
 	}
@@ -117,9 +117,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A watcher shows servers that change.
 type watcher struct {
-	*client
+	*apiClient
 	shown map[string]serverrow.Row // by name, as the last line about each said
 	note  string                   // of the router, at the last look
 	fault string                   // why the servers were unknown at the last look

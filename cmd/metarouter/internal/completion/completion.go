@@ -97,7 +97,6 @@ func serverNames(configs *[]string, fits func(config.Server) bool) cobra.Complet
 	}
 }
 
-// profileNames suggests the names of the configuration's profiles.
 func profileNames(configs *[]string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, _ := read(*configs)
@@ -140,7 +139,6 @@ func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
 	}
 }
 
-// both returns the suggestions of both functions.
 func both(a, b cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, _ := a(cmd, args, word)

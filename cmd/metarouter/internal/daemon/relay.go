@@ -111,7 +111,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			defer r.writing.Unlock()
 			r.resume(routers)
 		}()
-		stop := context.AfterFunc(ctx, r.leave)
+		stop := context.AfterFunc(ctx, r.cancelAll)
 		err = r.readRouter(router)
 		router.Close() // which ends a write to it
 		<-resumed
@@ -163,7 +163,7 @@ func (r *Relay) readClient(done <-chan struct{}) {
 			return
 		case <-check.C:
 			if !out.HasReader() {
-				r.leave()
+				r.cancelAll()
 				return
 			}
 		}
@@ -342,12 +342,10 @@ func marked(line []byte) []byte {
 	return wire.SetMember(line, "params", wire.SetMember(params, "_meta", wire.SetMember(meta, session.Resent, []byte("true"))))
 }
 
-// refuse answers a request with an error.
 func (r *Relay) refuse(id string, why *session.Error) {
 	_ = r.write(wire.AppendError(nil, []byte(id), wire.Marshal(why))) // if it fails, so does the next answer of the router
 }
 
-// write writes a message to the client.
 func (r *Relay) write(line []byte) error {
 	r.answers.Lock()
 	defer r.answers.Unlock()
@@ -355,8 +353,8 @@ func (r *Relay) write(line []byte) error {
 	return err
 }
 
-// leave has the router end its work for the client: no request is waited for any more.
-func (r *Relay) leave() {
+// cancelAll has the router end its work for the client: no request is waited for any more.
+func (r *Relay) cancelAll() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.mu.Lock()

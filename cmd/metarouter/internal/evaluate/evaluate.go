@@ -22,7 +22,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// An evaluated is the JSON of eval.
 type evaluated struct {
 	Tools   int `json:"tools"`
 	Queries int `json:"queries"`
@@ -132,7 +131,6 @@ func printEvaluated(out *console.Console, e evaluated) error {
 	})
 }
 
-// evaluatedTasks is the JSON of eval --lists.
 type evaluatedTasks struct {
 	FindThreshold  float64 `json:"find_threshold"`
 	RouteThreshold float64 `json:"route_threshold"` // the default of the setting

@@ -56,7 +56,6 @@ func subcommands(cmd *cobra.Command) []*cobra.Command {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manualPage returns the manual page of a command in the language of man(7).
 func manualPage(cmd *cobra.Command, date string) string {
 	cmd.InitDefaultHelpFlag()
 	var b strings.Builder

@@ -92,7 +92,6 @@ func Show(ctx context.Context, files *configfile.Source, urls, version string) e
 // maxNodeName is how many characters of a node's name are shown.
 const maxNodeName = 40
 
-// printNodes prints a table of the nodes, and how to trust those that are not trusted.
 func printNodes(files *configfile.Source, nodes []cluster.NodeInfo, now time.Time) error {
 	out := files.Console
 	const maxServers = 60 // characters of the names of a node's servers
@@ -128,7 +127,6 @@ func printNodes(files *configfile.Source, nodes []cluster.NodeInfo, now time.Tim
 	return nil
 }
 
-// seen says when a node was heard last.
 func seen(n cluster.NodeInfo, now time.Time) string {
 	switch {
 	case n.Self || n.Alive:

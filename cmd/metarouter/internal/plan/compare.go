@@ -209,7 +209,6 @@ func (p *Plan) settings(a, b config.Router) {
 	}
 }
 
-// profiles names the profiles that differ.
 func profiles(a, b map[string]config.Profile) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
 		old, was := a[name]

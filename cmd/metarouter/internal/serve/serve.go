@@ -92,7 +92,6 @@ func (f Flags) override(r *config.Router) error {
 	return nil
 }
 
-// A process carries out serve.
 type process struct {
 	*oneshot.Runner
 	flags Flags
@@ -184,7 +183,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 func (p *process) noteOthers(ctx context.Context, c config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if n := len(daemon.Routers(ctx, daemon.PlaceOf(p.Files.Data, c.Files), p.flags.Program)); n > 0 {
+	if n := len(daemon.Routers(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.flags.Program)); n > 0 {
 		p.log.Info("another router runs with this configuration, and has its own copy of the servers: clients over HTTP and clients over stdio do not share one", zap.Int("others", n))
 	}
 }
@@ -237,7 +236,6 @@ func noServers(why error) (c config.Config, named bool, err error) {
 	return c, true, err
 }
 
-// service returns the service of a configuration, without listeners.
 func (p *process) service(c config.Config) *service.Service {
 	options := p.Options(p.log)
 	options.GuardProcess = p.guard
@@ -257,7 +255,6 @@ func (p *process) service(c config.Config) *service.Service {
 	}
 }
 
-// trusted returns the function that says why an edit may not be used.
 func (p *process) trusted() func(config.Config) error {
 	if p.named {
 		return nil // everything may
@@ -276,7 +273,6 @@ func (p *process) run(ctx context.Context, s *service.Service) (err error) {
 	return s.Run(ctx)
 }
 
-// listenOnStdio returns a listener for the client over stdio.
 func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
 		return cmp.Or(s.Default().Serve(ctx, in, out), service.ErrClientLeft)
@@ -292,10 +288,9 @@ func (p *process) requests(ctx context.Context, pages http.Handler) *http.ServeM
 	return mux
 }
 
-// listenForCommands returns a listener for the requests of other processes of this user.
 func (p *process) listenForCommands(c config.Config, pages http.Handler) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
-		if err := daemon.Serve(ctx, daemon.PlaceOf(p.Files.Data, c.Files), p.requests(ctx, pages)); err != nil {
+		if err := daemon.Serve(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, pages)); err != nil {
 			p.log.Warn("other commands can't ask this router", zap.Error(err))
 		}
 		return nil

@@ -73,7 +73,7 @@ type sharing struct {
 	*process
 	c config.Config // as it was when the last router was looked for
 
-	client  daemon.Client
+	joiner  daemon.Joiner
 	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
 	since   time.Time                      // when the last shared router began to serve
 	lost    int                            // shared routers that have ended in a short time
@@ -89,8 +89,8 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		return err
 	}
 	s := &sharing{process: p, c: c, since: time.Now(), pause: alonePause}
-	s.client = daemon.Client{
-		Place:   daemon.PlaceOf(p.Files.Data, c.Files),
+	s.joiner = daemon.Joiner{
+		Sockets: daemon.SocketsOf(p.Files.Data, c.Files),
 		Terms:   func() daemon.Terms { return p.terms(s.c) },
 		Host:    append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
 		Log:     filepath.Join(p.Files.Data, "crashes.log"),
@@ -142,7 +142,7 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 		s.noteLost(daemon.ErrLost)
 	}
 	for s.lost < maxLost {
-		session, err := s.client.Join(ctx)
+		session, err := s.joiner.Join(ctx)
 		switch {
 		case err == nil:
 			s.session.Store(session)
@@ -306,7 +306,7 @@ func (p *process) terms(c config.Config) daemon.Terms {
 	slices.Sort(environment)
 	environment = slices.Compact(environment)
 	return daemon.Terms{
-		Place:   daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
+		Process: daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
 		Text:    c.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}

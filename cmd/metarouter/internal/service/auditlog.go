@@ -18,7 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// An auditLog is the audit log of a configuration that is edited while the router runs.
 type auditLog struct {
 	data     string
 	overHTTP bool
@@ -99,7 +98,6 @@ func (l *auditLog) edit(c config.Config) {
 	before.Close(ctx)
 }
 
-// close writes the events that wait, until ctx ends.
 func (l *auditLog) close(ctx context.Context) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

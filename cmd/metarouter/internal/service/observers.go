@@ -43,7 +43,6 @@ func OpenObservers(c config.Config, version, data string, overHTTP bool, log *za
 	return o, nil
 }
 
-// addPages adds the admin API and the metrics.
 func (o *Observers) addPages(c config.Config, a admin.Options) {
 	a.Mask = &o.mask
 	o.api = admin.New(c, a)
@@ -51,7 +50,6 @@ func (o *Observers) addPages(c config.Config, a admin.Options) {
 	o.metrics.CountDropped(o.access)
 }
 
-// callObserver returns the observer of calls.
 func (o *Observers) callObserver() selector.Observer {
 	all := selector.Observers{o.access}
 	if o.metrics != nil {
@@ -70,7 +68,6 @@ func (o *Observers) ObserveRouter(options *adapter.Options) {
 	options.Audit = o.audit.Record
 }
 
-// observeServer sets the observers in the options of an MCP server.
 func (o *Observers) observeServer(options *server.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
 	options.Savings = o.metrics

@@ -28,7 +28,6 @@ func Refuse(in io.Reader, out io.Writer, why error) {
 // firstRequest is how long a client has to send its first request.
 const firstRequest = 5 * time.Second
 
-// refuse answers the first request.
 func refuse(in io.Reader, out io.Writer, e session.Error) {
 	first := make(chan json.RawMessage, 1)
 	go func() { // a stuck read ends with the process

@@ -141,7 +141,6 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 	}
 }
 
-// servers returns the MCP servers that clients see.
 func (s *Service) servers(r *adapter.Parts) *server.Servers {
 	var always []string
 	if s.Profile != "" {
@@ -172,7 +171,6 @@ func usesOf(r *adapter.Parts) map[string]int {
 	return uses
 }
 
-// serverOptions returns the options of the MCP server of the profiles that an edit may change.
 func serverOptions(c config.Config, chosen []string) *server.Options {
 	rules, applying := profile.Of(c.Router.Profiles, chosen...), profile.Applying(c.Router.Profiles, chosen)
 	pinned, ok := rules.Pinned()

@@ -137,7 +137,6 @@ func (l *AccessLog) Executed(e selector.Execution) {
 // Searched implements [selector.Observer]. Searches are not logged.
 func (*AccessLog) Searched(selector.Search) {}
 
-// A lineWriter writes lines to a file.
 type lineWriter struct {
 	log     *zap.Logger
 	dropped *atomic.Int64
@@ -181,7 +180,6 @@ func (w *lineWriter) run(f *rotated) {
 	}
 }
 
-// line returns the line of an execution.
 func (l *AccessLog) line(e selector.Execution) []byte {
 	b := make([]byte, 0, 384)
 	b = append(b, `{"time":"`...)

@@ -46,7 +46,6 @@ type callers struct {
 // nothing. definitions is nil for the caller of a server's tools.
 type callerSeries struct{ calls, tokens, definitions prometheus.Counter }
 
-// newCallers returns counters that counter makes.
 func newCallers(counter func(name, help string, labels ...string) *prometheus.CounterVec) *callers {
 	c := &callers{
 		calls:       counter("client_calls_total", "Finished tool calls, by caller and the server that answered.", "server", "client", "principal", "profile"),
@@ -58,14 +57,12 @@ func newCallers(counter func(name, help string, labels ...string) *prometheus.Co
 	return c
 }
 
-// count counts a call.
 func (c *callers) count(e selector.Execution) {
 	s := c.of(caller{cmp.Or(e.Answered, e.Tool).Server, e.Client, e.Principal, e.Profile})
 	s.calls.Inc()
 	s.tokens.Add(float64(len(e.Result) / registry.BytesPerToken))
 }
 
-// listed counts the tokens of a list of tools.
 func (c *callers) listed(client, principal, profile string, tokens int) {
 	c.of(caller{"", client, principal, profile}).definitions.Add(float64(tokens))
 }
@@ -110,7 +107,6 @@ func (c *callers) learn(who caller) *callerSeries {
 	return s
 }
 
-// forget removes the series of servers that no longer exist.
 func (c *callers) forget(present map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

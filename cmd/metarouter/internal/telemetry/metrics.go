@@ -181,7 +181,6 @@ func (m *Metrics) Costs(r Router) []Cost {
 	return m.callers.costs()
 }
 
-// of returns the series of a tool.
 func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 	l := label{serverOf(t), cmp.Or(t.Name, other)}
 	if s := (*m.known.Load())[l]; s != nil {

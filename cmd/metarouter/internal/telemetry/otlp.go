@@ -152,7 +152,6 @@ func nameOf(setting string) string {
 
 const firstRetry = 500 * time.Millisecond
 
-// client returns OpenTelemetry's client for the settings.
 func (s *otlpSettings) client() otlptrace.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = s.tls
