@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/assist"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -21,7 +20,7 @@ type assistance struct {
 
 	mu     sync.Mutex // guards what follows
 	in     config.Endpoint
-	client *assist.Client // of the endpoint in; nil without
+	client *endpoint.Client // of the endpoint in; nil without
 }
 
 // assistant returns the model of the configuration in use, or nil if it names none.
@@ -50,7 +49,7 @@ func (a *assistance) replace(wanted config.Endpoint) {
 	if wanted.URL == "" {
 		return
 	}
-	client, err := assist.New(wanted.URL, wanted.Model, wanted.Headers)
+	client, err := endpoint.New(wanted.URL, wanted.Model, wanted.Headers)
 	if err != nil {
 		a.log.Warn("the model of \"assist\" can't be asked", zap.Error(err))
 		return
@@ -67,7 +66,7 @@ func (a *assistance) close() {
 
 // An assistant logs why the model did not choose.
 type assistant struct {
-	client *assist.Client
+	client *endpoint.Client
 	log    *zap.Logger
 }
 

@@ -28,8 +28,8 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
-	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
+	"internal/analysis", "internal/approval", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/vault", "internal/verbs", "internal/wire",
 }
 
 // rules says which packages of this module a package may import, besides the leaves.
@@ -45,8 +45,8 @@ var rules = map[string][]string{
 	"registry":          {},
 	"classify":          {"config"},
 	"discovery":         {"registry", "classify"},
-	"selector":          {"registry", "discovery", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/hints", "internal/profile", "internal/reload"},
+	"selector":          {"registry", "discovery", "internal/embeddings", "internal/index"},
+	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/embeddings", "internal/hints", "internal/profile", "internal/reload"},
 	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
 	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
 	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
@@ -93,7 +93,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/browser", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/manual":     {},
 	"cmd/metarouter/internal/nodes":      {"config", "cluster", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
-	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
+	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "internal/embeddings", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/web"},
 	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload"},
 	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console"},
@@ -111,11 +111,12 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints"},
 
 	// Parts that several steps share, and that know some of the path.
-	"internal/builtin": {},
-	"internal/index":   {"registry"},
-	"internal/hints":   {"registry"},
-	"internal/profile": {"config", "registry"},
-	"internal/reload":  {"config"},
+	"internal/builtin":    {},
+	"internal/embeddings": {"registry"},
+	"internal/index":      {"registry"},
+	"internal/hints":      {"registry"},
+	"internal/profile":    {"config", "registry"},
+	"internal/reload":     {"config"},
 
 	// Next to the product.
 	"docs/demo":             {},

@@ -2,13 +2,11 @@ package encoder
 
 import (
 	"math"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // Encode returns the vector of a text, which has unit length. Of a long text it is that of the
 // begin.
-func (m *Model) Encode(text string, role Role) vectors.Vector {
+func (m *Model) Encode(text string, role Role) Vector {
 	s := m.free.Get().(*scratch)
 	defer m.free.Put(s)
 	s.tokens = m.tokens(text, s.tokens[:0], min(m.places, mostTokens))
@@ -22,7 +20,7 @@ func (m *Model) Encode(text string, role Role) vectors.Vector {
 	for at, x := range s.x[:n*m.width] {
 		mean[at%m.width] += x
 	}
-	v := make(vectors.Vector, m.dim)
+	v := make(Vector, m.dim)
 	if copy(v, mean); m.out.cols > 0 {
 		s.quantize(mean, 1)
 		m.out.apply(v, s, 1)
