@@ -30,9 +30,8 @@ type Scope struct {
 
 	judged atomic.Pointer[judgement]
 
-	building   sync.Mutex // one goroutine at a time replaces seen: that takes long for very many tools
-	seen       atomic.Pointer[visible]
-	classifier atomic.Pointer[scopedClassifier]
+	building sync.Mutex // one goroutine at a time replaces seen: that takes long for very many tools
+	seen     atomic.Pointer[visible]
 }
 
 // Scope returns the router as clients see it that have chosen all of these: what each of them
@@ -170,25 +169,13 @@ func (v *visible) callable(t *NormalizedTool) error {
 	return nil
 }
 
-// Classifier is that of [Parts], without capability tags that no tool in sight has.
+// Classifier returns the classifier of [Parts], without capability tags that no tool in sight has.
 func (s *Scope) Classifier() *classify.Classifier {
 	all, v := s.parts.Classifier(), s.now()
 	if v.rules == nil {
 		return all
 	}
-	last := s.classifier.Load()
-	if last == nil || last.all != all || last.snapshot != v.snapshot || all.HasOutside() { // which may have named its categories meanwhile
-		last = &scopedClassifier{all, v.snapshot, all.Within(v.snapshot.Capabilities())}
-		s.classifier.Store(last)
-	}
-	return last.some
-}
-
-// A scopedClassifier is a classifier with the tags of a snapshot.
-type scopedClassifier struct {
-	all      *classify.Classifier
-	snapshot *registry.Snapshot
-	some     *classify.Classifier
+	return all.Within(v.snapshot.Capabilities())
 }
 
 // Assistant is that of [Parts]. It is asked about tools that were found for the clients only.

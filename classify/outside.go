@@ -2,7 +2,6 @@ package classify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,13 +22,6 @@ type Sessions interface {
 	// Session returns the server's live session. It waits while the server is
 	// starting, until ctx ends.
 	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
-}
-
-// A caller calls a tool of the outside server and returns the CallToolResult. An error
-// that is not an [*answerError] means that the server could not be reached.
-type caller interface {
-	call(ctx context.Context, tool string, arguments any) (json.RawMessage, error)
-	close()
 }
 
 // An answerError says why an answer cannot be used.
@@ -95,8 +87,7 @@ func newOutside(o config.Outside, servers Sessions, merge mergeFunc, log *zap.Lo
 	if o.Server != "" {
 		s.address, s.caller = o.Server, &sessionCaller{server: o.Server, listTool: o.ListTool, servers: servers}
 	} else {
-		c := newHTTPCaller(o.URL, o.Headers)
-		s.address, s.caller = c.url, c
+		s.caller, s.address = newHTTPCaller(o.URL, o.Headers)
 	}
 	return s
 }

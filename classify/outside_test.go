@@ -262,13 +262,6 @@ func TestStyles(t *testing.T) {
 				reply(w, map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": n.call(m.Params)})
 			})
 		},
-		"method in the path": func(n *neighbour) http.Handler {
-			return only("/mcp/tools/call", func(w http.ResponseWriter, r *http.Request) {
-				var params json.RawMessage
-				json.NewDecoder(r.Body).Decode(&params)
-				reply(w, n.call(params))
-			})
-		},
 		"streamable": func(n *neighbour) http.Handler { return n.streamable(false) },
 		"stateless":  func(n *neighbour) http.Handler { return n.streamable(true) },
 	} {
@@ -337,7 +330,7 @@ func TestWebIsCareful(t *testing.T) {
 	secret := httptest.NewTLSServer(only("/", func(http.ResponseWriter, *http.Request) { t.Error("a certificate of nobody's was believed") }))
 	defer secret.Close()
 	for url, want := range map[string]string{redirects.URL: "another origin", secret.URL: "certificate"} {
-		w := newHTTPCaller(url, map[string]string{"X-Key": "secret"})
+		w, _ := newHTTPCaller(url, map[string]string{"X-Key": "secret"})
 		defer w.close()
 		if _, err := w.call(t.Context(), "list_categories", struct{}{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", url, err, want)

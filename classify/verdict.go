@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Tolerances of the protocol: of the sum of probabilities, and of the probability of the
@@ -116,12 +117,12 @@ func (s *outside) ask(ctx context.Context, tool string, arguments, answer any) e
 	defer cancel()
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = 50 * time.Millisecond
-	raw, err := backoff.Retry(ctx, func() (json.RawMessage, error) {
-		raw, err := s.caller.call(ctx, tool, arguments)
+	result, err := backoff.Retry(ctx, func() (*mcp.CallToolResult, error) {
+		result, err := s.caller.call(ctx, tool, arguments)
 		if _, answered := errors.AsType[*answerError](err); answered {
 			return nil, backoff.Permanent(err)
 		}
-		return raw, err
+		return result, err
 	}, backoff.WithMaxTries(uint(s.options.MaxRetries)+1), backoff.WithBackOff(pauses),
 		backoff.WithNotify(func(error, time.Duration) { s.probeSoon() })) // it may come back with another list
 	if ctx.Err() != nil && err != nil {
@@ -130,38 +131,27 @@ func (s *outside) ask(ctx context.Context, tool string, arguments, answer any) e
 	if err != nil {
 		return err
 	}
-	return decode(raw, answer)
+	return decode(result, answer)
 }
 
-// decode decodes the JSON in the first text of a CallToolResult.
-func decode(raw json.RawMessage, answer any) error {
-	var result struct {
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-		IsError bool `json:"isError"`
+// decode decodes the JSON in the first text of a result.
+func decode(result *mcp.CallToolResult, answer any) error {
+	i := slices.IndexFunc(result.Content, func(c mcp.Content) bool { _, ok := c.(*mcp.TextContent); return ok })
+	if i < 0 {
+		return badAnswer("the answer has no text")
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return badAnswer("the answer is no tool result: %v", err)
+	text := result.Content[i].(*mcp.TextContent).Text
+	if result.IsError {
+		return badAnswer("it says: %.200s", text)
 	}
-	for _, c := range result.Content {
-		if c.Type != "text" {
-			continue
-		}
-		if result.IsError {
-			return badAnswer("it says: %.200s", c.Text)
-		}
-		var failed struct {
-			Error string `json:"error"`
-		}
-		if json.Unmarshal([]byte(c.Text), &failed) == nil && failed.Error != "" {
-			return badAnswer("it says: %.200s", failed.Error)
-		}
-		if err := json.Unmarshal([]byte(c.Text), answer); err != nil {
-			return badAnswer("the text of the answer is not the JSON that was expected: %v", err)
-		}
-		return nil
+	var failed struct {
+		Error string `json:"error"`
 	}
-	return badAnswer("the answer has no text")
+	if json.Unmarshal([]byte(text), &failed) == nil && failed.Error != "" {
+		return badAnswer("it says: %.200s", failed.Error)
+	}
+	if err := json.Unmarshal([]byte(text), answer); err != nil {
+		return badAnswer("the text of the answer is not the JSON that was expected: %v", err)
+	}
+	return nil
 }
