@@ -100,7 +100,7 @@ func TestModelLists(t *testing.T) {
 			return response(200, list), nil
 		})})
 		must(t, err)
-		err = c.Refresh(t.Context())
+		err = c.Health(t.Context()).Err()
 		if got := ids(c.Tools()); err == nil && got != want || err != nil && want != "error" {
 			t.Errorf("%s: %q, %v", list, got, err)
 		}
@@ -142,7 +142,7 @@ func TestOptionsBelowZero(t *testing.T) {
 		if asked != 0 {
 			t.Errorf("asked %d times", asked)
 		}
-		must(t, c.Refresh(t.Context()))
+		must(t, c.Health(t.Context()).Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || r.Text() != "Hello" {

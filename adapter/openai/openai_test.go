@@ -73,8 +73,8 @@ func TestCall(t *testing.T) {
 		{"busy until a date", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			refuse(503, "", "", "Retry-After", time.Now().Add(9*time.Second).UTC().Format(http.TimeFormat))(w, r)
 		}, hello}, Options{}, "Hello", "Hel|lo", false, false, 2, -1},
-		{"busy for too long", []http.HandlerFunc{refuse(429, "", "come back tomorrow", "Retry-After", "86400")}, Options{}, "it asks for no calls for 24h0m0s", "", true, true, 1, 0},
-		{"busy beyond the deadline", []http.HandlerFunc{busy}, Options{Timeout: 5 * time.Second}, "no time is left for another attempt", "", true, true, 1, 0},
+		{"busy for too long", []http.HandlerFunc{refuse(429, "", "come back tomorrow", "Retry-After", "86400")}, Options{}, "come back tomorrow; Retry-After: 86400", "", true, true, 1, 0},
+		{"busy beyond the deadline", []http.HandlerFunc{busy}, Options{Timeout: 5 * time.Second}, "Retry-After: 7", "", true, true, 1, 0},
 		{"failing, then well", []http.HandlerFunc{refuse(500, "", "oops"), refuse(502, "", ""), hello}, Options{}, "Hello", "Hel|lo", false, false, 3, -1},
 		{"failing for good", []http.HandlerFunc{refuse(500, "server_error", "oops")}, Options{}, "the API answered 500 Internal Server Error (server_error): oops (tried 4 times)", "", true, true, 4, -1},
 		{"no money", []http.HandlerFunc{refuse(429, "insufficient_quota", "pay first")}, Options{}, "insufficient_quota", "", true, true, 1, 0},
@@ -288,7 +288,7 @@ func TestModels(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		must(t, c.Close())
-		if h := c.Health(t.Context()); h.State != adapter.Down || c.Refresh(t.Context()) == nil {
+		if h := c.Health(t.Context()); h.State != adapter.Down || h.Tools != 2 {
 			t.Errorf("after Close: %+v", h)
 		}
 	})
