@@ -22,7 +22,7 @@ const module = "github.com/mcp-metarouter/metarouter/"
 
 // steps are the steps of the path. A step imports earlier steps only.
 var steps = []string{
-	"config", "registry", "classify", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
+	"config", "registry", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
 }
 
 // leaves are the packages that know nothing of the path. Every package may import them; they
@@ -43,16 +43,15 @@ var rules = map[string][]string{
 	"supervisor":        {"config"},
 	"cluster":           {"config"},
 	"registry":          {},
-	"classify":          {"config"},
-	"discovery":         {"registry", "classify"},
+	"discovery":         {"registry"},
 	"selector":          {"registry", "discovery", "internal/embeddings", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/embeddings", "internal/hints", "internal/profile", "internal/reload"},
+	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "internal/classify", "internal/builtin", "internal/embeddings", "internal/hints", "internal/profile", "internal/reload"},
 	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
 	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
 	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
-	"server":            {"adapter", "registry", "selector", "classify"},
+	"server":            {"adapter", "registry", "selector", "internal/classify"},
 	"cmd/metarouter": {
-		"config", "supervisor", "cluster", "registry", "selector", "classify", "adapter", "server",
+		"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "adapter", "server",
 		"internal/builtin", "internal/hints", "internal/profile",
 	},
 
@@ -73,13 +72,13 @@ var rules = map[string][]string{
 	"server/internal/legacy":             {},
 	"server/internal/conversation":       {"server/internal/budget", "server/internal/legacy"},
 	"server/internal/stdio":              {"server/internal/conversation"},
-	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity"},
+	"server/internal/httpd":              {"registry", "internal/classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity"},
 	"server/internal/identity":           {"server/internal/conversation"},
-	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile"},
+	"server/internal/tools":              {"registry", "internal/classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile"},
 	"cmd/metarouter/internal/auditlog":   {"config", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/browser":    {},
-	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why"},
+	"cmd/metarouter/internal/cli":        {"config", "registry", "internal/classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why"},
 	"cmd/metarouter/internal/clients":    {"config"},
 	"cmd/metarouter/internal/completion": {"config", "adapter", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/trust"},
@@ -112,6 +111,7 @@ var rules = map[string][]string{
 
 	// Parts that several steps share, and that know some of the path.
 	"internal/builtin":    {},
+	"internal/classify":   {"config"},
 	"internal/embeddings": {"registry"},
 	"internal/index":      {"registry"},
 	"internal/hints":      {"registry"},

@@ -57,7 +57,7 @@ type labelled struct{ Text, Category string }
 // them, and fails if too few are where they belong.
 func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 	t.Helper()
-	c, err := config.Load(filepath.Join("..", "categories.example.json"))
+	c, err := config.Load(filepath.Join("..", "..", "categories.example.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

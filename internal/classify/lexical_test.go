@@ -15,7 +15,7 @@ import (
 
 // example is the classification of the example file.
 var example = sync.OnceValue(func() config.Classification {
-	c, err := config.Load("../categories.example.json")
+	c, err := config.Load("../../categories.example.json")
 	if err != nil {
 		panic(err)
 	}
@@ -45,7 +45,7 @@ var exampleLexical = sync.OnceValue(func() *lexical {
 })
 
 func TestExampleFile(t *testing.T) {
-	c, err := config.Load("../categories.example.json")
+	c, err := config.Load("../../categories.example.json")
 	if err != nil || len(c.Problems) > 0 {
 		t.Fatal(err, c.Problems)
 	}
