@@ -40,8 +40,8 @@ func (p *provider) run(ctx context.Context, model string, arguments json.RawMess
 	return a.failed(err, tries)
 }
 
-// requestBody returns the body of a chat request, or what is wrong with the arguments
-// that their schema cannot say.
+// requestBody returns the body of a chat request, or the fault of the arguments
+// that their schema does not find.
 func (p *provider) requestBody(model string, arguments json.RawMessage) (body []byte, fault string) {
 	request := make(map[string]json.RawMessage)
 	_ = json.Unmarshal(arguments, &request) // they are an object

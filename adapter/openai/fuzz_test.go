@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whatever an endpoint sends, a call has a result that can be sent on, and what was
-// handed out is the beginning of the answer.
+// For every response a call has a valid result, and the parts that were passed on are the beginning
+// of the answer.
 func FuzzAnswer(f *testing.F) {
 	f.Add(delta("a") + "\n\n" + finished + "\n\n" + used + "\n\n" + done + "\n\n")
 	f.Add(`data: {"choices":[{"index":0,"message":{"content":[{"text":"a"},{"text":7}]},"finish_reason":"length"}],"usage":7}` + "\n\n")

@@ -56,7 +56,7 @@ type Options struct {
 
 	Refresh time.Duration // default 10m, sooner after a failure; below 0 only Health asks
 
-	// None of these may be below 0.
+	// These may not be below 0.
 	Timeout  time.Duration // of a call with all its attempts; default 2m
 	MaxTries int           // attempts of a call; default 4
 	MaxWait  time.Duration // the longest pause between two attempts; default 30s
@@ -73,8 +73,8 @@ type Options struct {
 // A Model is a language model of an AI service.
 type Model struct {
 	ID           string   // the service's name for it, such as "gpt-5-mini"
-	Description  string   // what it is good at, in a sentence or two; default: a sentence for each capability
-	Capabilities []string // in addition to chat and ai; nil means those that the name suggests: reasoning, code, vision
+	Description  string   // its strengths, in a sentence or two; default: a sentence for each capability
+	Capabilities []string // in addition to chat and ai; nil means the capabilities that the name suggests: reasoning, code, vision
 }
 
 type provider struct {
@@ -94,8 +94,8 @@ type provider struct {
 // its tools. Unless Options has Models, they are listed in the background, and at once by Health. A
 // service that is down is not an error: Health says so. The provider must be closed.
 //
-// Models without a Description are much alike to the ranking, so that it is sure of none of them:
-// list in Options the models that you want and say what each is good at, or ask for a capability.
+// Models without a Description are much alike to the ranking, so that it is never sure:
+// list in Options the models that you want with their strengths, or ask for a capability.
 func New(name string, o Options) (adapter.ProviderAdapter, error) {
 	o, base, err := o.complete()
 	if err != nil {

@@ -56,7 +56,7 @@ func TestCall(t *testing.T) {
 		name    string
 		answers []http.HandlerFunc
 		options Options
-		text    string // of the result, or what is in it
+		text    string // in the result
 		deltas  string // that were handed out, with | between
 		failed  bool   // the result is a tool error
 		down    bool   // Err is set: others may be asked
@@ -154,7 +154,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// What is asked, and what comes of it beside the text.
+// The request has all arguments, and the result has the text, reasoning and usage.
 func TestRequestAndResult(t *testing.T) {
 	t.Setenv("OTHER_KEY", "")
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestRequestAndResult(t *testing.T) {
 	})
 }
 
-// A client is one that is told of progress.
+// A client gets progress notifications.
 type client struct{ told *[]string }
 
 func (client) Home() session.Client          { return nil }
@@ -230,7 +230,7 @@ func (client) Ask(context.Context, string, session.Message) (json.RawMessage, er
 	return nil, errors.New("not now")
 }
 
-// Without a key the endpoint is asked all the same, and what it says has the reason.
+// Without a key the service is asked, too, and the error says that there is no key.
 func TestNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "invalid_api_key", "You didn't provide a key.")}}
@@ -324,7 +324,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Nobody who can't prove to be the endpoint is sent the key, and a server that is
+// A server without a valid certificate does not get the key, and a server that is
 // refused a connection is one that can't be reached.
 func TestNetworkErrors(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", secret)

@@ -114,8 +114,8 @@ func (p *provider) refusal(response *http.Response, noKey bool) *failure {
 	return f
 }
 
-// reported returns the failure in the error object of an API. A status of 0 means that of the object,
-// if it has one.
+// reported returns the failure in the error object of an API. If status is 0, the code in the
+// object takes its place.
 func reported(raw []byte, status int, message string) *failure {
 	var object struct {
 		Message string          `json:"message"`

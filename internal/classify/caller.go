@@ -34,7 +34,7 @@ type sessionCaller struct {
 	servers          Sessions
 
 	mu     sync.Mutex      // guards listed
-	listed session.Session // the session whose list was read last
+	listed session.Session // the session of the list that was read last
 }
 
 // errRestarted says that the server's answer may refer to a list that was not read.
@@ -216,7 +216,7 @@ func (t simpleServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// complete reads a response, and adds what the SDK needs and simple servers leave out.
+// complete reads a response, and adds the members that the SDK needs and simple servers leave out.
 func complete(r *http.Request, response *http.Response) error {
 	answer, err := io.ReadAll(response.Body)
 	response.Body.Close()

@@ -73,10 +73,10 @@ func (s *categorySet) builtin(ctx context.Context) (l *lexical, err error) {
 }
 
 // New returns the classifier of a configuration; a nil c means the defaults. The
-// categories are those of the configuration, or the tags if it has none. Categories that
+// categories are those of the configuration, or the tags if it has no categories. Categories that
 // only the outside server has come after them, in the order in which it listed them, and
 // instead of tags. So the index of a category never changes while the router runs, except
-// that of tags, when the outside server first lists its categories.
+// for tags, when the outside server first lists its categories.
 //
 // servers connects to an outside server that is an entry of the configuration.
 func New(c *config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
@@ -149,7 +149,7 @@ func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 		k.outside.need()
 	}
 	select {
-	case <-k.outside.needed:
+	case <-k.outside.needed.Done():
 	case <-ctx.Done():
 		return nil
 	}
@@ -306,7 +306,7 @@ func (k *Classifier) ask(ctx context.Context, text string) (Outcome, error) {
 	return o, nil
 }
 
-// check returns an error that says what to do if the text is longer than limit bytes,
+// check returns an error with advice if the text is longer than limit bytes,
 // empty or not valid UTF-8.
 func check(text string, limit int) error {
 	switch {

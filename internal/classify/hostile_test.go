@@ -38,7 +38,7 @@ func at(url string) config.Outside {
 
 // A peer answers as the example server of vLLM semantic router does: HTTP 200 to
 // everything, failures as an error in the text, names of categories and nothing
-// else, and a confidence that is none of the probabilities.
+// else, and a confidence that is not among the probabilities.
 func peer() http.Handler {
 	names := []string{"math", "science", "general"}
 	says := func(tool string, arguments map[string]any) any {
@@ -134,7 +134,7 @@ func TestRoundedOutside(t *testing.T) {
 	}
 }
 
-// However much the server says of ever new categories, what is kept of it is bounded.
+// A server that lists ever new categories fills a bounded memory.
 func TestListIsBounded(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	var lists atomic.Int64
@@ -253,7 +253,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// A server whose answers no longer fit its list is asked for the list again.
+// If the answers of a server no longer fit its list, it is asked for the list again.
 func TestListGrows(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	var grown atomic.Bool
@@ -367,7 +367,7 @@ func (s neighbourSession) Call(_ context.Context, r session.Request) (json.RawMe
 	return json.Marshal(s.n.call(r.Params))
 }
 
-// A router that is told to ask itself, or one that asks it, does not go round in
+// A router that is configured to ask itself, or one that asks it, does not go round in
 // circles.
 func TestCircle(t *testing.T) {
 	var k atomic.Pointer[Classifier]
@@ -410,7 +410,7 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// What a server at a URL may do wrong, and what comes of it.
+// Faults of a server at a URL, and the state that follows.
 func TestHostileWeb(t *testing.T) {
 	n := newNeighbour()
 	good := func(w http.ResponseWriter, r *http.Request) []byte {
@@ -552,7 +552,7 @@ func TestStreamableRefuses(t *testing.T) {
 	}
 }
 
-// Neither /health nor the log tells what is secret in the URL.
+// Neither /health nor the log has the secrets of the URL.
 func TestAddressIsNoSecret(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
@@ -615,7 +615,7 @@ func TestTrainedAhead(t *testing.T) {
 	}
 }
 
-// A text whose client leaves does not wait until another call has trained the built-in classifier.
+// If the client leaves, its text does not wait until another call has trained the built-in classifier.
 func TestTrainingWaits(t *testing.T) {
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, zap.NewNop())
 	set := k.set.Load()

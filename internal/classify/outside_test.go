@@ -24,9 +24,9 @@ import (
 
 // A neighbour is an outside classification server. It says "b" of whatever has a b.
 type neighbour struct {
-	list   string                   // what list_categories answers
+	list   string                   // the answer of list_categories
 	next   func() string            // likewise, if it is not nil
-	answer func(text string) string // what classify_text answers
+	answer func(text string) string // the answer of classify_text
 	calls  atomic.Int64
 }
 
@@ -155,8 +155,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// Categories of the configuration keep their indices, and what the outside server has
-// beside them comes after.
+// Categories of the configuration keep their indices, and other categories of the
+// outside server come after them.
 func TestOutsideKeepsIndices(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	o := options()
@@ -170,8 +170,7 @@ func TestOutsideKeepsIndices(t *testing.T) {
 	}
 }
 
-// What is unsound is not believed, and a server that says no more than that is soon
-// taken to be down.
+// Unsound answers are not used, and a server that gives no others soon counts as down.
 func TestOutsideIsChecked(t *testing.T) {
 	for _, answer := range []string{
 		`{"class": 3, "confidence": 0.8}`, `{"class": -1, "confidence": 0.8}`, `{"class": 1.5, "confidence": 0.8}`,
@@ -319,7 +318,7 @@ func (n *neighbour) streamable(stateless bool) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: stateless})
 }
 
-// The headers go to nobody else, and certificates are checked.
+// The headers go to no other origin, and certificates are checked.
 func TestWebIsCareful(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s was asked, with %q", r.URL, r.Header.Get("X-Key"))

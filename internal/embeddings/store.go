@@ -22,7 +22,7 @@ import (
 
 const (
 	maxFile   = 512 << 20              // bytes of a stored file
-	maxStored = 256 << 20              // bytes of vectors, above which those of other texts are dropped
+	maxStored = 256 << 20              // bytes of vectors, above which vectors of other texts are dropped
 	maxFiles  = 4                      // files, one for each model; the latest stay
 	maxTools  = 20_000                 // that get vectors
 	maxBatch  = 32                     // texts of a request; TEI takes no more

@@ -102,7 +102,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What a broken or hostile API does is an error without secrets, and after three of them the API
+// Faults of a broken or hostile API are errors without secrets, and after three of them the API
 // is left alone.
 func TestChooseFails(t *testing.T) {
 	var elsewhere atomic.Int32

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 )
 
-// An api is a model whose vectors are those of hashed words.
+// An api serves a model with vectors of hashed words.
 type api struct {
 	mu     sync.Mutex
 	asked  []string // texts
