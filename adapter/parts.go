@@ -22,9 +22,12 @@ type Parts struct {
 // Parts returns what the router consists of.
 func (r *Router) Parts() *Parts { return &Parts{r.catalog, r.fleet, r.selector, r} }
 
+// A Classifier sorts texts into the categories of a configuration, or into capability tags.
+type Classifier = classify.Classifier
+
 // Classifier returns the classifier that sorts texts into the categories of the
 // configuration, or into capability tags if it has none.
-func (p *Parts) Classifier() *classify.Classifier { return p.router.sorting.now.Load() }
+func (p *Parts) Classifier() *Classifier { return p.router.sorting.now.Load() }
 
 // Assistant returns the model behind an API that the configuration names for searches that are
 // not sure, or nil if it names none. It is for Assistant of a [Query].

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -170,7 +169,7 @@ func (v *visible) callable(t *NormalizedTool) error {
 }
 
 // Classifier returns the classifier of [Parts], without capability tags that no tool in sight has.
-func (s *Scope) Classifier() *classify.Classifier {
+func (s *Scope) Classifier() *Classifier {
 	all, v := s.parts.Classifier(), s.now()
 	if v.rules == nil {
 		return all
