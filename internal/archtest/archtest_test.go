@@ -28,7 +28,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/analysis", "internal/approval", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filelock", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/vault", "internal/verbs", "internal/wire",
 }
 
@@ -138,6 +138,7 @@ var rules = map[string][]string{
 	"test/cluster":    {}, // has tests only
 	"test/hostile":    {"test/mcptest"},
 	"test/relay":      {},
+	"test/wine":       {}, // has tests only
 	"test/sdkserver":  {"test/fakeserver"},
 }
 

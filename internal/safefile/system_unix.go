@@ -8,7 +8,34 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+const (
+	nonblock = syscall.O_NONBLOCK | syscall.O_NOCTTY
+	nofollow = syscall.O_NOFOLLOW
+)
+
+// writable returns why this process can't create files in a folder.
+func writable(folder string) error {
+	if err := unix.Access(folder, unix.W_OK|unix.X_OK); err != nil {
+		return &fs.PathError{Op: "access", Path: folder, Err: err}
+	}
+	return nil
+}
+
+// Unshared returns an error if other users can read the file.
+func Unshared(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("other users can read %s (mode %04o); run: chmod 600 %[1]s", path, mode)
+	}
+	return nil
+}
 
 // OwnersOnly returns an [*Exposed] if users other than this process's and root
 // can write to the file or folder at path, or may do so as its owner. It follows links. A

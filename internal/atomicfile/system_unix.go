@@ -10,6 +10,8 @@ import (
 	"syscall"
 )
 
+var rename = os.Rename
+
 // Own gives f the owner of the file at path, if that exists and belongs to another user. Only
 // root may do that; other users get an error, rather than a file that its owner cannot read.
 func Own(f *os.File, path string) error {
