@@ -194,12 +194,5 @@ func nameOf(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
 	}
-	receiver := f.Recv.List[0].Type
-	if pointer, ok := receiver.(*ast.StarExpr); ok {
-		receiver = pointer.X
-	}
-	if generic, ok := receiver.(*ast.IndexExpr); ok {
-		receiver = generic.X
-	}
-	return receiver.(*ast.Ident).Name + "." + f.Name.Name
+	return receiver(f.Recv.List[0].Type) + "." + f.Name.Name
 }
