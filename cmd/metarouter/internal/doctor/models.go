@@ -70,7 +70,7 @@ func AskEmbeddings(ctx context.Context, e *config.Endpoint) error {
 	return nil
 }
 
-// checkModels reports what is wrong with the models that the configuration names.
+// checkModels reports the faults of the models that the configuration names.
 func checkModels(x *findings, c Case) {
 	if c.Assist != nil {
 		x.add(Warning, fmt.Sprintf("the model of \"assist\" is of no use (%v), so searches that are not sure go on without it.", c.Assist),
