@@ -9,7 +9,7 @@ import (
 var embedded string // of which only the pages are in memory that are looked at
 
 // Version is the name of the model in the program. Models with other vectors have other names.
-const Version = "metarouter-2"
+const Version = "metarouter-3"
 
 // Embedded returns the model in the program.
 var Embedded = sync.OnceValue(func() *Model {
