@@ -15,10 +15,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // clusterWait is how long commands and the first lists wait for the servers of other nodes, of which
@@ -191,22 +191,22 @@ func newMembership(r *Router, listener *listening) *membership {
 
 // policyOf returns how calls to a server of another node are made. The node applies its own limits:
 // here a call may take longer, since the node may have to start the server or ask a person.
-func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Policy {
-	p := selector.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
+func policyOf(t cluster.Terms, gateway string, maxResultTokens int) execute.Policy {
+	p := execute.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
 	if t.Timeout > 0 {
-		p.Timeout += selector.StartWait + time.Minute
+		p.Timeout += execute.StartWait + time.Minute
 	}
 	switch t.Retry {
 	case "never":
-		p.Retry = selector.NeverRetry
+		p.Retry = execute.NeverRetry
 	case "always":
-		p.Retry = selector.AlwaysRetry
+		p.Retry = execute.AlwaysRetry
 	}
 	switch config.Validate(t.Validate) {
 	case config.ValidateWarn:
-		p.Validate = selector.Warn
+		p.Validate = execute.Warn
 	case config.ValidateOff:
-		p.Validate = selector.Off
+		p.Validate = execute.Off
 	}
 	return p
 }

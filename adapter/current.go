@@ -11,18 +11,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 )
 
 // A setup is the configuration at one moment, with all that follows from it. It is
 // replaced, not modified.
 type setup struct {
-	file     config.Config              // as its source has it
-	config   config.Config              // as it is in use: with servers turned on and off by hand
-	byHand   map[string]byHand          // by server
-	policies map[string]selector.Policy // by server
-	shared   map[string]bool            // servers that other nodes may use
-	replaced chan struct{}              // closed when another setup is in use
+	file     config.Config             // as its source has it
+	config   config.Config             // as it is in use: with servers turned on and off by hand
+	byHand   map[string]byHand         // by server
+	policies map[string]execute.Policy // by server
+	shared   map[string]bool           // servers that other nodes may use
+	replaced chan struct{}             // closed when another setup is in use
 }
 
 // A byHand is what a person asked for: a server on or off, until its entry is edited.

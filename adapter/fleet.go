@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -22,7 +22,7 @@ type fleet struct {
 	supervisor *supervisor.Supervisor
 	members    *membership
 	sessions   sessions
-	selector   *selector.Selector
+	executor   *execute.Executor
 	registry   *registry.Registry
 	sole       bool // see Options.Sole
 	listener   *listening
@@ -31,9 +31,10 @@ type fleet struct {
 // A ServerInfo is the state of one server.
 type ServerInfo struct {
 	Status
-	selector.Load
-	Tools  int  // known tools, whether or not the server runs
-	ByHand bool // turned on or off by hand; see [Parts.Turn]
+	Calls   int  // that run
+	Waiting int  // calls that wait for one of these to end
+	Tools   int  // known tools, whether or not the server runs
+	ByHand  bool // turned on or off by hand; see [Parts.Turn]
 }
 
 // Servers returns the state of each server, in the order of the configuration, and then of those of
@@ -58,8 +59,9 @@ func (f *fleet) Servers() []ServerInfo {
 	all := make([]ServerInfo, len(servers))
 	for i, st := range servers {
 		_, byHand := now.byHand[st.Name]
-		st.Repairs = f.selector.Repairs(st.Name)
-		all[i] = ServerInfo{st, f.selector.Load(st.Name), len(snapshot.Server(st.Name)), byHand}
+		st.Repairs = f.executor.Repairs(st.Name)
+		calls, waiting := f.executor.Load(st.Name)
+		all[i] = ServerInfo{st, calls, waiting, len(snapshot.Server(st.Name)), byHand}
 	}
 	return all
 }
@@ -74,10 +76,10 @@ func statusOf(s *supervisor.Supervisor, server string) (status.Status, bool) {
 	return all[i], true
 }
 
-// Await returns when the server can be called, after at most [selector.StartWait]. Its
+// Await returns when the server can be called, after at most [execute.StartWait]. Its
 // error wraps [ErrNotSent] and says why the server can't be called.
 func (f *fleet) Await(ctx context.Context, server string) error {
-	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
+	ctx, cancel := context.WithTimeout(ctx, execute.StartWait)
 	defer cancel()
 	if !f.current.load().has(server) && f.members.with(server) == nil && f.members.replica(server) == "" {
 		f.members.settled(ctx)
@@ -188,9 +190,9 @@ func until(ctx context.Context, servers *supervisor.Supervisor, done func() bool
 
 // Subscribe has a server report when a resource changes, to [Parts.Listen]. done is closed
 // when the server's session has ended, and the subscription with it; cancel ends the
-// subscription before. Errors are those of [selector.Selector.Relay].
+// subscription before. Errors are those of [execute.Executor.Relay].
 func (f *fleet) Subscribe(ctx context.Context, server, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
-	waiting, stop := context.WithTimeout(ctx, selector.StartWait)
+	waiting, stop := context.WithTimeout(ctx, execute.StartWait)
 	defer stop()
 	s, err := f.sessions.Session(waiting, server, from)
 	if err != nil {
@@ -262,7 +264,7 @@ func (f *fleet) Attach(home Client) {
 // Release ends what servers run for a client that has left.
 func (f *fleet) Release(home Client) {
 	f.supervisor.Release(home)
-	f.selector.ForgetClient(home)
+	f.executor.ForgetClient(home)
 	if node := f.members.node(); node != nil {
 		node.Release(home)
 	}

@@ -9,15 +9,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
 )
 
 // Usage is what was learned from the use of tools.
-type Usage = selector.Usage
+type Usage = usage.Store
 
 // OpenUsage returns what was learned from use under the configuration.
 func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*Usage, error) {
-	return selector.OpenUsage(dataDir, strings.Join(c.Files, "\n"), log)
+	return usage.Open(dataDir, strings.Join(c.Files, "\n"), log)
 }
 
 // learning holds what was learned from use, while the configuration asks for that.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -16,11 +17,15 @@ type Parts struct {
 	*catalog
 	*fleet
 	*selector.Selector
+	*executor
 	router *Router
 }
 
+// An executor runs tools.
+type executor = execute.Executor
+
 // Parts returns what the router consists of.
-func (r *Router) Parts() *Parts { return &Parts{r.catalog, r.fleet, r.selector, r} }
+func (r *Router) Parts() *Parts { return &Parts{r.catalog, r.fleet, r.selector, r.executor, r} }
 
 // Classifier returns the classifier that sorts texts into the categories of the
 // configuration, or into capability tags if it has none.

@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 )
 
 // placeOf returns where the server of an entry works: in the folders among its arguments and
 // its cwd, and at the hosts of its URL, its arguments and its variables.
-func placeOf(s config.Server) *selector.Place {
+func placeOf(s config.Server) *execute.Place {
 	base := s.Cwd
 	if base == "" {
 		base, _ = os.Getwd() // without it, relative folders are not known
@@ -28,5 +28,5 @@ func placeOf(s config.Server) *selector.Place {
 			values = append(values, value)
 		}
 	}
-	return selector.NewPlace(s.Priority, values)
+	return execute.NewPlace(s.Priority, values)
 }

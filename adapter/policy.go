@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 )
 
 // policies returns how calls to each server are made, by its name.
-func policies(servers []config.Server) map[string]selector.Policy {
+func policies(servers []config.Server) map[string]execute.Policy {
 	ranked := slices.Clone(servers)
 	slices.SortStableFunc(ranked, func(a, b config.Server) int { return cmp.Compare(b.Priority, a.Priority) })
 	groups, twins := make(map[string][]string), make(map[string][]config.Server)
@@ -19,26 +19,26 @@ func policies(servers []config.Server) map[string]selector.Policy {
 		}
 		twins[s.Hash()] = append(twins[s.Hash()], s)
 	}
-	all := make(map[string]selector.Policy, len(servers))
+	all := make(map[string]execute.Policy, len(servers))
 	for _, s := range servers {
-		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Place: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
+		p := execute.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Place: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
 		for pattern, limit := range s.ToolRates {
 			if p.Rates == nil {
-				p.Rates = make(map[string]selector.Rate, len(s.ToolRates))
+				p.Rates = make(map[string]execute.Rate, len(s.ToolRates))
 			}
-			p.Rates[pattern] = selector.Rate(limit)
+			p.Rates[pattern] = execute.Rate(limit)
 		}
 		switch s.Retry {
 		case "never":
-			p.Retry = selector.NeverRetry
+			p.Retry = execute.NeverRetry
 		case "always":
-			p.Retry = selector.AlwaysRetry
+			p.Retry = execute.AlwaysRetry
 		}
 		switch s.Validate {
 		case config.ValidateWarn:
-			p.Validate = selector.Warn
+			p.Validate = execute.Warn
 		case config.ValidateOff:
-			p.Validate = selector.Off
+			p.Validate = execute.Off
 		}
 		for _, name := range groups[s.Group] {
 			if name != s.Name {

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -107,6 +108,7 @@ type Router struct {
 	writer     *catalogWriter
 	registry   *registry.Registry
 	selector   *selector.Selector
+	executor   *execute.Executor
 	supervisor *supervisor.Supervisor
 	fleet      *fleet
 	catalog    *catalog
@@ -144,11 +146,14 @@ func New(c config.Config, o Options) *Router {
 	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.meanings = newMeanings(r.registry, o)
 	r.learning = newLearning(c, o)
-	r.selector = selector.New(r.registry, selector.Options{
-		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
-		Node: r.members.name, FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
+	r.executor = execute.New(execute.Options{
+		Registry: r.registry, Sessions: servers, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
-	r.fleet = &fleet{r.current, r.supervisor, r.members, servers, r.selector, r.registry, o.Sole, listener}
+	r.selector = selector.New(r.registry, selector.Options{
+		Executor: r.executor, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
+		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
+	})
+	r.fleet = &fleet{r.current, r.supervisor, r.members, servers, r.executor, r.registry, o.Sole, listener}
 	r.catalog = &catalog{r.current, r.registry, r.writer, r.fleet, o.OnDemand}
 	r.writer.configure(c)
 	r.writer.recall(c.Servers)
@@ -165,7 +170,7 @@ type sessions struct {
 	members *membership
 }
 
-// Session implements [selector.Sessions].
+// Session implements [execute.Sessions].
 func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
 	if node := s.members.with(server); node != nil {
 		return node.Session(ctx, server, from)
@@ -176,7 +181,7 @@ func (s sessions) Session(ctx context.Context, server string, from session.Clien
 	return s.Supervisor.Session(ctx, server, from)
 }
 
-// State implements [selector.Sessions].
+// State implements [execute.Sessions].
 func (s sessions) State(server string) status.State {
 	if node := s.members.with(server); node != nil {
 		return node.State(server)
@@ -187,8 +192,8 @@ func (s sessions) State(server string) status.State {
 	return s.Supervisor.State(server)
 }
 
-// Policy implements [selector.Sessions].
-func (s sessions) Policy(server string) selector.Policy {
+// Policy implements [execute.Sessions].
+func (s sessions) Policy(server string) execute.Policy {
 	setup := s.current.load()
 	if p, ok := setup.policies[server]; ok {
 		p.Service = s.members.services.grouping().services[server]
@@ -202,7 +207,7 @@ func (s sessions) Policy(server string) selector.Policy {
 			return policyOf(terms, s.members.name(), setup.config.Router.MaxResultTokens)
 		}
 	}
-	return selector.Policy{Timeout: 5 * time.Minute}
+	return execute.Policy{Timeout: 5 * time.Minute}
 }
 
 // Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each
@@ -325,12 +330,12 @@ func (r *Router) Explain(ctx context.Context, task string, candidates []Candidat
 	return r.selector.Explain(ctx, task, candidates)
 }
 
-// Execute runs a tool; see [selector.Selector.Execute].
+// Execute runs a tool; see [execute.Executor.Execute].
 func (r *Router) Execute(ctx context.Context, c Call) (Result, error) {
 	if c.Tool == nil {
 		return Result{}, inprocess.NoTool(r.options.Name, "")
 	}
-	return r.selector.Execute(ctx, c)
+	return r.executor.Execute(ctx, c)
 }
 
 // Learn notes that a client called a tool after it had searched for a task, so that the tool

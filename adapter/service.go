@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -64,9 +64,9 @@ type ownSum struct {
 
 // A grouping says which servers are replicas of which service. It is immutable.
 type grouping struct {
-	services map[string]*selector.Service // by the names that the catalog has
-	of       map[string]string            // replica on another node -> name of the service
-	problems map[string]string            // server -> why it is no replica
+	services map[string]*execute.Service // by the names that the catalog has
+	of       map[string]string           // replica on another node -> name of the service
+	problems map[string]string           // server -> why it is no replica
 
 	sums    map[string]string // what the catalog has of servers on other nodes, by name
 	sources map[string]string // whose definitions these are
@@ -182,7 +182,7 @@ func (s *services) logProblems(before, next *grouping) {
 // group returns which servers are replicas, and what the catalog has of them. s.mu must be held.
 func (s *services) group() *grouping {
 	g := &grouping{
-		services: make(map[string]*selector.Service), of: make(map[string]string), problems: make(map[string]string),
+		services: make(map[string]*execute.Service), of: make(map[string]string), problems: make(map[string]string),
 		sums: make(map[string]string), sources: make(map[string]string),
 	}
 	byService := make(map[string][]string)
@@ -254,7 +254,7 @@ func (s *services) add(g *grouping, name, own string, others []string) {
 	if len(others) == 0 {
 		return
 	}
-	g.services[name] = &selector.Service{
+	g.services[name] = &execute.Service{
 		Own: own, Others: others, Load: s.load,
 		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
 	}

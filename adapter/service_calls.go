@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // grouping returns which servers are replicas now; it is empty without any.
@@ -52,7 +52,7 @@ func badness(s status.State) int {
 
 // policy returns how calls to a service are made that this router does not have itself. It reports
 // false for another name.
-func (m *membership) policy(service string, maxResultTokens int) (p selector.Policy, ok bool) {
+func (m *membership) policy(service string, maxResultTokens int) (p execute.Policy, ok bool) {
 	node, s, replica := m.node(), m.services.grouping().services[service], m.replica(service)
 	if node == nil || s == nil || replica == "" {
 		return p, false

@@ -14,10 +14,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -141,7 +141,7 @@ func TestSumOfItems(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	g := &grouping{
-		services: map[string]*selector.Service{"gpu": {}, "own": {Own: "own"}},
+		services: map[string]*execute.Service{"gpu": {}, "own": {Own: "own"}},
 		of:       map[string]string{"x@a": "gpu", "x@b": "gpu", "y@a": "own"}, problems: map[string]string{"x@c": "it differs"},
 	}
 	var got []string

@@ -28,11 +28,6 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	return rank.Explain(task, t, c, candidates), nil
 }
 
-// Words returns the words by which tools for a task are found: stems, without chatter
-// such as "please" unless there is nothing else. Foreign words come after the English
-// ones that they stand for.
-func Words(task string) []string { return text.Words(task) }
-
 // Weights returns the weights of the features of a [Candidate], for training: those with vectors of
 // sentences, or without.
 func Weights(sentences bool) [rank.NumFeatures]float64 { return rank.Weights(sentences) }

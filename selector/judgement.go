@@ -8,7 +8,7 @@ import (
 // judge says whether the ranking answers the query. This follows from the confidences in the
 // first two candidates alone, so that an answer never contradicts the confidences that it shows.
 // Where a query has no task, the tools with its capabilities are a sure answer.
-func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
+func judge(r Ranking, q Query, hasTask bool, threshold float64) Ranking {
 	first := Candidate{}
 	if len(r.Candidates) > 0 {
 		first = r.Candidates[0]
@@ -19,7 +19,7 @@ func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
 		return r
 	}
 	r.Abstained = first.Confidence < rank.AbstainBelow
-	r.Sure = !r.Abstained && sure(r.Candidates, s.threshold())
+	r.Sure = !r.Abstained && sure(r.Candidates, threshold)
 	return r
 }
 

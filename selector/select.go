@@ -156,7 +156,7 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if err != nil {
 		return Ranking{}, err
 	}
-	r := s.judge(merge(tools, found, q.Limit), q, len(t.Words) > 0)
+	r := judge(merge(tools, found, q.Limit), q, len(t.Words) > 0, s.threshold())
 	r.Candidates = r.Candidates[:min(len(r.Candidates), limit)]
 	return r, nil
 }
@@ -256,7 +256,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	}
 	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
 	replaceTools(answer.Candidates, request.Within)
-	s.choosePlaces(q, t, answer.Candidates)
+	choosePlaces(s.executor, q, t, answer.Candidates)
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
 			return slices.Contains(ranked[0].Tool.Capabilities, tag)

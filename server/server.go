@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -168,7 +169,7 @@ func newServer(r Router, o Options, f family) *Server {
 		o.Log = zap.NewNop()
 	}
 	o.Version = cmp.Or(o.Version, "devel")
-	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: selector.Node(), started: time.Now(), family: f.orAlone()}
+	s := &Server{router: r, opts: o, log: o.Log.Named("server"), node: execute.Node(), started: time.Now(), family: f.orAlone()}
 	if f.profile != "" {
 		s.log = s.log.With(zap.String("profile", f.profile))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -31,7 +32,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		return selector.Result{}, inprocess.NoTool(m.Name(), c.Tool.ID)
 	}
 	if !m.enter() {
-		return m.selector.Fail(c, inprocess.ErrClosed), nil
+		return m.store.Fail(c, inprocess.ErrClosed), nil
 	}
 	defer m.running.Done()
 	result, err := m.execute(ctx, first, c)
@@ -47,7 +48,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Repeatable() {
 			break
 		}
-		fitting := m.selector.Fit(ctx, other, c.Arguments)
+		fitting := m.store.Check(ctx, other, execute.Renamed(c.Arguments, other))
 		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			faults = append(faults, other.ID+" takes other arguments: "+fitting.Faults[0])
 			continue
@@ -81,7 +82,7 @@ func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result sel
 	c.Tool = r.tool
 	defer func() {
 		if reason := recover(); reason != nil {
-			result, err = m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
+			result, err = m.store.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
 		}
 	}()
 	result, err = r.to.Execute(ctx, c)
@@ -92,7 +93,7 @@ func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result sel
 		err = cmp.Or(result.Err, errNoResult)
 	}
 	if err != nil {
-		return m.selector.Fail(c, err), nil
+		return m.store.Fail(c, err), nil
 	}
 	return result, nil
 }
@@ -112,7 +113,7 @@ func (m *Mux) standIns(t *registry.NormalizedTool, owner *member, routes map[str
 		p := routes[other.ID].to
 		switch {
 		case p == owner, other.Hints.IsDestructive(), other.Doubt != "", t.Reads() && !other.Reads():
-		case selector.Alike(other, t):
+		case execute.Alike(other, t):
 			alike[p] = append(alike[p], other)
 		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && other.CountTags(t.Capabilities) == len(t.Capabilities):
 			model[p] = other

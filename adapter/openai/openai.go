@@ -37,6 +37,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -95,7 +96,6 @@ type Model struct {
 type Provider struct {
 	*store
 	registry *registry.Registry
-	selector *selector.Selector
 	server   *inprocess.Server
 	options  Options
 	base     *url.URL
@@ -127,11 +127,10 @@ func New(name string, o Options) (*Provider, error) {
 	p.client = newClient(base, p.http)
 	p.server = inprocess.NewServer(inprocess.Options{
 		Info:   session.Info{Name: name, Remote: true},
-		Policy: selector.Policy{MaxConcurrent: o.MaxConcurrent, Retry: selector.NeverRetry},
+		Policy: execute.Policy{MaxConcurrent: o.MaxConcurrent, Retry: execute.NeverRetry},
 		Log:    log, Run: p.run,
 	})
-	p.selector = selector.New(p.registry, selector.Options{Sessions: p.server, Log: log})
-	p.store = inprocess.NewStore(name, p.registry, p.selector, nil)
+	p.store = inprocess.NewStore(name, p.registry, p.server, selector.Options{Log: log}, nil)
 	if len(o.Models) > 0 {
 		if err := p.offer(o.Models); err != nil {
 			return nil, errors.Join(fmt.Errorf("AI service %q: %w", name, err), p.Close())
@@ -210,5 +209,5 @@ func (p *Provider) Close() error {
 	p.server.Close()
 	p.running.Wait()
 	p.http.CloseIdleConnections()
-	return p.selector.Close()
+	return p.store.Close()
 }

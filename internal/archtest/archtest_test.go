@@ -29,7 +29,7 @@ var steps = []string{
 // import other leaves only.
 var leaves = []string{
 	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
-	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
+	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/usage", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
 // rules says which packages of this module a package may import, besides the leaves.
@@ -45,19 +45,19 @@ var rules = map[string][]string{
 	"registry":          {},
 	"classify":          {"config"},
 	"discovery":         {"registry", "classify"},
-	"selector":          {"registry", "discovery", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/hints", "internal/profile", "internal/reload"},
-	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
-	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
-	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
-	"server":            {"adapter", "registry", "selector", "classify"},
+	"selector":          {"registry", "internal/execute", "internal/index"},
+	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/hints", "internal/profile", "internal/reload", "internal/execute"},
+	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector", "internal/execute"},
+	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector", "internal/execute"},
+	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector", "internal/execute"},
+	"server":            {"adapter", "registry", "selector", "classify", "internal/execute"},
 	"cmd/metarouter": {
 		"config", "supervisor", "cluster", "registry", "selector", "classify", "adapter", "server",
 		"internal/builtin", "internal/hints", "internal/profile",
 	},
 
 	// Parts of a step that know less than the step.
-	"adapter/internal/inprocess":         {"discovery", "registry", "selector"},
+	"adapter/internal/inprocess":         {"discovery", "registry", "selector", "internal/execute"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process"},
 	"supervisor/internal/peer":           {},
 	"supervisor/internal/process":        {},
@@ -65,9 +65,6 @@ var rules = map[string][]string{
 	"supervisor/internal/resolve":        {"config", "supervisor/internal/process"},
 	"selector/internal/text":             {},
 	"selector/internal/rank":             {"registry", "internal/index", "selector/internal/text"},
-	"selector/internal/execute":          {"registry"},
-	"selector/internal/usage":            {},
-	"selector/internal/evaluation":       {"registry", "discovery"},
 	"server/internal/catalog":            {"registry", "adapter"},
 	"server/internal/budget":             {},
 	"server/internal/legacy":             {},
@@ -75,8 +72,8 @@ var rules = map[string][]string{
 	"server/internal/stdio":              {"server/internal/conversation"},
 	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity"},
 	"server/internal/identity":           {"server/internal/conversation"},
-	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile"},
+	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation", "internal/execute"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/execute"},
 	"cmd/metarouter/internal/auditlog":   {"config", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/browser":    {},
 	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why"},
@@ -88,7 +85,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/early":      {},
 	"cmd/metarouter/internal/edit":       {"config", "cluster", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/logins", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/pin", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust"},
-	"cmd/metarouter/internal/evaluate":   {"internal/embeddings", "selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
+	"cmd/metarouter/internal/evaluate":   {"internal/embeddings", "selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "internal/evaluation"},
 	"cmd/metarouter/internal/exit":       {},
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/browser", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/manual":     {},
@@ -97,7 +94,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/web"},
 	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload"},
 	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console"},
-	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server"},
+	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server", "internal/execute"},
 	"cmd/metarouter/internal/oneshot":    {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/service"},
 	"cmd/metarouter/internal/pin":        {"config", "cmd/metarouter/internal/console"},
 	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal"},
@@ -111,18 +108,20 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints"},
 
 	// Parts that several steps share, and that know some of the path.
-	"internal/builtin": {},
-	"internal/index":   {"registry"},
-	"internal/hints":   {"registry"},
-	"internal/profile": {"config", "registry"},
-	"internal/reload":  {"config"},
+	"internal/builtin":    {},
+	"internal/evaluation": {"registry", "discovery", "selector"},
+	"internal/execute":    {"registry"},
+	"internal/index":      {"registry"},
+	"internal/hints":      {"registry"},
+	"internal/profile":    {"config", "registry"},
+	"internal/reload":     {"config"},
 
 	// Next to the product.
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "adapter/functions", "adapter/mux", "adapter/openai", "registry", "selector"},
 	"tools/platforms":       {},
 	"tools/release":         {},
-	"tools/train":           {"registry", "selector", "internal/index"},
+	"tools/train":           {"registry", "selector", "internal/index", "internal/evaluation"},
 
 	// Tests. Only test files of the product import them.
 	"test/internal":   {},

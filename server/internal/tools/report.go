@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -37,8 +38,8 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 	}
 	r.complete(&e, c)
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
-	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
-	selector.EndSpan(span, e, err)
+	e.Outcome, e.Fault = execute.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
+	execute.EndSpan(span, e, err)
 	if r.observer != nil && !c.executed {
 		r.observer.Executed(e)
 	}
@@ -46,7 +47,7 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 
 // meta returns the keys for the result of one of our own tools.
 func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.RawMessage {
-	p := selector.Provenance{
+	p := execute.Provenance{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.node, Version: r.version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
@@ -59,7 +60,7 @@ func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.
 func (r *reporter) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
 	server, tool, _ := r.catalog.Split(r.catalog.Unprefixed(called))
 	r.unansweredSpan(c, began, nil)
-	p := selector.Provenance{
+	p := execute.Provenance{
 		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.node, Began: began, Request: c.Meta, Trace: c.trace,
 	}
 	meta := p.JSON()
@@ -79,11 +80,11 @@ func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
 
 // unansweredSpan makes the span of a call that no tool has answered.
 func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
-	_, span := selector.StartSpan(c.Context(), r.tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
+	_, span := execute.StartSpan(c.Context(), r.tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
 	c.tracedBy(span)
-	e := selector.Execution{Outcome: selector.NoAnswer}
+	e := selector.Execution{Outcome: execute.NoAnswer}
 	r.complete(&e, c)
-	selector.EndSpan(span, e, why)
+	execute.EndSpan(span, e, why)
 }
 
 // unanswered notifies the observer of such a call.
@@ -91,7 +92,7 @@ func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
 	if r.observer == nil {
 		return
 	}
-	e.Outcome, e.Fault = selector.NoAnswer, why.Error()
+	e.Outcome, e.Fault = execute.NoAnswer, why.Error()
 	r.complete(&e, c)
 	r.observer.Executed(e)
 }

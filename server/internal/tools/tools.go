@@ -28,6 +28,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -308,7 +309,7 @@ func (t *Tools) find(ctx context.Context, name string, from session.Client) (*re
 // notified unless a server's tool was executed: then it was notified of that.
 func (t *Tools) callOwn(ctx context.Context, own ownTool, c *call) (json.RawMessage, error) {
 	began := time.Now()
-	ctx, span := selector.StartSpan(ctx, t.tracer, "tools/call", own.Name, c.Meta)
+	ctx, span := execute.StartSpan(ctx, t.tracer, "tools/call", own.Name, c.Meta)
 	c.tracedBy(span)
 	result, err := t.runOwn(ctx, own, c.Args, c)
 	t.reporter.ended(own, c, began, span, result, err)

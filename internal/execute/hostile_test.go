@@ -22,7 +22,7 @@ func TestHostileSchemas(t *testing.T) {
 	args := json.RawMessage(`{"a":{"a":{"a":{"a":{"b":[[[]]]}}}}` + many.String() + `}`)
 	e := New(Options{Log: zap.NewNop()})
 	for name, schema := range hostile.Hostile() {
-		if c := e.Fit(t.Context(), tool(schema), args); len(c.Faults) > 10 {
+		if c := e.Check(t.Context(), tool(schema), Renamed(args, tool(schema))); len(c.Faults) > 10 {
 			t.Errorf("%s: %d faults", name, len(c.Faults))
 		}
 	}

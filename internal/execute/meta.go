@@ -158,7 +158,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		}
 	})
 	if err != nil {
-		return x.fail("server " + x.delivery.tool.Server + " answered with something that is no result object")
+		return x.fail("server "+x.delivery.tool.Server+" answered with something that is no result object", nil)
 	}
 	r := Result{IsError: failed, Tool: x.delivery.tool}
 	if !content.Fits(shown, structured, media) {
@@ -166,7 +166,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		raw, what = content.Repair(toolsCall, raw)
 		x.repaired = prose.Clauses(x.repaired, what)
 		if !x.cached {
-			x.e.countRepairs(x.delivery.tool.Server, "results", what)
+			x.e.repairs.count(x.delivery.tool.Server, "results", what)
 		}
 	}
 	ours := x.meta()
@@ -203,7 +203,7 @@ func merge(theirs, ours []byte) []byte {
 // refuse returns a tool error that says why the arguments do not fit.
 func (x *execution) refuse(faults []string) Result {
 	result := x.fail(fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
-		x.delivery.tool.ID, strings.Join(faults, "\n- "), x.delivery.tool.InputSchema))
+		x.delivery.tool.ID, strings.Join(faults, "\n- "), x.delivery.tool.InputSchema), nil)
 	result.Mismatch = faults
 	return result
 }
@@ -211,14 +211,12 @@ func (x *execution) refuse(faults []string) Result {
 // Fail returns the result of a call that no tool answered, because of err.
 func (e *Executor) Fail(c Call, err error) Result {
 	x := &execution{e: e, call: c, trace: traceID(c.Meta), began: time.Now(), delivery: delivery{tool: c.Tool}}
-	r := x.fail(err.Error())
-	r.Err = err
-	return r
+	return x.fail(err.Error(), err)
 }
 
-// fail returns a tool error of the router itself.
-func (x *execution) fail(text string) Result {
-	return Result{IsError: true, JSON: wire.Marshal(map[string]any{
+// fail returns a tool error of the router itself: no tool answered, because of err.
+func (x *execution) fail(text string, err error) Result {
+	return Result{IsError: true, Err: err, JSON: wire.Marshal(map[string]any{
 		"content": []any{map[string]string{"type": "text", "text": text}},
 		"isError": true,
 		"_meta":   x.meta(),

@@ -92,7 +92,7 @@ func (d *delivery) admit(ctx context.Context) (err error) {
 	if d.permit != nil { // a retry keeps it
 		return nil
 	}
-	if d.permit, err = d.e.limiterOf(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent); err != nil {
+	if d.permit, err = d.e.limiters.of(d.server).acquire(ctx, d.server, d.policy.MaxConcurrent); err != nil {
 		return err
 	}
 	if d.from != nil { // the server asks the client through the permit, which is released then
@@ -221,7 +221,7 @@ func (d *delivery) endAttempt(raw json.RawMessage, err error) {
 	if theirs, ok := errors.AsType[*session.Error](err); ok {
 		d.span.SetAttributes(keyCode.String(strconv.FormatInt(theirs.Code, 10)))
 	}
-	EndSpan(d.span, errorType(raw, err))
+	endSpan(d.span, errorType(raw, err))
 }
 
 // A timeoutError says that a call took longer than it may.

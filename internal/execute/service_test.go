@@ -282,7 +282,7 @@ func TestLoadOfReplica(t *testing.T) {
 	c := cells{"a@b": {state: status.Ready, load: nodeLoad{Calls: 5, Limit: 8, Heard: 1}}}
 	e := newExecutor(registry.New(), c)
 	s := c.Policy("a").Service
-	l := e.limiterOf("a@b")
+	l := e.limiters.of("a@b")
 	for _, step := range []struct {
 		active int
 		load   nodeLoad

@@ -154,7 +154,7 @@ func TestSpansOfRelay(t *testing.T) {
 func TestUntraced(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		_, span := StartSpan(t.Context(), nil, toolsCall, "s:t", nil)
-		EndSpan(span, "")
+		endSpan(span, "")
 	}); n > 0 {
 		t.Errorf("a span that is none takes %v allocations", n)
 	}

@@ -84,7 +84,7 @@ func TestTurnToStandIn(t *testing.T) {
 				}
 				e := newExecutor(r, servers)
 				for name, s := range test.servers {
-					e.limiterOf(name).active = s.busy
+					e.limiters.of(name).active = s.busy
 				}
 				find, _ := r.Snapshot().Tool("a:find")
 				result, _ := e.Execute(t.Context(), Call{Tool: find})

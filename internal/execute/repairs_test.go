@@ -39,8 +39,8 @@ func TestRepairs(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for i := range 100 {
-		e.countRepairs("many", "results", fmt.Sprintf("repair %d", i))
-		e.countRepairs("many", "results", "repair 0")
+		e.repairs.count("many", "results", fmt.Sprintf("repair %d", i))
+		e.repairs.count("many", "results", "repair 0")
 	}
 	got := e.Repairs("many")
 	if n := len(got); n != maxRepairs+1 || got[0].Times != 101 || got[n-1].What != "other repairs" || got[n-1].Times != 100-maxRepairs {

@@ -154,11 +154,7 @@ func (e *Executor) standingOf(server string, p Policy) (s standing) {
 	if p.Place != nil {
 		s.priority = p.Place.priority
 	}
-	found, ok := e.limiters.Load(server)
-	if !ok {
-		return s
-	}
-	l := found.(*limiter)
+	l := e.limiters.of(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isOpen() {
@@ -183,7 +179,7 @@ func (s standing) compare(t standing) int {
 // Sort sorts tools whose servers stand in for each other, the one to call first. Equally
 // good ones keep their order.
 func (e *Executor) Sort(tools []*registry.NormalizedTool) {
-	if len(tools) < 2 || e.Sessions == nil {
+	if len(tools) < 2 || e == nil {
 		return
 	}
 	standings := make(map[string]standing, len(tools))
@@ -193,9 +189,9 @@ func (e *Executor) Sort(tools []*registry.NormalizedTool) {
 	slices.SortStableFunc(tools, func(a, b *registry.NormalizedTool) int { return standings[a.Server].compare(standings[b.Server]) })
 }
 
-// PolicyOf returns the policy of a server, the zero one without servers.
+// PolicyOf returns the policy of a server, the zero one if e is nil.
 func (e *Executor) PolicyOf(server string) Policy {
-	if e.Sessions == nil {
+	if e == nil {
 		return Policy{}
 	}
 	return e.Sessions.Policy(server)

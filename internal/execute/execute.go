@@ -8,11 +8,11 @@ package execute
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -29,7 +29,7 @@ import (
 type Options struct {
 	Registry *registry.Registry // for stand-ins, and for the versions of servers
 	Sessions Sessions
-	Node     func() string // names this router in results
+	Node     func() string // names this router in results; nil or "" is [Node]
 	Observer Observer      // nil for none
 	Tracer   trace.Tracer  // nil for none
 	Log      *zap.Logger
@@ -39,16 +39,23 @@ type Options struct {
 type Executor struct {
 	Options
 	schemas  schemas
-	limiters sync.Map // server -> *limiter
+	limiters limiters
 	cache    cache
 	rates    rates
 	kept     kept
-	repairs  sync.Map // server -> *repairs
+	repairs  repairs
 }
 
 // New returns an Executor.
 func New(o Options) *Executor {
-	return &Executor{Options: o, schemas: newSchemas(o.Log)}
+	host, named := Node(), o.Node
+	o.Node = func() string {
+		if named == nil {
+			return host
+		}
+		return cmp.Or(named(), host)
+	}
+	return &Executor{Options: o, schemas: newSchemas(o.Log), repairs: repairs{log: o.Log}}
 }
 
 // Execute runs a tool. A failure of the tool, or of the way to it, is a Result with
@@ -66,13 +73,11 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 		return x.report(x.refuse(faults), nil)
 	}
 	if err := e.rates.take(c.Tool, &d.policy, c.Principal); err != nil {
-		r := x.fail(err.Error())
-		r.Err = err
-		return x.report(r, nil)
+		return x.report(x.fail(err.Error(), err), nil)
 	}
 	if c.Approve != nil {
 		if err := c.Approve(ctx, x.sent); err != nil {
-			return x.report(x.unapproved(ctx, err))
+			return x.report(x.failed(ctx, unapproved{err}, err.Error()))
 		}
 	}
 	key, cacheable := x.cacheKey()
@@ -108,7 +113,10 @@ func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 		}
 		return x.report(result, nil)
 	}
-	return x.report(x.failed(ctx, err))
+	if theirs, ok := errors.AsType[*session.Error](err); ok {
+		return x.report(Result{}, theirs)
+	}
+	return x.report(x.failed(ctx, err, strings.Join(x.faults, "; ")))
 }
 
 // Relay sends another request to a server, once its session is up, and returns the
@@ -134,7 +142,7 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 		d.endAttempt(raw, err)
 	}
 	if span.IsRecording() {
-		EndSpan(span, errorType(raw, err))
+		endSpan(span, errorType(raw, err))
 	}
 	if err == nil {
 		return e.repairContent(server, r.Method, raw), nil
@@ -151,7 +159,7 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 // repairContent returns the result of another request with its content repaired, and says so in _meta.
 func (e *Executor) repairContent(server, method string, raw json.RawMessage) json.RawMessage {
 	raw, what := content.Repair(method, raw)
-	e.countRepairs(server, "results", what)
+	e.repairs.count(server, "results", what)
 	if what == "" {
 		return raw
 	}
@@ -243,7 +251,7 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	x.args, x.sent, x.fits = checked.Arguments, checked.Sent, checked.passed()
 	x.repaired = prose.Clauses(c.Repaired, checked.Repaired)
 	x.argued = x.repaired != ""
-	x.e.countRepairs(c.Tool.Server, "arguments", x.repaired)
+	x.e.repairs.count(c.Tool.Server, "arguments", x.repaired)
 	x.checked = x.fits
 	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
 		return nil
@@ -255,33 +263,17 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	return checked.Faults
 }
 
-// unapproved returns the answer to a call that is not made because of err.
-func (x *execution) unapproved(ctx context.Context, err error) (Result, error) {
-	if ctx.Err() != nil {
-		return Result{}, context.Cause(ctx)
-	}
-	r := x.fail(err.Error())
-	r.Err = unapproved{err}
-	return r, nil
-}
-
 // An unapproved error is why a call is not made; see Approve of [Call].
 type unapproved struct{ error }
 
 func (e unapproved) Unwrap() error { return e.error }
 
-// failed returns the answer to a call that no target has answered. err is how the last
-// attempt ended.
-func (x *execution) failed(ctx context.Context, err error) (Result, error) {
-	if theirs, ok := errors.AsType[*session.Error](err); ok {
-		return Result{}, theirs
-	}
+// failed returns the answer, with a text, to a call that no tool answered because of err.
+func (x *execution) failed(ctx context.Context, err error, text string) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	r := x.fail(strings.Join(x.faults, "; "))
-	r.Err = err
-	return r, nil
+	return x.fail(text, err), nil
 }
 
 // isFinal reports whether the result is what was asked for: not a task that will

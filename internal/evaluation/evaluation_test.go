@@ -1,13 +1,19 @@
 package evaluation
 
 import (
+	"context"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 func TestScore(t *testing.T) {
@@ -75,5 +81,48 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := ReadExamples(filepath.Join(dir, "none")); err == nil {
 		t.Error("no error for a file that is not there")
+	}
+}
+
+// A wordModel has the same vector for the words zorbl and screenshot, and another one for the rest.
+type wordModel struct{}
+
+func (wordModel) Name() string { return "words" }
+
+func (m wordModel) Embed(ctx context.Context, texts []string) ([]vectors.Vector, error) {
+	return m.Task(ctx, texts)
+}
+
+func (wordModel) Task(_ context.Context, texts []string) (all []vectors.Vector, err error) {
+	for _, text := range texts {
+		v := vectors.Vector{1, 0}
+		if strings.Contains(text, "zorbl") || strings.Contains(text, "screenshot") {
+			v = vectors.Vector{0, 1}
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// An evaluation uses a model that is given.
+func TestEvaluateWithModel(t *testing.T) {
+	var c TaskCatalog
+	for _, name := range []string{"close_tab", "open_page", "take_screenshot", "press_key"} {
+		c.Tools = append(c.Tools, registry.NormalizedTool{ID: "browser:" + name, Server: "browser", Name: name, InputSchema: []byte(`{"type":"object"}`)})
+	}
+	c.Tasks = []Task{{ID: "1", Kind: "short", Text: "zorbl", Right: []string{"browser:take_screenshot"}}}
+	tasks := func(model embeddings.Model) int {
+		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Outcomes[0].Rank
+	}
+	if without, with := tasks(nil), tasks(wordModel{}); without == 1 || with != 1 {
+		t.Errorf("place %d without the model, %d with it", without, with)
+	}
+	examples := []Example{{ID: "1", Text: "zorbl", Relevant: []Relevant{{Server: "browser", Name: "take_screenshot"}}}}
+	if e, err := Evaluate(t.Context(), c.Tools, examples, 10, wordModel{}, zap.NewNop()); err != nil || e.Scores.Recall1 != 1 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

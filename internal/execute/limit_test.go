@@ -113,7 +113,7 @@ func TestWaitEnds(t *testing.T) {
 		}
 		close(finish)
 		first.Wait()
-		if g := sel.limiterOf("srv"); g.active != 0 || len(g.waiting) != 0 {
+		if g := sel.limiters.of("srv"); g.active != 0 || len(g.waiting) != 0 {
 			t.Errorf("%d calls are under way at the end, %d wait", g.active, len(g.waiting))
 		}
 	})
@@ -149,7 +149,7 @@ func TestAskedCallMakesRoom(t *testing.T) {
 		}
 		close(client.answer)
 		first.Wait()
-		if g := sel.limiterOf("srv"); g.active != 0 {
+		if g := sel.limiters.of("srv"); g.active != 0 {
 			t.Errorf("%d calls are under way at the end", g.active)
 		}
 	})
@@ -230,7 +230,7 @@ func TestBreakerCountsOnlySilence(t *testing.T) {
 	for range 40 {
 		sel.Execute(t.Context(), Call{Tool: tool(object)})
 	}
-	if g := sel.limiterOf("srv"); g.unanswered != 0 {
+	if g := sel.limiters.of("srv"); g.unanswered != 0 {
 		t.Errorf("%d calls count as unanswered", g.unanswered)
 	}
 }
@@ -358,8 +358,8 @@ func TestBreakerStopsTheQueue(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError || sel.limiterOf("srv").active != 0 {
-			t.Errorf("healed: %s, %v, %d under way", textOf(r), err, sel.limiterOf("srv").active)
+		if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError || sel.limiters.of("srv").active != 0 {
+			t.Errorf("healed: %s, %v, %d under way", textOf(r), err, sel.limiters.of("srv").active)
 		}
 	})
 }

@@ -52,31 +52,24 @@ type limiter struct {
 	heard  uint64
 }
 
-// limiterOf returns the server's limiter.
-func (e *Executor) limiterOf(server string) *limiter {
-	if found, ok := e.limiters.Load(server); ok {
-		return found.(*limiter)
+// limiters are the limiters of servers by name. The zero value is ready.
+type limiters struct{ byServer sync.Map }
+
+// of returns the server's limiter.
+func (all *limiters) of(server string) *limiter {
+	found, ok := all.byServer.Load(server)
+	if !ok {
+		found, _ = all.byServer.LoadOrStore(server, new(limiter))
 	}
-	found, _ := e.limiters.LoadOrStore(server, new(limiter))
 	return found.(*limiter)
 }
 
-// A Load is how busy a server is.
-type Load struct {
-	Calls   int // that run
-	Waiting int // calls that wait for one of these to end
-}
-
-// Load returns how busy the server is with calls.
-func (e *Executor) Load(server string) Load {
-	found, ok := e.limiters.Load(server)
-	if !ok {
-		return Load{}
-	}
-	l := found.(*limiter)
+// Load returns how many calls run on the server, and how many wait for one of these to end.
+func (e *Executor) Load(server string) (calls, waiting int) {
+	l := e.limiters.of(server)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Load{Calls: l.active, Waiting: len(l.waiting)}
+	return l.active, len(l.waiting)
 }
 
 // acquire waits until at most limit calls run, 0 being no limit, and returns a permit to

@@ -60,8 +60,15 @@ func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta 
 // noSpan does nothing.
 var noSpan = trace.SpanFromContext(context.Background())
 
-// EndSpan ends a span. failure is the kind of the failure, "" for success.
-func EndSpan(span trace.Span, failure string) {
+// EndSpan ends the span of an execution that ended with the error, which may be nil. Of the
+// execution it needs the caller and the outcome.
+func EndSpan(span trace.Span, e Execution, err error) {
+	setCaller(span, e.Client, e.Principal, e.Profile)
+	endSpan(span, failureOf(e.Outcome, err))
+}
+
+// endSpan ends a span. failure is the kind of the failure, "" for success.
+func endSpan(span trace.Span, failure string) {
 	if failure != "" {
 		span.SetAttributes(keyError.String(failure))
 		span.SetStatus(codes.Error, "")
@@ -122,18 +129,18 @@ func (x *execution) endSpan(result Result, err error) {
 	}
 	outcome, _ := OutcomeOf(result, err)
 	x.span.SetAttributes(keyServer.String(x.call.Tool.Server), keyOutcome.String(string(outcome)), keyAttempts.Int(x.delivery.attempts))
-	SetCaller(x.span, x.call.Client, x.call.PrincipalName, x.call.Profile)
+	setCaller(x.span, x.call.Client, x.call.PrincipalName, x.call.Profile)
 	if x.cached {
 		x.span.SetAttributes(keyCached.Bool(true))
 	}
 	if result.Tool != nil && result.Tool != x.call.Tool {
 		x.span.SetAttributes(keyAnswered.String(result.Tool.ID))
 	}
-	EndSpan(x.span, FailureOf(outcome, err))
+	endSpan(x.span, failureOf(outcome, err))
 }
 
-// SetCaller sets the attributes of a span that say who calls, without those that are "".
-func SetCaller(span trace.Span, client, principal, profile string) {
+// setCaller sets the attributes of a span that say who calls, without those that are "".
+func setCaller(span trace.Span, client, principal, profile string) {
 	if !span.IsRecording() {
 		return
 	}
@@ -144,9 +151,9 @@ func SetCaller(span trace.Span, client, principal, profile string) {
 	}
 }
 
-// FailureOf returns the kind of a failure for [EndSpan]: the code of a JSON-RPC error,
+// failureOf returns the kind of a failure for endSpan: the code of a JSON-RPC error,
 // else the outcome; "" for success.
-func FailureOf(o Outcome, err error) string {
+func failureOf(o Outcome, err error) string {
 	if refused, ok := errors.AsType[*session.Error](err); ok {
 		return strconv.FormatInt(refused.Code, 10)
 	}

@@ -200,8 +200,8 @@ func TestFailoverGoesBack(t *testing.T) {
 		}
 		s := newExecutor(r, pool{"a": {policy: group, call: late}, "b": {policy: group, call: late}})
 		result, err := s.Execute(t.Context(), call)
-		if text := textOf(result); err != nil || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || s.limiterOf("a").unanswered != 1 {
-			t.Errorf("%s, %v; a has %d unanswered calls", text, err, s.limiterOf("a").unanswered)
+		if text := textOf(result); err != nil || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || s.limiters.of("a").unanswered != 1 {
+			t.Errorf("%s, %v; a has %d unanswered calls", text, err, s.limiters.of("a").unanswered)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestFailoverOfNobody(t *testing.T) {
 		if n := sent.Load(); n != breakAfter {
 			t.Errorf("%d calls sent", n)
 		}
-		s.limiterOf("b").unanswered, s.limiterOf("b").open = breakAfter, time.Now().Add(breakTime)
+		s.limiters.of("b").unanswered, s.limiters.of("b").open = breakAfter, time.Now().Add(breakTime)
 		result, err := s.Execute(t.Context(), Call{Tool: find})
 		if text := textOf(result); err != nil || !result.IsError || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || sent.Load() != breakAfter {
 			t.Errorf("%s, %v", text, err)
@@ -304,8 +304,8 @@ func TestFailoverHasItsOwnTime(t *testing.T) {
 			"b": {policy: Policy{Timeout: 10 * time.Second}, call: takes(time.Second, nil)},
 		})
 		result, err := s.Execute(t.Context(), Call{Tool: find})
-		if err != nil || result.IsError || s.limiterOf("b").unanswered != 0 {
-			t.Errorf("%s, %v; b has %d unanswered calls", result.JSON, err, s.limiterOf("b").unanswered)
+		if err != nil || result.IsError || s.limiters.of("b").unanswered != 0 {
+			t.Errorf("%s, %v; b has %d unanswered calls", result.JSON, err, s.limiters.of("b").unanswered)
 		}
 	})
 }
@@ -313,7 +313,7 @@ func TestFailoverHasItsOwnTime(t *testing.T) {
 // No argument is sent twice.
 func TestTranslateIsUnique(t *testing.T) {
 	to := tool(`{"properties":{"userID":{}}}`)
-	got := translate(json.RawMessage(`{"user_id":1,"user-id":2,"x":3}`), to)
+	got := Renamed(json.RawMessage(`{"user_id":1,"user-id":2,"x":3}`), to)
 	names := make(map[string]int)
 	if err := wire.Members(got, func(key string, _ []byte) bool { names[key]++; return true }); err != nil || fmt.Sprint(names) != "map[user-id:1 userID:1 x:1]" {
 		t.Errorf("%s, %v", got, err)

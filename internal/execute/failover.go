@@ -38,7 +38,12 @@ const maxPlaces = 3
 // stand-ins: few calls need them, and [Executor.others] finds them then.
 func (e *Executor) targets(c *Call, p Policy) (all []target, more bool) {
 	t := c.Tool
-	if !e.hasStandIn(c, p) {
+	hasStandIn := false
+	for range e.standIns(c, p) {
+		hasStandIn = true
+		break
+	}
+	if !hasStandIn {
 		return []target{{t, p, StartWait}}, false
 	}
 	all = []target{{t, p, shortWait}}
@@ -64,13 +69,6 @@ func (e *Executor) others(c *Call, p Policy) (all []target) {
 		all = append(all, target{other, e.Sessions.Policy(other.Server), shortWait})
 	}
 	return append(all, target{c.Tool, p, StartWait})
-}
-
-func (e *Executor) hasStandIn(c *Call, p Policy) bool {
-	for range e.standIns(c, p) {
-		return true
-	}
-	return false
 }
 
 // standIns yields the tools of the same name on the servers that may stand in for that of the call's
@@ -198,7 +196,7 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 		d.useReplica(x.only)
 	}
 	if t.tool != x.call.Tool {
-		fitting := x.e.Fit(ctx, t.tool, x.args)
+		fitting := x.e.Check(ctx, t.tool, Renamed(x.args, t.tool))
 		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
 			return false
@@ -215,18 +213,12 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 	return true
 }
 
-// Fit checks the arguments of another tool, after renaming them to the names that t has
-// for them.
-func (e *Executor) Fit(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
-	return e.Check(ctx, t, translate(args, t))
-}
-
 // Alike reports whether two tools have the same name, but for case and separators.
 func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
 
-// translate returns the arguments under the names that another tool has for them:
-// those that differ only in case and separators.
-func translate(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {
+// Renamed returns the arguments under the names that another tool has for them, which differ
+// only in case and separators.
+func Renamed(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {
 	names := make(map[string]string) // plain -> the tool's
 	known := make(map[string]bool)
 	wire.Members(wire.Member(to.InputSchema, "properties"), func(name string, _ []byte) bool {

@@ -121,7 +121,7 @@ func (e *Executor) candidateOf(s *Service, replica string) (c candidate, ok bool
 	} else {
 		calls, c.limit, heard = s.Load(replica)
 	}
-	l := e.limiterOf(replica)
+	l := e.limiters.of(replica)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isOpen() {
