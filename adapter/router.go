@@ -32,18 +32,18 @@ type Options struct {
 	// its owner alone. "" keeps nothing.
 	DataDir string
 
-	// Guard is the command line that runs [supervisor.RunGuard], of a program that calls
-	// [supervisor.OpenForUser] first; empty means that
+	// Guard is the command line that runs [process.RunGuard], of a program that calls
+	// [process.Open] first; empty means that
 	// servers may outlive a program that is killed: their stdin ends, and most end
 	// with it, but nothing makes them. Close leaves none with or without a guard.
 	// [Embed] makes the program its own guard.
 	Guard []string
 
-	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started; nil for
+	// GuardProcess is a process of Guard that [process.StartGuard] has started; nil for
 	// none. Run uses it, so that servers start sooner.
-	GuardProcess *supervisor.GuardProcess
+	GuardProcess *GuardProcess
 
-	// Reporter is the path of a program that calls [supervisor.Report]; without one
+	// Reporter is the path of a program that calls [process.Report]; without one
 	// npx stays between servers and the router.
 	Reporter string
 

@@ -4,6 +4,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -36,6 +37,9 @@ type (
 	// A Result is what a call came to: a CallToolResult as JSON.
 	Result = selector.Result
 )
+
+// A GuardProcess is a process of [Options].Guard that was started before the router.
+type GuardProcess = process.GuardProcess
 
 // The types of a router's clients and their errors.
 type (

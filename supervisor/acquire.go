@@ -201,7 +201,7 @@ func (p *pool) release(one *pooled, user *requester, inOrder bool) {
 		taken := make(chan struct{})
 		one.taken = taken
 		p.free = append(p.free, one)
-		p.opener.running.Go(func() { p.expire(one, taken) })
+		p.opener.running.Go(func() { one.expire(p, taken) })
 	}
 	if len(p.free) > maxAcquired {
 		unwanted, p.free = p.free[0], slices.Delete(p.free, 0, 1)
@@ -216,8 +216,8 @@ func (p *pool) release(one *pooled, user *requester, inOrder bool) {
 	}
 }
 
-// expire ends a free session when its time is up.
-func (p *pool) expire(one *pooled, taken chan struct{}) {
+// expire ends a free session of the pool when its time is up.
+func (one *pooled) expire(p *pool, taken chan struct{}) {
 	select {
 	case <-taken:
 		return

@@ -9,7 +9,7 @@
 // [Handler] reads what a server offers before its session is used.
 //
 // When Run returns, no process that it started is left. If the router itself is
-// killed, the process guard kills them: see [RunGuard].
+// killed, the process guard kills them: see package internal/process.
 //
 // # The life of a server
 //
@@ -30,8 +30,7 @@
 //
 // # Imports
 //
-// Imports point one way: supervisor → internal/launch → internal/process, and
+// Imports point one way: supervisor → internal/launch, and
 // supervisor → internal/transport → internal/peer. All of them may import
-// internal/signal; launch imports peer for one type. Packages process and transport do
-// not know each other.
+// internal/signal and internal/process; launch imports peer for one type.
 package supervisor

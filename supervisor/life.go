@@ -11,12 +11,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
@@ -178,7 +178,7 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 		signal.Discard(s.control.woken) // of an older call
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, reason, fault })
 		s.log.Log(failures.level(zap.WarnLevel, fault, true), "server needs a login", zap.String("reason", reason))
-		by = s.awaitLogin(ctx, needed, again)
+		by = s.control.awaitLogin(ctx, s.opener.tokens.Load(), needed, again)
 	case again && !isPermanent(err):
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Restarting, reason, fault })
 		message := "server ended, starting it again"
@@ -328,7 +328,7 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 			in.changes.note(m.Method)
 		case in.greeted.Load(): // else its lists differ because of that client's capabilities
 			in.changes.note(m.Method)
-			if current := s.public.instance(); current != nil {
+			if current, _ := s.public.now(); current != nil {
 				// Lists are the same for all clients, so the session that spoke last is right.
 				s.source.Store(in)
 				signal.Leave(current.changes.notice)

@@ -130,19 +130,18 @@ func (t *tokens) hasNew(ctx context.Context) bool {
 // If only the issuer was not reached, it also waits for a call and for the time after which
 // failed servers are tried again. soon says that a token that was not refused yet is used at
 // once.
-func (s *server) awaitLogin(ctx context.Context, needed *login.NeededError, soon bool) wakeup {
+func (c *control) awaitLogin(ctx context.Context, t *tokens, needed *login.NeededError, soon bool) wakeup {
 	var changed <-chan struct{}
-	t := s.opener.tokens.Load()
 	if t != nil {
 		changed = t.Changed()
 	}
 	if needed.Why == status.IssuerUnreachable {
-		return s.control.await(ctx, time.After(retryFailed), s.control.woken, changed)
+		return c.await(ctx, time.After(retryFailed), c.woken, changed)
 	}
 	if soon && t.hasNew(ctx) { // since the server was asked
 		return byTime
 	}
-	return s.control.await(ctx, nil, s.control.woken, changed)
+	return c.await(ctx, nil, c.woken, changed)
 }
 
 // loginReason says in plain words why a server needs a login, and what to do.

@@ -138,11 +138,11 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 	return c.in, nil
 }
 
-// eraForAll returns the era that the shared session is to have if its server needs none: not the
-// one of the session for all clients of an era, and without that, the one of all clients.
-func (p *pool) eraForAll() peer.Era {
-	other := p.of(nil)
-	if legacy := p.opener.options.Legacy; other == nil && legacy != nil && legacy() || other != nil && other.Modern() {
+// eraForAll returns the era that the shared session is to have if its server needs none: not that
+// of other, the session for all clients of an era, and if other is nil, that of all clients. legacy
+// is [Options.Legacy].
+func eraForAll(legacy func() bool, other *instance) peer.Era {
+	if other == nil && legacy != nil && legacy() || other != nil && other.Modern() {
 		return peer.LegacyEra
 	}
 	return peer.UnknownEra

@@ -147,18 +147,11 @@ func (p *published) listed(fault string) {
 	p.listFault = fault
 }
 
-// instance returns the shared session, nil if the server is not ready.
-func (p *published) instance() *instance {
+// now returns the shared session, nil if the server is not ready, and the state alone.
+func (p *published) now() (*instance, status.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.current
-}
-
-// now returns the state alone.
-func (p *published) now() status.State {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.State
+	return p.current, p.state.State
 }
 
 // status returns the status as others see it.
@@ -169,7 +162,7 @@ func (p *published) status() status.Status {
 	if st.Outdated = p.listFault; p.listFault != "" {
 		st.LastError = p.listFault
 	} else if st.LastError == "" {
-		st.LastError = p.waiting()
+		st.LastError = waiting(p.doing, p.since)
 	}
 	p.mu.Unlock()
 	if latest != nil {
@@ -186,13 +179,12 @@ func (p *published) status() status.Status {
 	return st
 }
 
-// waiting says what the server's start waits for, and for how long already; p.mu is
-// held.
-func (p *published) waiting() string {
-	if p.doing == "" {
+// waiting says what a server's start waits for since a time; "" if it waits only for the server.
+func waiting(doing string, since time.Time) string {
+	if doing == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s, for %s", p.doing, time.Since(p.since).Round(time.Second))
+	return fmt.Sprintf("%s, for %s", doing, time.Since(since).Round(time.Second))
 }
 
 // await returns the shared session. It waits until ctx ends while the server starts.
@@ -213,7 +205,7 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 			signal.Leave(p.woken)
 		case status.Failed, status.NeedsAuth:
 			switch {
-			case woken && starts > startsThen, !woken && !p.isDue(ctx, st, tried):
+			case woken && starts > startsThen, !woken && !isDue(ctx, p.loggedIn, st, tried):
 				return nil, unavailable
 			case !woken:
 				woken, startsThen = true, starts
@@ -229,7 +221,7 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.doing != "" {
-				unavailable.Reason = p.waiting()
+				unavailable.Reason = waiting(p.doing, p.since)
 			}
 			return nil, unavailable
 		}
@@ -238,9 +230,9 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 
 // isDue reports whether a call starts a server that has failed or needs a login or a token,
 // and was tried last at the time tried.
-func (p *published) isDue(ctx context.Context, st status.Status, tried time.Time) bool {
+func isDue(ctx context.Context, loggedIn func(context.Context) bool, st status.Status, tried time.Time) bool {
 	if waitsForLogin(st) {
-		return p.loggedIn(ctx)
+		return loggedIn(ctx)
 	}
 	if st.Fault != nil && st.Fault.Kind == status.PrintsText { // its start goes on
 		return false
@@ -298,21 +290,14 @@ func (p *published) awaitStart(ctx context.Context, before int) error {
 	}
 }
 
-// wake asks for a start of an idle server, and of a failed one unless it was tried lately.
-func (p *published) wake() {
+// wake asks for a start of an idle server, and of a failed one unless it was tried lately; with
+// failed, of a failed one in any case, and of no other.
+func (p *published) wake(failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	st := p.state.State
-	if st == status.Idle || (st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall {
-		signal.Leave(p.woken)
-	}
-}
-
-// wakeIfFailed asks for a start of a failed server.
-func (p *published) wakeIfFailed() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.State == status.Failed {
+	if failed && st == status.Failed || !failed && (st == status.Idle ||
+		(st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall) {
 		signal.Leave(p.woken)
 	}
 }

@@ -51,20 +51,26 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	}
 	defer started()
 	s.public.do("")
-	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &timeoutError{entry.StartTimeout})
-	defer cancel()
+	return s.launchAndList(ctx, job, fetched)
+}
 
+// launchAndList opens the session of the job's entry once the server has its turn, and has what
+// it offers listed. fetched ends the turn to fetch.
+func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func()) (*instance, error) {
+	entry := job.Entry
+	ctx, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &timeoutError{entry.StartTimeout})
+	defer cancel()
 	began, fetching := time.Now(), time.Duration(0)
 	s.opener.direct.Store(nil)
 	s.public.set(func(st *status.Status) { st.Package, st.Cached = "", false })
 	if len(entry.References) > 0 && entry.Transport == config.Stdio {
-		resolved, err := s.opener.secrets.Resolve(bounded, entry)
+		resolved, err := s.opener.secrets.Resolve(ctx, entry)
 		if err != nil {
 			return nil, err
 		}
 		job.Resolved = &resolved
 	}
-	direct, err := s.launcher.Fetch(bounded, job)
+	direct, err := s.launcher.Fetch(ctx, job)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +80,11 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		s.opener.direct.Store(direct)
 		s.public.set(func(st *status.Status) { st.Package, st.Cached = direct.Package, direct.Cached })
 	}
-	in, err := s.opener.open(bounded, entry, terms{capabilities: allCapabilities, era: s.pool.eraForAll(), shared: true})
+	in, err := s.opener.open(ctx, entry, terms{capabilities: allCapabilities, era: eraForAll(s.options.Legacy, s.pool.of(nil)), shared: true})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.handler.Learn(bounded, entry, in); err != nil {
+	if err := s.handler.Learn(ctx, entry, in); err != nil {
 		in.stop(err)
 		return nil, in.explain(&listError{err})
 	}
@@ -169,17 +175,6 @@ func (s *server) revert(edited, before config.Server, why error) {
 		})
 		s.log.Error("the edited entry does not start; the entry before it runs", zap.String("error", s.opener.secrets.Hide(why.Error())))
 	})
-}
-
-// restart is Supervisor.Restart for this server.
-func (s *server) restart(ctx context.Context) error {
-	s.opener.secrets.Forget(s.control.wanted())
-	before := 0
-	state, reason := s.control.askRestart(func() { before = s.public.begun() })
-	if state != "" {
-		return &status.UnavailableError{Server: s.name, State: state, Reason: reason}
-	}
-	return s.public.awaitStart(ctx, before)
 }
 
 // status is the server's part of Supervisor.Status.

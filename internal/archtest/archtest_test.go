@@ -28,7 +28,7 @@ var steps = []string{
 // leaves are the packages that know nothing of the path. Every package may import them; they
 // import other leaves only.
 var leaves = []string{
-	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
+	"internal/analysis", "internal/approval", "internal/assist", "internal/audit", "internal/atomicfile", "internal/bearer", "internal/changes", "internal/clientcert", "internal/commandline", "internal/containers", "internal/content", "internal/dotenv", "internal/embeddings", "internal/encoder", "internal/endpoint", "internal/example", "internal/expansion", "internal/filewatch", "internal/glob", "internal/jsonc", "internal/keeper", "internal/lazy", "internal/login", "internal/nodekey", "internal/oauth", "internal/packages", "internal/pipe", "internal/plain", "internal/process", "internal/program", "internal/prose", "internal/rate", "internal/reference", "internal/safefile",
 	"internal/schema", "internal/secret", "internal/session", "internal/signal", "internal/signin", "internal/sse", "internal/status", "internal/trustfile", "internal/typo", "internal/urls", "internal/usage", "internal/vault", "internal/vectors", "internal/verbs", "internal/wire",
 }
 
@@ -58,11 +58,10 @@ var rules = map[string][]string{
 
 	// Parts of a step that know less than the step.
 	"adapter/internal/inprocess":         {"discovery", "registry", "selector", "internal/execute"},
-	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process"},
+	"supervisor/internal/launch":         {"config", "supervisor/internal/peer"},
 	"supervisor/internal/peer":           {},
-	"supervisor/internal/process":        {},
 	"supervisor/internal/transport":      {"supervisor/internal/peer"},
-	"supervisor/internal/resolve":        {"config", "supervisor/internal/process"},
+	"supervisor/internal/resolve":        {"config"},
 	"selector/internal/text":             {},
 	"selector/internal/rank":             {"registry", "internal/index", "selector/internal/text"},
 	"server/internal/catalog":            {"registry", "adapter"},

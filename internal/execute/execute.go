@@ -18,7 +18,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -62,7 +61,7 @@ func New(o Options) *Executor {
 // IsError that says what happened and what to do. The error is a [*session.Error] if the
 // server answered with one, or the cause of ctx's end.
 func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
-	ctx, x := e.startExecution(ctx, c)
+	ctx, x := begin(ctx, e, c)
 	d := &x.delivery
 	defer d.releasePermit()
 	d.policy = e.Sessions.Policy(c.Tool.Server)
@@ -145,7 +144,7 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 		endSpan(span, errorType(raw, err))
 	}
 	if err == nil {
-		return e.repairContent(server, r.Method, raw), nil
+		return e.repairs.content(server, r.Method, raw), nil
 	}
 	if _, ok := errors.AsType[*session.Error](err); ok {
 		return raw, err
@@ -154,20 +153,6 @@ func (e *Executor) Relay(ctx context.Context, server string, r session.Request) 
 		return nil, context.Cause(ctx)
 	}
 	return nil, &relayError{session.Error{Code: session.CodeInternal, Message: err.Error()}, err}
-}
-
-// repairContent returns the result of another request with its content repaired, and says so in _meta.
-func (e *Executor) repairContent(server, method string, raw json.RawMessage) json.RawMessage {
-	raw, what := content.Repair(method, raw)
-	e.repairs.count(server, "results", what)
-	if what == "" {
-		return raw
-	}
-	meta := wire.Member(raw, "_meta")
-	if !wire.IsObject(meta) {
-		meta = []byte("{}")
-	}
-	return wire.SetMember(raw, "_meta", wire.SetMember(meta, "repaired", wire.AppendString(nil, what)))
 }
 
 // A relayError is why a request other than a call has no answer.
@@ -196,7 +181,7 @@ type execution struct {
 	cached   bool            // the result is from the cache
 
 	targets  []target
-	more     bool     // there are targets that were not looked for yet, see addOthers
+	more     bool     // there are targets that were not looked for yet
 	only     string   // the replica of a service that must take the call; "" is any
 	loggedIn bool     // LogIn of the call was called
 	tried    int      // targets that were tried, the one in use included
@@ -205,8 +190,8 @@ type execution struct {
 	delivery delivery // to the target in use
 }
 
-// startExecution begins an execution, and its span.
-func (e *Executor) startExecution(ctx context.Context, c Call) (context.Context, *execution) {
+// begin begins an execution, and its span.
+func begin(ctx context.Context, e *Executor, c Call) (context.Context, *execution) {
 	x := &execution{e: e, call: c, began: time.Now()}
 	x.delivery = delivery{e: e, from: c.From, meta: c.Meta, tool: c.Tool}
 	ctx, x.span = StartSpan(ctx, e.Tracer, toolsCall, c.Tool.ID, c.Meta)

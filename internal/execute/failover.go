@@ -123,21 +123,16 @@ func (x *execution) mayTurn(err error) bool {
 // isLate reports whether a call ended because its time was over.
 func isLate(err error) bool { return errors.As(err, new(*timeoutError)) }
 
-// addOthers adds the targets after the tool itself, if they were not looked for yet.
-func (x *execution) addOthers() {
-	if x.more {
-		x.more = false
-		x.targets = append(x.targets, x.e.others(&x.call, x.targets[len(x.targets)-1].policy)...)
-	}
-}
-
 // nextAttempt prepares the next attempt: the first one, a retry at the same target after
 // a pause, or one at the next target. Before it changes the target, it leaves the server
 // and notes the fault. It reports false if no other attempt may be made. err is how the
 // last attempt ended.
 func (x *execution) nextAttempt(ctx context.Context, err error) bool {
 	if x.tried > 0 {
-		x.addOthers()
+		if x.more { // the targets after the tool itself were not looked for yet
+			x.more = false
+			x.targets = append(x.targets, x.e.others(&x.call, x.targets[len(x.targets)-1].policy)...)
+		}
 		turn := x.mayTurn(err)
 		if turn && isLate(err) && x.delivery.tool == x.call.Tool {
 			x.targets = x.targets[:len(x.targets)-1] // the tool itself is not tried again: its time is over

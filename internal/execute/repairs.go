@@ -1,14 +1,17 @@
 package execute
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // maxRepairs bounds the kinds of repairs of a server that are counted apart.
@@ -40,6 +43,21 @@ func (r *repairs) count(server, of, sentence string) {
 			r.log.Warn("repaired "+of, zap.String("server", server), zap.String("repair", kind))
 		}
 	}
+}
+
+// content returns the result of a request that is no call with its content repaired, and says so
+// in _meta.
+func (r *repairs) content(server, method string, raw json.RawMessage) json.RawMessage {
+	raw, repaired := content.Repair(method, raw)
+	r.count(server, "results", repaired)
+	if repaired == "" {
+		return raw
+	}
+	meta := wire.Member(raw, "_meta")
+	if !wire.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return wire.SetMember(raw, "_meta", wire.SetMember(meta, "repaired", wire.AppendString(nil, repaired)))
 }
 
 // countOne counts a repair, and reports whether it is the first one of its kind.

@@ -181,4 +181,8 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
+
+	// CodeSelf and the member "metarouter": "self" in Data are the answer of a router that was
+	// started by a router.
+	CodeSelf = -32000
 )

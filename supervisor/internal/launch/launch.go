@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 // A Launcher starts the processes of entries. It is shared by all servers.

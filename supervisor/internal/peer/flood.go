@@ -82,10 +82,9 @@ func (f *Flood) Seen() status.Flood {
 }
 
 // Pace waits before the next message is read, if the server floods the session. It is
-// called on the goroutine that reads.
-func (c *Conn) Pace() {
-	if c.Flood.pause.Load() == 0 {
-		return
+// called on the goroutine that reads. ended is closed when the session ends.
+func (f *Flood) Pace(ended <-chan struct{}) {
+	if f.pause.Load() != 0 {
+		signal.Within(ended, time.Duration(f.pause.Swap(0)))
 	}
-	signal.Within(c.Done(), time.Duration(c.Flood.pause.Swap(0)))
 }

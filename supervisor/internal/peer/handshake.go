@@ -26,10 +26,6 @@ var ErrProbeExit = errors.New("the server ended at server/discover")
 // speak the revision of a request.
 const CodeUnsupportedVersion = -32022
 
-// SelfCode and the member "metarouter": "self" in an error's data are the answer of
-// a router that was started by a router.
-const SelfCode = -32000
-
 // ErrSelf is returned by Handshake when the server is a router that was started by a
 // router.
 var ErrSelf = errors.New("it would start a router inside the router")
@@ -129,7 +125,7 @@ func (g Greeting) complete(info session.Info) session.Info {
 
 func isSelf(err error) bool {
 	e, ok := errors.AsType[*session.Error](err)
-	return ok && e.Code == SelfCode && string(wire.Member(e.Data, "metarouter")) == `"self"`
+	return ok && e.Code == session.CodeSelf && string(wire.Member(e.Data, "metarouter")) == `"self"`
 }
 
 // identity returns what the router calls itself, and the _meta that its requests to

@@ -184,7 +184,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 		begun := time.Now()
 		next, err := s.subscribe(ctx)
 		if current != nil {
-			s.conn.cancel(current)
+			cancelAtServer(s.conn, current)
 			s.conn.Calls.remove(current)
 		}
 		if err != nil {

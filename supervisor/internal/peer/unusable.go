@@ -56,7 +56,7 @@ func (u *Unusable) note(cause error) {
 
 // check returns the reply to a request of the method, whose message has a fault. What
 // the router reads and cleans itself is kept: lists, and what a server says of itself.
-func (c *Conn) check(method string, r Reply) Reply {
+func check(c *Conn, method string, r Reply) Reply {
 	fault := r.Message.Fault
 	switch method {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
@@ -90,7 +90,7 @@ const lastChance = 10 * time.Second
 // the caller does not wait in vain.
 func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 	c.Flood.admit("", len(line))
-	one := c.answered(ends)
+	one := answered(&c.Calls, ends)
 	if one == nil {
 		c.Strays.Skip(line, why)
 		return
@@ -100,18 +100,19 @@ func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 		return
 	}
 	c.Strays.Skip(line, why)
-	c.doubt(one, why)
+	giveUpLater(c, one, why)
 }
 
 // Doubt deals with a line that may be the first of a message. If it looks like an answer, and
 // the rest does not come, its request fails.
 func (c *Conn) Doubt(line []byte, why error) {
-	if one := c.answered(wire.Ends{Head: line, Tail: line}); one != nil {
-		c.doubt(one, why)
+	if one := answered(&c.Calls, wire.Ends{Head: line, Tail: line}); one != nil {
+		giveUpLater(c, one, why)
 	}
 }
 
-func (c *Conn) doubt(one *call, why error) {
+// giveUpLater fails a request if its answer does not come soon.
+func giveUpLater(c *Conn, one *call, why error) {
 	if one.method == Initialize || one.method == Discover {
 		return // its wait is bounded anyway, and a server that starts may be slow
 	}
@@ -133,7 +134,7 @@ func (c *Conn) Fail(id int64, why error) {
 }
 
 // answered returns the request under way that a line seems to answer, or nil.
-func (c *Conn) answered(line wire.Ends) *call {
+func answered(calls *Calls, line wire.Ends) *call {
 	const version = `"jsonrpc"`
 	if !bytes.HasPrefix(bytes.TrimLeft(line.Head, " \t"), []byte("{")) || bytes.Contains(line.Head, []byte(`"method"`)) ||
 		!bytes.Contains(line.Head, []byte(version)) && !bytes.Contains(line.Tail, []byte(version)) {
@@ -143,5 +144,5 @@ func (c *Conn) answered(line wire.Ends) *call {
 	if err != nil {
 		return nil
 	}
-	return c.Calls.get(id)
+	return calls.get(id)
 }

@@ -23,7 +23,7 @@ func (l *Lines) Read(r io.Reader) {
 	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
 	lines.Objects = true // until a line was a message
 	for {
-		l.conn.Pace()
+		l.conn.Flood.Pace(l.conn.Done())
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong):

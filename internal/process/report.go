@@ -1,4 +1,4 @@
-package launch
+package process
 
 import (
 	"encoding/json"
@@ -13,14 +13,11 @@ import (
 // ReportVariable is set in the environment of a program that must call [Report].
 const ReportVariable = "METAROUTER_REPORT"
 
-// shellVariable is npm's setting of the shell that runs scripts.
-const shellVariable = "npm_config_script_shell"
+// ShellVariable is npm's setting of the shell that runs scripts.
+const ShellVariable = "npm_config_script_shell"
 
-// offlineVariable is npm's setting to ask the registry only for what its cache lacks.
-const offlineVariable = "npm_config_prefer_offline"
-
-// A report is what npx gave to its shell.
-type report struct {
+// An NpxCommand is what npx gave to its shell, as [Report] writes it.
+type NpxCommand struct {
 	Command []byte   `json:"command"`
 	Env     [][]byte `json:"env"` // bytes, since not all that is in an environment is UTF-8
 }
@@ -31,12 +28,12 @@ type report struct {
 // system's shell.
 func Report(w io.Writer, args []string) error {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, ReportVariable+"=") || strings.HasPrefix(v, shellVariable+"=")
+		return strings.HasPrefix(v, ReportVariable+"=") || strings.HasPrefix(v, ShellVariable+"=")
 	})
 	if len(args) != 2 || args[0] != "-c" || os.Getenv("npm_lifecycle_event") != "npx" {
 		return syscall.Exec("/bin/sh", append([]string{"sh"}, args...), env)
 	}
-	r := report{Command: []byte(args[1])}
+	r := NpxCommand{Command: []byte(args[1])}
 	for _, v := range env {
 		r.Env = append(r.Env, []byte(v))
 	}
