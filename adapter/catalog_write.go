@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -50,12 +51,12 @@ type catalogWriter struct {
 // A tagger gives tools the capability tags of one configuration.
 type tagger struct {
 	tags      map[string][]string // the configuration's own, on which stored tools depend
-	taxonomy  *discovery.Taxonomy
+	taxonomy  *capability.Taxonomy
 	discovery *discovery.Discovery
 }
 
 func newTagger(tags map[string][]string, log *zap.Logger) *tagger {
-	taxonomy := discovery.NewTaxonomy(tags)
+	taxonomy := capability.NewTaxonomy(tags)
 	return &tagger{tags, taxonomy, discovery.New(taxonomy, log)}
 }
 

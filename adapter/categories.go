@@ -13,13 +13,13 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // tagCategories returns the capability tags as categories, for a configuration without
 // categories: the tags of the taxonomy and of the servers' entries, in alphabetical order.
-func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
+func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
 	tags := t.Tags()
 	for _, s := range c.Servers {
 		tags = append(tags, registry.Tags(s.Capabilities)...)

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -52,12 +53,12 @@ const (
 
 // A Discovery lists what sessions offer. It may be used by many goroutines at once.
 type Discovery struct {
-	taxonomy *Taxonomy
+	taxonomy *capability.Taxonomy
 	log      *zap.Logger
 }
 
 // New returns a Discovery that tags tools by the taxonomy.
-func New(taxonomy *Taxonomy, log *zap.Logger) *Discovery {
+func New(taxonomy *capability.Taxonomy, log *zap.Logger) *Discovery {
 	return &Discovery{taxonomy: taxonomy, log: log.Named("discovery")}
 }
 

@@ -24,7 +24,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
-	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -46,7 +46,7 @@ type Provider struct {
 	*store
 	registry *registry.Registry
 	server   *inprocess.Server
-	taxonomy *discovery.Taxonomy
+	taxonomy *capability.Taxonomy
 	options  Options
 
 	mu    sync.RWMutex // guards added; the registry changes under it, so that both are in step
@@ -91,7 +91,7 @@ func New(name string, o Options) *Provider {
 		o.Log = zap.NewNop()
 	}
 	log := o.Log.Named("functions")
-	f := &Provider{registry: registry.New(), taxonomy: discovery.NewTaxonomy(nil), options: o, added: make(map[string]*added)}
+	f := &Provider{registry: registry.New(), taxonomy: capability.NewTaxonomy(nil), options: o, added: make(map[string]*added)}
 	f.server = inprocess.NewServer(inprocess.Options{
 		Info: session.Info{Name: name, Version: o.Version}, Policy: execute.Policy{MaxConcurrent: o.MaxConcurrent}, Log: log, Run: f.run, Limit: f.limit,
 	})

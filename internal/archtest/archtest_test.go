@@ -44,10 +44,10 @@ var rules = map[string][]string{
 	"cluster":           {"config"},
 	"registry":          {},
 	"classify":          {"config"},
-	"discovery":         {"registry", "classify"},
+	"discovery":         {"registry", "classify", "internal/capability"},
 	"selector":          {"registry", "internal/execute", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/hints", "internal/profile", "internal/reload", "internal/execute"},
-	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector", "internal/execute"},
+	"adapter":           {"config", "supervisor", "cluster", "discovery", "registry", "selector", "classify", "internal/builtin", "internal/hints", "internal/profile", "internal/reload", "internal/execute", "internal/capability"},
+	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector", "internal/execute", "internal/capability"},
 	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector", "internal/execute"},
 	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector", "internal/execute"},
 	"server":            {"adapter", "registry", "selector", "classify", "internal/execute"},
@@ -57,7 +57,7 @@ var rules = map[string][]string{
 	},
 
 	// Parts of a step that know less than the step.
-	"adapter/internal/inprocess":         {"discovery", "registry", "selector", "internal/execute"},
+	"adapter/internal/inprocess":         {"discovery", "registry", "selector", "internal/execute", "internal/capability"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer"},
 	"supervisor/internal/peer":           {},
 	"supervisor/internal/transport":      {"supervisor/internal/peer"},
@@ -108,7 +108,8 @@ var rules = map[string][]string{
 
 	// Parts that several steps share, and that know some of the path.
 	"internal/builtin":    {},
-	"internal/evaluation": {"registry", "discovery", "selector"},
+	"internal/capability": {"registry"},
+	"internal/evaluation": {"registry", "discovery", "selector", "internal/capability"},
 	"internal/execute":    {"registry"},
 	"internal/index":      {"registry"},
 	"internal/hints":      {"registry"},

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -103,13 +104,13 @@ func ReadCatalog(log *zap.Logger, paths ...string) ([]registry.NormalizedTool, e
 type normalizer struct {
 	all      []registry.NormalizedTool
 	known    map[string]bool // by ID
-	taxonomy *discovery.Taxonomy
+	taxonomy *capability.Taxonomy
 }
 
 // add adds a tool, unless it cannot be offered or one with its ID is known.
 func (n *normalizer) add(log *zap.Logger, server string, definition json.RawMessage) {
 	if n.known == nil {
-		n.known, n.taxonomy = make(map[string]bool), discovery.NewTaxonomy(nil)
+		n.known, n.taxonomy = make(map[string]bool), capability.NewTaxonomy(nil)
 	}
 	t, err := discovery.Normalize(server, definition, nil)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -64,7 +65,7 @@ func IsModel(t *registry.NormalizedTool) bool {
 
 // NewTool returns the tool of an MCP tool definition, cleaned as tools of servers are.
 // It has the given capabilities, and those that the taxonomy infers unless that is nil.
-func NewTool(provider string, x *discovery.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {
+func NewTool(provider string, x *capability.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {
 	encoded, err := json.Marshal(definition)
 	if err != nil {
 		return registry.NormalizedTool{}, err

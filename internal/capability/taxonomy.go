@@ -1,4 +1,6 @@
-package discovery
+// Package capability infers the capability tags of tools, such as "browser", and finds reasons to
+// doubt that a tool does no harm.
+package capability
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package discovery
+package capability_test
 
 import (
 	"bufio"
@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 )
 
 // TestLabels compares inferred tags with those that a person gave to 506 tools of
@@ -19,7 +22,7 @@ func TestLabels(t *testing.T) {
 	if folder == "" {
 		t.Skip("METAROUTER_REAL_LISTS names no folder of tool lists")
 	}
-	taxonomy := NewTaxonomy(nil)
+	taxonomy := capability.NewTaxonomy(nil)
 	lists := make(map[string]map[string]json.RawMessage)
 	byTag := make(map[string]*judgement)
 	var all judgement
@@ -39,7 +42,7 @@ func TestLabels(t *testing.T) {
 		if lists[label.List] == nil {
 			lists[label.List] = toolsIn(t, filepath.Join(folder, label.List+".json"))
 		}
-		tool, err := Normalize(label.Server, lists[label.List][label.Tool], nil)
+		tool, err := discovery.Normalize(label.Server, lists[label.List][label.Tool], nil)
 		if err != nil {
 			t.Fatalf("%s:%s: %v", label.List, label.Tool, err)
 		}
@@ -109,4 +112,34 @@ func toolsIn(t *testing.T, path string) map[string]json.RawMessage {
 		tools[name.Name] = raw
 	}
 	return tools
+}
+
+// Few tools of published servers that declare that they only read are doubted.
+func TestDoubtRealLists(t *testing.T) {
+	folder := os.Getenv("METAROUTER_REAL_LISTS")
+	if folder == "" {
+		t.Skip("METAROUTER_REAL_LISTS names no folder of tool lists")
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no lists in %s: %v", folder, err)
+	}
+	x, declared, doubted := capability.NewTaxonomy(nil), 0, 0
+	for _, file := range files {
+		for name, raw := range toolsIn(t, file) {
+			tool, err := discovery.Normalize("s", raw, nil)
+			if err != nil || !tool.Hints.IsReadOnly() {
+				continue
+			}
+			declared++
+			if why := x.Doubt(tool); why != "" {
+				doubted++
+				t.Logf("%s: %s", name, why)
+			}
+		}
+	}
+	t.Logf("%d of %d are doubted", doubted, declared)
+	if doubted*10 > declared {
+		t.Errorf("%d of %d are doubted", doubted, declared)
+	}
 }

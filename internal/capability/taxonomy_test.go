@@ -1,4 +1,4 @@
-package discovery
+package capability
 
 import (
 	"encoding/json"

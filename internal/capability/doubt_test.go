@@ -1,9 +1,7 @@
-package discovery
+package capability
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -129,36 +127,6 @@ func TestDoubtOverrides(t *testing.T) {
 		if got := x.Doubt(readOnly(name, "")); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", name, got)
 		}
-	}
-}
-
-// Few tools of published servers that declare that they only read are doubted.
-func TestDoubtRealLists(t *testing.T) {
-	folder := os.Getenv("METAROUTER_REAL_LISTS")
-	if folder == "" {
-		t.Skip("METAROUTER_REAL_LISTS names no folder of tool lists")
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no lists in %s: %v", folder, err)
-	}
-	x, declared, doubted := NewTaxonomy(nil), 0, 0
-	for _, file := range files {
-		for name, raw := range toolsIn(t, file) {
-			tool, err := Normalize("s", raw, nil)
-			if err != nil || !tool.Hints.IsReadOnly() {
-				continue
-			}
-			declared++
-			if why := x.Doubt(tool); why != "" {
-				doubted++
-				t.Logf("%s: %s", name, why)
-			}
-		}
-	}
-	t.Logf("%d of %d are doubted", doubted, declared)
-	if doubted*10 > declared {
-		t.Errorf("%d of %d are doubted", doubted, declared)
 	}
 }
 
