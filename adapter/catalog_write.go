@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
@@ -26,7 +27,7 @@ import (
 type catalogWriter struct {
 	onDemand bool
 	registry *registry.Registry
-	store    *registry.Store
+	store    *offerstore.Store
 	log      *zap.Logger
 
 	// mu guards the fields below, and has the registry change together with them.
@@ -82,7 +83,7 @@ func (t *tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
 	return o
 }
 
-func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *catalogWriter {
+func newCatalogWriter(onDemand bool, t *tagger, r *registry.Registry, s *offerstore.Store, log *zap.Logger) *catalogWriter {
 	return &catalogWriter{
 		onDemand: onDemand, tagger: t, registry: r, store: s, log: log.Named("catalog"),
 		known: make(map[string]string), offers: make(map[string]registry.Offer), keys: make(map[string]string), older: make(map[string]registry.Offer), others: make(map[string]config.Server),

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -25,7 +26,7 @@ type Preview struct {
 // one of another configuration, if there is one, only in its name or its variables and
 // in what is made of its tools, what it offers there is known too.
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
-	store := registry.NewStore(dataDir, zap.NewNop())
+	store := offerstore.NewStore(dataDir, zap.NewNop())
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
 		return store.Load((&tagger{tags: c.Router.Capabilities}).storeKey(s), s.Name)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
@@ -33,9 +34,8 @@ type Options struct {
 	DataDir string
 
 	// Guard is the command line that runs [process.RunGuard], of a program that calls
-	// [process.Open] first; empty means that
-	// servers may outlive a program that is killed: their stdin ends, and most end
-	// with it, but nothing makes them. Close leaves none with or without a guard.
+	// [process.Open] first; empty means that servers may outlive a program that is killed: their
+	// stdin ends, and most end with it. Close leaves none with or without a guard.
 	// [Embed] makes the program its own guard.
 	Guard []string
 
@@ -131,7 +131,7 @@ func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
 	t := newTagger(c.Router.Capabilities, o.Log)
-	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, offerstore.NewStore(o.DataDir, o.Log), o.Log)
 	r.logins = login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },

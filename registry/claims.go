@@ -1,10 +1,7 @@
 package registry
 
 import (
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -118,33 +115,3 @@ func (r *Registry) listed(next *Snapshot, server string) *Snapshot {
 
 // Claims returns the claims to URIs.
 func (s *Snapshot) Claims() Claims { return s.claims }
-
-// SaveClaims keeps the claims of a configuration, which place identifies by letters and
-// digits.
-func (s *Store) SaveClaims(place string, c Claims) error {
-	if s.dir == "" || place == "" {
-		return nil
-	}
-	if err := s.write(s.claimsPath(place), c); err != nil {
-		return fmt.Errorf("store which server has which URI: %w", err)
-	}
-	return nil
-}
-
-// LoadClaims returns the claims that were kept; nil if there are none.
-func (s *Store) LoadClaims(place string) (c Claims) {
-	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
-		return nil
-	}
-	return c
-}
-
-func (s *Store) claimsPath(place string) string {
-	return filepath.Join(s.dir, "owners-"+clean(place)+".json")
-}
-
-// touch notes that a file is in use, for Prune; a failure does no harm.
-func touch(path string) {
-	now := time.Now()
-	_ = os.Chtimes(path, now, now)
-}

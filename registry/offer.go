@@ -2,7 +2,6 @@ package registry
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -98,14 +97,6 @@ type Template struct {
 	MIMEType    string          `json:"mime_type,omitempty"`
 	Definition  json.RawMessage `json:"definition"`
 	Repairs     []string        `json:"repairs,omitempty"`
-}
-
-// OwnScheme begins the URIs of the router itself.
-const OwnScheme = "metarouter:"
-
-// IsOwnURI reports whether a URI, or a URI template, is not a server's to give.
-func IsOwnURI(uri string) bool {
-	return len(uri) >= len(OwnScheme) && strings.EqualFold(uri[:len(OwnScheme)], OwnScheme)
 }
 
 // ID returns the key of an item among all items of its kind. name is the name of a tool or

@@ -57,6 +57,7 @@ var rules = map[string][]string{
 	},
 
 	// Parts of a step that know less than the step.
+	"adapter/internal/offerstore":        {"registry"},
 	"adapter/internal/inprocess":         {"discovery", "registry", "selector", "internal/execute", "internal/capability"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer"},
 	"supervisor/internal/peer":           {},

@@ -1,4 +1,5 @@
-package registry
+// Package offerstore keeps on disk what servers offer, from one run to the next.
+package offerstore
 
 import (
 	"bytes"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A Store keeps the offers of servers on disk, so that they are known before
@@ -50,8 +52,8 @@ const magic = "metarouter catalog 3 "
 // a multiple of that in memory.
 const maxOffer = 64 << 20
 
-// size returns the bytes of the definitions.
-func (o *Offer) size() (n int) {
+// sizeOf returns the bytes of the definitions.
+func sizeOf(o *registry.Offer) (n int) {
 	for i := range o.Tools {
 		t := &o.Tools[i]
 		n += len(t.Definition) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Flat) + len(t.Description)
@@ -70,11 +72,11 @@ func (o *Offer) size() (n int) {
 
 // Save keeps the offer of a server under a key of letters and digits, in place
 // of what was kept under it before. If it fails, that is still there.
-func (s *Store) Save(key, server string, o Offer) error {
+func (s *Store) Save(key, server string, o registry.Offer) error {
 	if s.dir == "" {
 		return nil
 	}
-	if size := o.size(); size > maxOffer {
+	if size := sizeOf(&o); size > maxOffer {
 		return fmt.Errorf("store the offer of %q: its definitions have %d MiB, more than the %d MiB that are kept", server, size>>20, maxOffer>>20)
 	}
 	body, err := encode(server, o)
@@ -133,18 +135,18 @@ func (s *Store) parse(path, server string, f func(body []byte) error) bool {
 
 // Load returns the offer of a server that was kept under the key, if there is
 // one. A file that is damaged or of another version is removed.
-func (s *Store) Load(key, server string) (Offer, bool) {
+func (s *Store) Load(key, server string) (registry.Offer, bool) {
 	if s.dir == "" {
-		return Offer{}, false
+		return registry.Offer{}, false
 	}
 	var of string
-	var o Offer
+	var o registry.Offer
 	ok := s.parse(s.path(key, server), server, func(body []byte) (err error) {
 		of, o, err = decode(body)
 		return err
 	})
 	if !ok || of != server { // another server whose name looks the same in a file's name
-		return Offer{}, false
+		return registry.Offer{}, false
 	}
 	return o, true
 }
@@ -231,4 +233,34 @@ func cut(data []byte) (body []byte, err error) {
 		return nil, errors.New("the checksum is wrong")
 	}
 	return body, nil
+}
+
+// SaveClaims keeps the claims of a configuration, which place identifies by letters and
+// digits.
+func (s *Store) SaveClaims(place string, c registry.Claims) error {
+	if s.dir == "" || place == "" {
+		return nil
+	}
+	if err := s.write(s.claimsPath(place), c); err != nil {
+		return fmt.Errorf("store which server has which URI: %w", err)
+	}
+	return nil
+}
+
+// LoadClaims returns the claims that were kept; nil if there are none.
+func (s *Store) LoadClaims(place string) (c registry.Claims) {
+	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
+		return nil
+	}
+	return c
+}
+
+func (s *Store) claimsPath(place string) string {
+	return filepath.Join(s.dir, "owners-"+clean(place)+".json")
+}
+
+// touch notes that a file is in use, for Prune; a failure does no harm.
+func touch(path string) {
+	now := time.Now()
+	_ = os.Chtimes(path, now, now)
 }

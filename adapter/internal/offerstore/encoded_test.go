@@ -1,4 +1,4 @@
-package registry
+package offerstore
 
 import (
 	"bytes"
@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // Whatever a file says, decode returns an error or an offer that encodes to the same again.
 func FuzzDecode(f *testing.F) {
-	for _, o := range []Offer{{}, stored(&testing.T{}, "s")} {
+	for _, o := range []registry.Offer{{}, stored(&testing.T{}, "s")} {
 		data, err := encode("s", o)
 		if err != nil {
 			f.Fatal(err)
@@ -42,7 +44,7 @@ func TestDecodeShares(t *testing.T) {
 	one.InputSchema = json.RawMessage(`{"type":"object"}`)
 	one.Definition = json.RawMessage(`{"name":"t","inputSchema":{"type":"object"},"title":"T"}`)
 	one.ServerSchema = json.RawMessage(`{"type":"object","minProperties":1}`)
-	data, err := encode("s", Offer{Tools: []NormalizedTool{tool("s", "first", ""), one}})
+	data, err := encode("s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "first", ""), one}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestDecodeShares(t *testing.T) {
 }
 
 func BenchmarkLoad(b *testing.B) {
-	o := Offer{}
+	o := registry.Offer{}
 	for i := range 10 {
 		t := tool("s", string(rune('a'+i)), "Searches the orders of a shop by the customer's name.", "search")
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{"customer":{"type":"string","description":"The name of the customer."}}}`)

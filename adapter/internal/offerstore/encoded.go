@@ -1,4 +1,4 @@
-package registry
+package offerstore
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // An offer is stored as its values one after the other, without their names: numbers as varints,
@@ -14,7 +16,7 @@ import (
 // servers, to read JSON would be most of the start.
 
 // encode returns the offer of a server as it is stored.
-func encode(server string, o Offer) ([]byte, error) {
+func encode(server string, o registry.Offer) ([]byte, error) {
 	dropped, err := json.Marshal(o.Dropped)
 	if err != nil {
 		return nil, err
@@ -23,7 +25,7 @@ func encode(server string, o Offer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := encoder(make([]byte, 0, o.size()+o.size()/8+1024))
+	e := encoder(make([]byte, 0, sizeOf(&o)*9/8+1024))
 	e.text(server)
 	e.number(len(o.Tools))
 	for i := range o.Tools {
@@ -67,25 +69,25 @@ func encode(server string, o Offer) ([]byte, error) {
 }
 
 // decode is the inverse of encode. The raw JSON of the offer is a part of data.
-func decode(data []byte) (server string, o Offer, err error) {
+func decode(data []byte) (server string, o registry.Offer, err error) {
 	d := &decoder{rest: data}
 	server = d.text()
 	for range d.count() {
 		o.Tools = append(o.Tools, d.tool(server))
 	}
 	for range d.count() {
-		p := Prompt{Server: server, Name: d.text(), Title: d.text(), Description: d.text(), Definition: d.bytes(), Repairs: d.list()}
-		p.ID = ID(server, p.Name)
+		p := registry.Prompt{Server: server, Name: d.text(), Title: d.text(), Description: d.text(), Definition: d.bytes(), Repairs: d.list()}
+		p.ID = registry.ID(server, p.Name)
 		o.Prompts = append(o.Prompts, p)
 	}
 	for range d.count() {
-		r := Resource{Server: server, URI: d.text(), Name: d.text(), Title: d.text(), Description: d.text(), MIMEType: d.text(), Definition: d.bytes(), Repairs: d.list()}
-		r.ID = ID(server, r.URI)
+		r := registry.Resource{Server: server, URI: d.text(), Name: d.text(), Title: d.text(), Description: d.text(), MIMEType: d.text(), Definition: d.bytes(), Repairs: d.list()}
+		r.ID = registry.ID(server, r.URI)
 		o.Resources = append(o.Resources, r)
 	}
 	for range d.count() {
-		t := Template{Server: server, URITemplate: d.text(), Name: d.text(), Title: d.text(), Description: d.text(), MIMEType: d.text(), Definition: d.bytes(), Repairs: d.list()}
-		t.ID = ID(server, t.URITemplate)
+		t := registry.Template{Server: server, URITemplate: d.text(), Name: d.text(), Title: d.text(), Description: d.text(), MIMEType: d.text(), Definition: d.bytes(), Repairs: d.list()}
+		t.ID = registry.ID(server, t.URITemplate)
 		o.Templates = append(o.Templates, t)
 	}
 	o.Capabilities, o.Extensions, o.Version = d.bytes(), d.bytes(), d.text()
@@ -107,7 +109,7 @@ func decode(data []byte) (server string, o Offer, err error) {
 		o.Tools[i].ServerSchema = schema
 	}
 	if d.failed || len(d.rest) > 0 {
-		return "", Offer{}, errors.New("the values are not those of an offer")
+		return "", registry.Offer{}, errors.New("the values are not those of an offer")
 	}
 	return server, o, errors.Join(json.Unmarshal(dropped, &o.Dropped), json.Unmarshal(confirmed, &o.Confirmed))
 }
@@ -144,10 +146,10 @@ func (e *encoder) list(all []string) {
 }
 
 // tool appends a tool. The schema of its arguments is mostly a part of its definition.
-func (e *encoder) tool(t *NormalizedTool) {
+func (e *encoder) tool(t *registry.NormalizedTool) {
 	e.texts(t.Name, t.Original, t.Title, t.Description, t.Doubt)
 	e.list(t.Capabilities)
-	for _, hint := range t.Hints.all() {
+	for _, hint := range hintsOf(&t.Hints) {
 		e.number(answer(*hint))
 	}
 	e.bytes(t.Definition)
@@ -165,8 +167,8 @@ func (e *encoder) tool(t *NormalizedTool) {
 	e.list(t.Repairs)
 }
 
-// all returns the hints, in the order in which they are stored.
-func (h *Hints) all() [4]**bool {
+// hintsOf returns the hints, in the order in which they are stored.
+func hintsOf(h *registry.Hints) [4]**bool {
 	return [4]**bool{&h.ReadOnly, &h.Destructive, &h.Idempotent, &h.OpenWorld}
 }
 
@@ -235,10 +237,10 @@ func (d *decoder) list() (all []string) {
 	return all
 }
 
-func (d *decoder) tool(server string) NormalizedTool {
-	t := NormalizedTool{Server: server, Name: d.text(), Original: d.text(), Title: d.text(), Description: d.text(), Doubt: d.text(), Capabilities: d.list()}
-	t.ID = ID(server, t.Name)
-	for _, hint := range t.Hints.all() {
+func (d *decoder) tool(server string) registry.NormalizedTool {
+	t := registry.NormalizedTool{Server: server, Name: d.text(), Original: d.text(), Title: d.text(), Description: d.text(), Doubt: d.text(), Capabilities: d.list()}
+	t.ID = registry.ID(server, t.Name)
+	for _, hint := range hintsOf(&t.Hints) {
 		switch d.number() {
 		case 1:
 			*hint = new(true)

@@ -1,8 +1,9 @@
-package registry
+package offerstore
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,26 +13,29 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-func stored(t *testing.T, server string) Offer {
+func stored(t *testing.T, server string) registry.Offer {
 	no, yes := false, true
 	odd := tool(server, "odd", "Über <b> & \u2028", "web")
 	odd.Original, odd.Title, odd.Repairs = "ODD", "Odd", []string{"renamed"}
-	odd.Hints = Hints{ReadOnly: &yes, Destructive: &no}
+	odd.Hints = registry.Hints{ReadOnly: &yes, Destructive: &no}
 	odd.InputSchema = json.RawMessage("{ \"type\" : \"object\",\n\t\"default\": 1.00e+2, \"x\":\"<\\u003c/&\\/\xff\" }")
 	odd.Definition = json.RawMessage(" {\"name\":\"odd\", \"big\": 123456789012345678901234567890}\r\n")
 	o := everything(server)
-	o.Tools = []NormalizedTool{odd, tool(server, "plain", "")}
+	o.Tools = []registry.NormalizedTool{odd, tool(server, "plain", "")}
 	o.Prompts[0].Definition = json.RawMessage(" {\"name\" :\"p\", \"n\": 1.00e+2}\r\n")
 	o.Resources[0].Repairs = []string{"named"}
 	o.Capabilities = json.RawMessage("{ \"tools\" : {}, \"extensions\":{ \"x\\/y\":1.0 }}")
 	o.Extensions = json.RawMessage("{ \"x\\/y\":1.0 }")
 	o.LastSeen = map[string]json.RawMessage{"odd": json.RawMessage(" {\"name\":\"odd\", \"big\": 1.00}\r\n"), "not kept": nil}
-	o.Dropped = []Dropped{
-		{Kind: KindTool, Name: "hidden", Reason: "filtered", Filter: "deny", Pattern: "h*"},
-		{Kind: KindPrompt, Name: "#3", Reason: "it has no name"},
+	o.Dropped = []registry.Dropped{
+		{Kind: registry.KindTool, Name: "hidden", Reason: "filtered", Filter: "deny", Pattern: "h*"},
+		{Kind: registry.KindPrompt, Name: "#3", Reason: "it has no name"},
 	}
 	return o
 }
@@ -85,7 +89,7 @@ func TestStoreTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := o
-	large.Tools = make([]NormalizedTool, 65)
+	large.Tools = make([]registry.NormalizedTool, 65)
 	for i := range large.Tools {
 		large.Tools[i].Definition = make(json.RawMessage, 1<<20) // all zero: it is not looked at
 	}
@@ -113,7 +117,7 @@ func TestStoreWithoutDirectory(t *testing.T) {
 func TestStoreStaysInItsDirectory(t *testing.T) {
 	s := NewStore(t.TempDir(), zap.NewNop())
 	for _, server := range []string{"../../up", "/", "..", "", "C:\\x", strings.Repeat("long", 100), "nul\x00"} {
-		if err := s.Save("../k", server, Offer{}); err != nil {
+		if err := s.Save("../k", server, registry.Offer{}); err != nil {
 			t.Errorf("%q: %v", server, err)
 		}
 		if rel, err := filepath.Rel(s.dir, s.path("../k", server)); err != nil || rel != filepath.Base(rel) {
@@ -196,7 +200,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(s.dir, 0o700)
-	if err := s.Save("k", "s", Offer{}); err == nil {
+	if err := s.Save("k", "s", registry.Offer{}); err == nil {
 		t.Error("saved in a read-only directory")
 	}
 	if got, ok := s.Load("k", "s"); !ok || !reflect.DeepEqual(got, want) {
@@ -206,7 +210,7 @@ func TestStoreFailsWithoutHarm(t *testing.T) {
 
 func TestStoreIsSharedByManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	if err := NewStore(dir, zap.NewNop()).Save("k", "s", Offer{Tools: []NormalizedTool{tool("s", "t0", "")}}); err != nil {
+	if err := NewStore(dir, zap.NewNop()).Save("k", "s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "t0", "")}}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -214,11 +218,11 @@ func TestStoreIsSharedByManyProcesses(t *testing.T) {
 		s := NewStore(dir, zap.NewNop())
 		all.Go(func() {
 			for i := range 50 {
-				listing := make([]NormalizedTool, 1+(w+i)%20)
+				listing := make([]registry.NormalizedTool, 1+(w+i)%20)
 				for j := range listing {
 					listing[j] = tool("s", fmt.Sprintf("t%d", j), strings.Repeat("x", 1000))
 				}
-				if err := s.Save("k", "s", Offer{Tools: listing}); err != nil && runtime.GOOS != "windows" {
+				if err := s.Save("k", "s", registry.Offer{Tools: listing}); err != nil && runtime.GOOS != "windows" {
 					t.Error(err) // Windows refuses while a reader has the file open
 				}
 			}
@@ -259,5 +263,38 @@ func TestStorePrune(t *testing.T) {
 		if _, ok := s.Load(key, "s"); ok != want {
 			t.Errorf("%s is there: %v", key, ok)
 		}
+	}
+}
+
+func TestStoredClaims(t *testing.T) {
+	store := NewStore(t.TempDir(), zap.NewNop())
+	if got := store.LoadClaims("p"); got != nil {
+		t.Errorf("loaded %v", got)
+	}
+	kept := registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}
+	if err := store.SaveClaims("p", kept); err != nil {
+		t.Fatal(err)
+	}
+	if stored := store.LoadClaims("p"); !maps.Equal(stored, kept) || store.LoadClaims("q") != nil {
+		t.Errorf("loaded %v", stored)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func tool(server, name, description string, tags ...string) registry.NormalizedTool {
+	return registry.NormalizedTool{
+		ID: registry.ID(server, name), Server: server, Name: name, Description: description, Capabilities: tags,
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}
+}
+
+// everything returns an offer that has one of each.
+func everything(server string) registry.Offer {
+	return registry.Offer{
+		Tools:     []registry.NormalizedTool{tool(server, "t", "A tool")},
+		Prompts:   []registry.Prompt{{ID: registry.ID(server, "p"), Server: server, Name: "p"}},
+		Resources: []registry.Resource{{ID: registry.ID(server, "a://r"), Server: server, URI: "a://r", Name: "r", Definition: []byte(`{"uri":"a://r"}`)}},
+		Templates: []registry.Template{{ID: registry.ID(server, "a://{x}"), Server: server, URITemplate: "a://{x}", Name: "x", Definition: []byte(`{"uriTemplate":"a://{x}"}`)}},
 	}
 }
