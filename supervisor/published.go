@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -29,7 +30,7 @@ type published struct {
 	doing     string        // what its start waits for; "" if it waits only for the server
 	since     time.Time     // when that began
 	tried     time.Time     // when the last start began
-	starts    int           // how many starts have begun
+	starts    atomic.Int64  // how many starts have begun
 	wanted    chan struct{} // closed when someone waits for the start that began last
 	changed   chan struct{} // closed at each change, then replaced
 }
@@ -71,7 +72,7 @@ func (p *published) edited(entry config.Server) {
 func (p *published) begin() (wanted <-chan struct{}) {
 	p.set(func(st *status.Status) {
 		p.tried = time.Now()
-		p.starts++
+		p.starts.Add(1)
 		p.wanted = make(chan struct{}) // those that wait see the change, and close it again
 		wanted = p.wanted
 		if p.current == nil && st.State != status.Restarting {
@@ -191,10 +192,10 @@ func waiting(doing string, since time.Time) string {
 // It wakes an idle server, and a failed one unless it was tried lately. Its error is
 // an [*status.UnavailableError].
 func (p *published) await(ctx context.Context) (*instance, error) {
-	woken, startsThen := false, 0
+	woken, startsThen := false, int64(0)
 	for {
 		p.mu.Lock()
-		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts, p.changed
+		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts.Load(), p.changed
 		p.mu.Unlock()
 		if in != nil && in.Usable() {
 			return in, nil
@@ -254,19 +255,12 @@ func unavailableAs(st status.Status) *status.UnavailableError {
 	return e
 }
 
-// begun returns how many starts have begun.
-func (p *published) begun() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.starts
-}
-
 // awaitStart waits until a start after the first before ones has succeeded or failed,
 // or ctx ends. Its error is an [*status.UnavailableError].
-func (p *published) awaitStart(ctx context.Context, before int) error {
+func (p *published) awaitStart(ctx context.Context, before int64) error {
 	for {
 		p.mu.Lock()
-		st, starts, changed := p.state, p.starts, p.changed
+		st, starts, changed := p.state, p.starts.Load(), p.changed
 		p.mu.Unlock()
 		failure := unavailableAs(st)
 		switch st.State {

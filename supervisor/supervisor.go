@@ -281,8 +281,8 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 		return err
 	}
 	s.opener.secrets.Forget(s.control.wanted())
-	before := 0
-	state, reason := s.control.askRestart(func() { before = s.public.begun() })
+	before := int64(0)
+	state, reason := s.control.askRestart(func() { before = s.public.starts.Load() })
 	if state != "" {
 		return &status.UnavailableError{Server: name, State: state, Reason: reason}
 	}
