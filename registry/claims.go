@@ -19,7 +19,7 @@ type Claim struct {
 	Since int64 `json:"since"`
 }
 
-// Bounds of the claims: a further URI, or a longer one, belongs to no one.
+// Bounds of the claims: a further URI, or a longer one, belongs to no server.
 const (
 	maxClaims  = 200_000
 	maxClaimed = 2 << 10 // bytes
@@ -65,7 +65,7 @@ func (r *Registry) Configure(servers []string, stored Claims) {
 	}
 }
 
-// claim returns the claims after a server has listed what it offers. r.mu must be held.
+// claim returns the claims after a server has listed its offer. r.mu must be held.
 func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	c, configured := r.claimants[server]
 	if !configured || l == nil {
@@ -97,7 +97,7 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	return claims
 }
 
-// listed notes that the server has listed what it offers in this run, and returns the
+// listed notes that the server has listed its offer in this run, and returns the
 // snapshot with its claims. r.mu must be held.
 func (r *Registry) listed(next *Snapshot, server string) *Snapshot {
 	claims := r.claim(next.claims, server, next.servers[server])

@@ -19,7 +19,7 @@ import (
 type Registry struct {
 	snapshot atomic.Pointer[Snapshot]
 
-	mu        sync.Mutex          // guards what follows, and lets one writer at a time replace snapshot
+	mu        sync.Mutex          // guards the fields below, and lets one writer at a time replace snapshot
 	changed   signal.Change       // of snapshot
 	claimants map[string]claimant // by server; nil before Configure
 }

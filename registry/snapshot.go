@@ -122,8 +122,8 @@ func (s *Snapshot) withAll(changes map[string]*Listing) *Snapshot {
 	return next
 }
 
-// merge returns all, which is sorted by ID, with what a server offers now in
-// place of what it offered.
+// merge returns all, which is sorted by ID, with the offer of a server now in
+// place of its offer before.
 func merge[T keyed](all []T, server string, was, now []T) []T {
 	if slices.Equal(was, now) {
 		return all
@@ -161,7 +161,7 @@ func find[T keyed](all []T, id string) (found T, ok bool) {
 }
 
 // Tags returns capability tags as tools have them: trimmed, in lower case, sorted, each
-// once, none empty.
+// once, without empty ones.
 func Tags(tags []string) []string {
 	clean := make([]string, 0, len(tags))
 	for _, tag := range tags {

@@ -13,11 +13,11 @@ import (
 // Resource and Template is set and Tool is nil.
 type Candidate = rank.Candidate
 
-// An Explanation says what a candidate's score is made of: the shares of features and of
+// An Explanation is the composition of a candidate's score: the shares of features and of
 // words. Why says the main reasons in words.
 type Explanation = rank.Explanation
 
-// Explain says what the scores of candidates that were found for a task are made of.
+// Explain returns the composition of the scores of candidates that were found for a task.
 func (s *Selector) Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error) {
 	c, err := s.index.Tools(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *Selector) threshold() float64 {
 	return DefaultFindThreshold
 }
 
-// decidedBy returns what put the first tool there, but for an Assistant. share and tagged are
+// decidedBy returns the reason why the first tool is first, but for an Assistant. share and tagged are
 // as in weighCapabilities; share is 0 without capabilities.
 func decidedBy(ranked []Candidate, threshold, share float64, tagged int) string {
 	switch {

@@ -82,7 +82,7 @@ func interchangeable(e *execute.Executor, tools []*registry.NormalizedTool) bool
 	})
 }
 
-// placeWords are in the names of parameters that say where a tool works, or for whom.
+// placeWords are in the names of parameters that say where a tool works, or for which person.
 var placeWords = []string{
 	"path", "file", "dir", "folder", "root", "cwd", "drive", "vault", "repo", "database", "uri", "url", "host",
 	"account", "user", "owner", "mail", "tenant", "org", "team", "project", "workspace", "profile",
@@ -141,7 +141,7 @@ func texts(value []byte, to []string) []string {
 		return len(to) < maxClues
 	}
 	if wire.IsObject(value) {
-		_ = wire.Members(value, func(_ string, value []byte) bool { return add(value) }) // what is no JSON has no strings
+		_ = wire.Members(value, func(_ string, value []byte) bool { return add(value) }) // invalid JSON has no strings
 	} else if wire.IsArray(value) {
 		_ = wire.Elements(value, add)
 	} else if text, ok := wire.String(value); ok {

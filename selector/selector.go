@@ -33,13 +33,13 @@ type Selector struct {
 	findThreshold func() float64 // see Options
 }
 
-// Options are what a Selector needs besides its registry. The zero value finds tools by words.
+// Options configure a Selector. The zero value finds tools by words.
 type Options struct {
-	Executor   *execute.Executor // knows which server is meant if several have the same tool; nil for none
-	Experience Experience        // what was learned from use; nil for nothing
-	Classifier Classifier        // knows categories of tasks; nil for none
+	Executor   *execute.Executor // knows which server is meant if several have the same tool; may be nil
+	Experience Experience        // lessons from use; may be nil
+	Classifier Classifier        // knows categories of tasks; may be nil
 	Meanings   Meanings          // knows vectors of sentences; nil to find by words alone
-	Observer   Observer          // is notified of searches; nil for none
+	Observer   Observer          // is notified of searches; may be nil
 	Log        *zap.Logger       // nil is silence
 
 	// FindThreshold returns the least confidence at which an answer is sure; 0 means
@@ -67,7 +67,7 @@ func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.lo
 // Close frees the index. Later searches fail.
 func (s *Selector) Close() error { return s.index.Close() }
 
-// Experience is what was learned from use.
+// Experience holds lessons from use.
 type Experience interface {
 	// Match returns evidence by tool ID, from −0.3 to 1: whether the tool did well after
 	// tasks with these words.

@@ -70,7 +70,7 @@ func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (s
 	return max(ranked.Features[rank.MeaningFeature], ranked.Features[rank.StepMeaningFeature], ranked.Evidence[rank.CoveredEvidence]), known
 }
 
-// useWords returns the words of a task as they are looked up in what was learned: those of
+// useWords returns the words of a task as they are looked up in the lessons: the words of
 // the task, and the types of its values. "Open example.org" is like "Open example.net", but
 // not like "Open a.csv".
 func useWords(t text.Task) []string {

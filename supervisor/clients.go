@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
-// clients pass on to the servers what the router's clients do besides calls.
+// clients passes actions of the router's clients, besides calls, on to the servers.
 type clients struct {
 	*common
 	servers *servers
@@ -18,7 +18,7 @@ type clients struct {
 // once.
 func (c *clients) Attach(only session.Client) { c.sole.attached <- only }
 
-// Notify sends a notification to all servers whose session is the client's alone.
+// Notify sends a notification to all servers that have a session for the client alone.
 // It does not wait for them.
 func (c *clients) Notify(home session.Client, method string, params json.RawMessage) {
 	for _, s := range c.servers.all() {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
 
-// A common is what all servers of a Supervisor share.
+// A common is shared by all servers of a Supervisor.
 type common struct {
 	handler  Handler
 	options  Options
@@ -27,7 +27,7 @@ type common struct {
 	turns    turns
 	ending   chan struct{} // closed when Run is to return
 	sole     soleClient
-	level    atomic.Pointer[string] // of the log messages that servers are to send; nil if none was set
+	level    atomic.Pointer[string] // of the log messages that servers are to send; may be nil
 	changed  broadcast              // of any status
 }
 

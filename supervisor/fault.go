@@ -37,7 +37,7 @@ func faultOf(err error) *status.Fault {
 		f.Listing = true
 		if bad, ok := errors.AsType[*peer.AnswerError](err); ok {
 			f.Message = bad.Error()
-		} else if cause := errors.Unwrap(e.err); cause != nil { // without what was done, which Listing says
+		} else if cause := errors.Unwrap(e.err); cause != nil { // without the action, which Listing says
 			f.Message = cause.Error()
 		}
 	}
@@ -115,7 +115,7 @@ func netFault(err error) (why string, ok bool) {
 	return "", ok
 }
 
-// An exitError says how a process ended and what it printed last.
+// An exitError says how a process ended, with its last output.
 type exitError struct {
 	what   string
 	code   int

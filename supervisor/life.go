@@ -56,7 +56,7 @@ type server struct {
 	source  atomic.Pointer[instance] // the session from which lists are read next; nil for the shared one
 }
 
-// newServer returns a server whose life is to be run with the context life, which
+// newServer returns a server; its life is to be run with the context life, which
 // remove ends.
 func newServer(life context.Context, remove context.CancelCauseFunc, c *common, entry config.Server) *server {
 	log := c.log.With(zap.String("server", entry.Name))
@@ -295,12 +295,12 @@ func (s *server) relist(ctx context.Context, shared *instance) {
 	}
 	methods := source.changes.take()
 	s.learn(ctx, source)
-	for _, method := range methods { // though the lists may be what they were
+	for _, method := range methods { // though the lists may be unchanged
 		s.options.OnMessage(s.name, nil, session.Message{Method: method})
 	}
 }
 
-// learn has the handler list the server's tools again. After a failure, what was
+// learn has the handler list the server's tools again. After a failure, the offer that was
 // known stays.
 func (s *server) learn(ctx context.Context, in *instance) {
 	ctx, abort := context.WithCancelCause(ctx)

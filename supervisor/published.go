@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// A published is what others see of a server while its life goes on: its status, and
+// A published is the part of a server that others see while its life goes on: its status, and
 // the instance that they use.
 type published struct {
 	woken    chan struct{} // of the server's control: asks for a start
@@ -27,7 +27,7 @@ type published struct {
 	latest    *instance  // the session that was begun last, nil before the first
 	state     status.Status
 	listFault string        // why its changed lists could not be read; "" if they could
-	doing     string        // what its start waits for; "" if it waits only for the server
+	doing     string        // the step that its start waits for; "" is the server itself
 	since     time.Time     // when that began
 	tried     time.Time     // when the last start began
 	starts    atomic.Int64  // how many starts have begun
@@ -60,7 +60,7 @@ func (p *published) set(change func(*status.Status)) {
 	p.announce()
 }
 
-// edited forgets what went wrong with an entry that was replaced. It is no change that
+// edited forgets the failure of an entry that was replaced. It is no change that
 // others are woken for: the life follows it with one.
 func (p *published) edited(entry config.Server) {
 	p.mu.Lock()
@@ -98,7 +98,7 @@ func (p *published) opened(in *instance) {
 	p.latest = in
 }
 
-// do notes what the server's start waits for; "" if it waits only for the server.
+// do notes the step that the server's start waits for; "" is the server itself.
 func (p *published) do(what string) {
 	p.mu.Lock()
 	same := p.doing == what
@@ -121,7 +121,7 @@ func (p *published) ready(in *instance) {
 }
 
 // printsText notes that the server of a session that is being opened writes text. The start goes
-// on, since the text may come before the messages, but no one waits for it any longer.
+// on, since the text may come before the messages, but calls do not wait for it any longer.
 func (p *published) printsText(in *instance, first string) {
 	p.set(func(st *status.Status) {
 		if p.current == nil && p.latest == in && (st.State == status.Starting || st.State == status.Restarting) {
@@ -180,7 +180,7 @@ func (p *published) status() status.Status {
 	return st
 }
 
-// waiting says what a server's start waits for since a time; "" if it waits only for the server.
+// waiting describes the step that a server's start waits for since a time; "" without one.
 func waiting(doing string, since time.Time) string {
 	if doing == "" {
 		return ""

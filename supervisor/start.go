@@ -93,11 +93,11 @@ func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func
 	return in, nil
 }
 
-// replace makes the running server what its edited entry asks for. It returns
-// the instance that runs from now on, or nil and why none does.
+// replace makes the running server run its edited entry. It returns
+// the instance that runs from now on, or nil and the reason.
 //
 // The new instance is started while the old one runs, so that the server's tools
-// never vanish. If that fails, it may need what the old one holds, such as a port, so
+// never vanish. If that fails, it may need something that the old one holds, such as a port, so
 // it is started again alone. If that fails too, the old entry runs again, unless
 // the edit changed secrets: a key that was withdrawn must not be used further.
 func (s *server) replace(ctx context.Context, old *instance) (*instance, error) {

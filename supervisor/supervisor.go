@@ -23,7 +23,7 @@ import (
 // A Handler is notified of servers that come and go. Its methods may be called for
 // different servers at the same time, and for one server one after the other.
 type Handler interface {
-	// Learn lists what the server offers. It gets each new session before the
+	// Learn lists the server's offer. It gets each new session before the
 	// session is used, and the session again when the server says that its lists
 	// have changed. The server is ready when Learn returns nil. Learn must change
 	// nothing once ctx has ended.
@@ -34,11 +34,11 @@ type Handler interface {
 	Known(entry config.Server) bool
 
 	// Forget is called when the server is no longer wanted. It may be called during
-	// a Learn, whose ctx has then ended.
+	// a Learn; its ctx has then ended.
 	Forget(server string)
 }
 
-// Options are what a Supervisor needs in addition to its handler. The zero value
+// Options configure a Supervisor. The zero value
 // works.
 type Options struct {
 	// DataDir is where servers' logs and cached probe results are kept; "" keeps
@@ -51,7 +51,7 @@ type Options struct {
 	Guard []string
 
 	// GuardProcess is a process of this command line that was started before, see
-	// [process.StartGuard]; nil for none.
+	// [process.StartGuard]; may be nil.
 	GuardProcess *process.GuardProcess
 
 	// Reporter is the path of a program that calls [process.Report] if process.ReportVariable is set:
@@ -62,7 +62,7 @@ type Options struct {
 	// Version is the router's version, which servers are sent.
 	Version string
 
-	// Logins give remote servers their tokens; nil for none. The caller closes it.
+	// Logins give remote servers their tokens; may be nil. The caller closes it.
 	Logins *login.Logins
 
 	// Sole says that the router has one client only, which is passed to
@@ -74,11 +74,11 @@ type Options struct {
 	Legacy func() bool
 
 	// OnSecrets is called with values to which references of entries were resolved, before
-	// they are used, so that they can be hidden elsewhere. nil if no one needs to know.
+	// they are used, so that they can be hidden elsewhere. May be nil.
 	OnSecrets func(values []string)
 
 	// OnToken is called with tokens of logins before they are sent, and now and then again
-	// while they are in use, so that they can be hidden elsewhere. nil if no one needs to know.
+	// while they are in use, so that they can be hidden elsewhere. May be nil.
 	OnToken func(token string)
 
 	// OnMessage is called with messages of servers that belong to no request. owner

@@ -11,14 +11,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// does says for people what a tool with one of these capabilities does to things outside.
+// does says for people how a tool with one of these capabilities changes things outside.
 var does = map[string]string{"write": "changes something", "delete": "deletes", "payment": "pays"}
 
 // Doubt returns why it is not believed that the tool does no harm, though its server declares
 // that it only reads, or that it destroys nothing: its name, its title, its description or
 // the choices of a parameter such as "action" have a verb of writing, deleting or paying.
 // Creating something does not speak against a tool that destroys nothing. Doubt returns "" if
-// nothing speaks against the declaration, or there is none.
+// nothing speaks against the declaration, or it is missing.
 //
 // The verb that a name begins with decides: get_deleted_items and preview_update only read,
 // find_and_remove does not.
@@ -52,7 +52,7 @@ func (x *Taxonomy) Doubt(t registry.NormalizedTool) string {
 }
 
 // An act is a capability that does something to things outside, and the verb that says so.
-// The zero value is none.
+// The zero value is no act.
 type act struct{ tag, verb string }
 
 // Words that [Taxonomy.Doubt] knows beyond the taxonomy.
@@ -65,14 +65,14 @@ var (
 		"checkout": "payment", "sell": "payment", "trade": "payment",
 	}
 
-	// observing are verbs of tools that change nothing, with those in reading: what comes
+	// observing are verbs of tools that change nothing, like the verbs in reading: a verb that comes
 	// after them is their object.
 	observing = stemSet("audit calculate can compare compute convert detect diff display dry enumerate estimate evaluate examine export extract generate has is ls parse peek ping plan poll predict preview propose recommend render report resolve review scan see select simulate suggest summarize tail test tell track translate verify what which who will would")
 
 	// nouns are verbs that are nouns as well: order_list has no verb of paying.
 	nouns = stemSet("archive book cancel change charge checkout clean cleanup clone commit complete copy deploy draft drop duplicate execute finish fork import install lock mark merge mute order patch pause pin post promote purchase push refund register reply reset restore retry rollback schedule scale share star stop store submit subscribe sync trade transfer trash trigger upgrade upload withdraw")
 
-	// results are nouns for what a tool reads.
+	// results are nouns for things that a tool reads.
 	results = stemSet("detail history info information log overview reader stat statistic status summary viewer")
 
 	// lists are words that a name may begin with as verbs and as nouns: list_remove.
@@ -84,7 +84,7 @@ var (
 	// versioned are things beside which a checkout pays nothing.
 	versioned = set("branch", "branches", "commit", "git", "repo", "repository", "revision", "svn")
 
-	// choosing are the parameters that say what the tool does.
+	// choosing are the parameters that choose the action of a tool.
 	choosing = set("action", "cmd", "command", "method", "op", "operation", "verb")
 )
 
@@ -100,7 +100,7 @@ func set(words ...string) map[string]bool {
 
 func observes(word string) bool { return reading()[stem(word)] || observing()[stem(word)] }
 
-// nameActs returns what the verb of a name, or of a title, does. A word that is a noun as well
+// nameActs returns the effects of the verb of a name, or of a title. A word that is a noun as well
 // is the verb only if no other word says that the tool reads.
 func (x *Taxonomy) nameActs(words []string) act {
 	for clause := range parts(words) {
@@ -141,8 +141,8 @@ func (x *Taxonomy) deletion(words []string) act {
 	return act{}
 }
 
-// textActs returns what the verb that opens the first sentence of a description does: "Sends",
-// "Use this tool to send". What comes after "and" counts if it deletes. observed says that the
+// textActs returns the effects of the verb that opens the first sentence of a description: "Sends",
+// "Use this tool to send". A verb after "and" counts if it deletes. observed says that the
 // tool has a name of one that reads: then a word that is a noun as well is no verb.
 func (x *Taxonomy) textActs(words []string, observed bool) act {
 	first := true
@@ -178,7 +178,7 @@ func person(verb string) string {
 	return strings.TrimSuffix(verb, "s")
 }
 
-// choiceActs returns what a tool can do whose parameter says what it does: "action" with the
+// choiceActs returns the effects among which a parameter of a tool chooses: "action" with the
 // choices "get" and "delete".
 func (x *Taxonomy) choiceActs(schema json.RawMessage) (parameter string, found act) {
 	_ = wire.Members(wire.Member(schema, "properties"), func(name string, property []byte) bool {
@@ -202,8 +202,8 @@ func (x *Taxonomy) choiceActs(schema json.RawMessage) (parameter string, found a
 	return parameter, found
 }
 
-// harm returns what a verb does if it writes, deletes or pays. The verb must be in its base
-// form: a participle, such as that of deleted_items, or a plural is none.
+// harm returns the effect of a verb that writes, deletes or pays. The verb must be in its base
+// form: a participle, as in deleted_items, and a plural do not count.
 func (x *Taxonomy) harm(word string) act {
 	if tag, ok := further[word]; ok {
 		return act{tag, word}

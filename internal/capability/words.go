@@ -13,7 +13,7 @@ import (
 var address = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
 // prose returns the lower-case words of a text. A URL counts as the word url, since its
-// parts do not say what a tool does.
+// parts say nothing about the tool.
 func prose(text string) []string {
 	if strings.Contains(text, "://") { // to look for the pattern takes more time than all the rest
 		text = address().ReplaceAllString(text, " url ")
@@ -63,7 +63,7 @@ func camel(s string) (humps []string) {
 // empty word between the names.
 func parameters(schema []byte) []string {
 	var names []string
-	wire.Members(wire.Member(schema, "properties"), func(name string, _ []byte) bool { // an error means that it has none
+	wire.Members(wire.Member(schema, "properties"), func(name string, _ []byte) bool { // an error means that it has no properties
 		names = append(names, name)
 		return true
 	})

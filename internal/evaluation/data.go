@@ -42,7 +42,7 @@ func (q *Example) Needs(server string) bool {
 	return false
 }
 
-// A Ranking is what was found for an example: IDs of tools, best first.
+// A Ranking is the answer for an example: IDs of tools, best first.
 type Ranking struct {
 	ID     string   `json:"id"`
 	Ranked []string `json:"ranked"`
@@ -65,7 +65,7 @@ func ReadExamples(path string) (all []Example, err error) {
 }
 
 // ReadCatalog reads files with a tool in each line: {"server", "name",
-// "description", "input_schema"}. The tools are normalized and tagged like those of live
+// "description", "input_schema"}. The tools are normalized and tagged like tools of live
 // servers; of two with the same ID, the first counts. A tool that cannot be offered is
 // left out and logged.
 func ReadCatalog(log *zap.Logger, paths ...string) ([]registry.NormalizedTool, error) {

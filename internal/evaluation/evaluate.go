@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// EvaluateTasks searches for the tools of each task, and says what [selector.Route] would do with
+// EvaluateTasks searches for the tools of each task, and says whether [selector.Route] would run one with
 // the threshold. model may be nil.
 func EvaluateTasks(ctx context.Context, catalogs []TaskCatalog, threshold float64, model embeddings.Model, log *zap.Logger) (TaskReport, error) {
 	var all []Outcome

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// An Outcome is what the search answered to a [Task], and what a route would do with it.
+// An Outcome is the answer of the search to a [Task], and the decision of a route.
 type Outcome struct {
 	Catalog string `json:"catalog"`
 	ID      string `json:"id"`

@@ -33,7 +33,7 @@ type TaskCatalog struct {
 
 // ReadTasks reads a catalog, {"servers": [{"name", "list"}]}, and tasks, a [Task] as JSON in
 // each line. The list of a server is the file LIST.json in the folder lists, with the answer
-// to tools/list: {"tools": […]}. The tools are normalized and tagged like those of live
+// to tools/list: {"tools": […]}. The tools are normalized and tagged like tools of live
 // servers. An error names the file.
 func ReadTasks(log *zap.Logger, catalog, tasks, lists string) (c TaskCatalog, err error) {
 	c.Name = filepath.Base(filepath.Dir(catalog))

@@ -18,7 +18,7 @@ const maxCached = 32 << 20
 // policy says and while their session lives: a server that was restarted or edited may
 // answer differently.
 type cache struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known map[cacheKey]*list.Element
 	used  list.List // of *cached, the one used last in front
 	size  int

@@ -19,11 +19,11 @@ type Call struct {
 	Tool      *registry.NormalizedTool
 	Arguments json.RawMessage // a JSON object; nil is {}
 
-	// Checked is what [Executor.Check] said of Tool and Arguments, so that they are not
+	// Checked is the result of [Executor.Check] for Tool and Arguments, so that they are not
 	// checked again; nil if they were not checked.
 	Checked *Checked
 
-	// Repaired says how Arguments differ from what the client wrote; "" if they do not.
+	// Repaired says how Arguments differ from the client's text; "" if they do not.
 	Repaired string
 
 	// From is the client for which the tool runs; nil for the router itself.
@@ -34,12 +34,12 @@ type Call struct {
 	// no others.
 	Params json.RawMessage
 
-	// Meta is what the server gets in _meta, an object; nil if nothing.
+	// Meta is the object that the server gets in _meta; may be nil.
 	Meta json.RawMessage
 
 	// Approve, if it is set, is called with the arguments as they are sent, before the cache is
 	// looked at and a server is called. Its error is why the call is not made. Such a call has
-	// no stand-ins: what was approved is this tool.
+	// no stand-ins: the approval is for this tool.
 	Approve func(ctx context.Context, arguments json.RawMessage) error
 
 	// LogIn, if it is set, is called once with the error of the last attempt, after which no other
@@ -60,21 +60,21 @@ type Call struct {
 	Here bool
 
 	// Principal is who calls, as approvals know it: the SHA-256 of an HTTP token, never logged.
-	// PrincipalName is its name and Profile what limits the call, profiles joined by "+", for
+	// PrincipalName is its name and Profile the limits of the call, profiles joined by "+", for
 	// observers. Each may be "".
 	Principal, PrincipalName, Profile string
 
-	// Rules are what limits the call as another node gets it; see [session.Origin].
+	// Rules are the limits of the call as another node gets them; see [session.Origin].
 	Rules json.RawMessage
 
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
 
-	// Trail follows the server's answer to the client; nil if no one does.
+	// Trail follows the server's answer to the client; nil if nothing does.
 	Trail *session.Trail
 }
 
-// origin returns for whom the call is made, as another node gets it.
+// origin returns the origin of the call, as another node gets it.
 func (c *Call) origin() *session.Origin {
 	return session.NewOrigin(c.Profile, c.Rules, c.Principal, c.PrincipalName)
 }
@@ -136,13 +136,13 @@ type Policy struct {
 	// declares a higher limit (anthropic/maxResultSizeChars); 0 is no limit.
 	MaxResultTokens int
 
-	// Timeouts and ResultTokens replace Timeout and MaxResultTokens for tools whose name on
-	// the server matches a pattern of package internal/glob. An equal name wins over patterns,
+	// Timeouts and ResultTokens replace Timeout and MaxResultTokens for tools with a name on
+	// the server that matches a pattern of package internal/glob. An equal name wins over patterns,
 	// a longer pattern over a shorter one.
 	Timeouts     map[string]time.Duration
 	ResultTokens map[string]int
 
-	// Rates limit how often each principal may call a tool, by patterns as those of Timeouts.
+	// Rates limit how often each principal may call a tool, by patterns as in Timeouts.
 	Rates map[string]Rate
 }
 
@@ -156,7 +156,7 @@ const (
 	AlwaysRetry              // whatever the tool does
 )
 
-// Validate says what happens to arguments that do not fit the tool's schema.
+// Validate is the treatment of arguments that do not fit the tool's schema.
 type Validate int
 
 const (
@@ -165,7 +165,7 @@ const (
 	Off                    // arguments are not checked
 )
 
-// forTool returns the value for a tool, and the pattern that it belongs to, "" if none
+// forTool returns the value for a tool, and the pattern that it belongs to, "" if no pattern
 // matches. Of two patterns of the same length the first in the alphabet wins.
 func forTool[T any](patterns map[string]T, tool string) (value T, pattern string) {
 	if v, ok := patterns[tool]; ok {

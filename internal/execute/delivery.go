@@ -34,19 +34,19 @@ const (
 type delivery struct {
 	e        *Executor
 	from     session.Client  // nil for the router itself
-	meta     json.RawMessage // what the server gets in _meta but for our span
+	meta     json.RawMessage // for the server's _meta, without our span
 	attempts int             // at all servers
 
 	tool      *registry.NormalizedTool // nil if the request is no call
 	server    string
-	service   string   // of which the server is a replica; "" if it is none
+	service   string   // of which the server is a replica; "" for other servers
 	avoid     []string // replicas that were tried
-	what      string   // what the request asks for, in errors
+	what      string   // the tool or method of the request, for errors
 	policy    Policy   // of the server
 	startWait time.Duration
 	request   session.Request
 	permit    *permit         // nil until the call is admitted
-	session   session.Session // of the last attempt; nil if it found none
+	session   session.Session // of the last attempt; nil if it got no session
 	tries     int             // attempts at this server
 	sent      int             // attempts at this server in which the request was sent
 	deadline  time.Time       // of all tries; zero until the first is sent

@@ -24,13 +24,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Options are what an Executor needs. Registry and Log must be set.
+// Options configure an Executor. Registry and Log must be set.
 type Options struct {
 	Registry *registry.Registry // for stand-ins, and for the versions of servers
 	Sessions Sessions
 	Node     func() string // names this router in results; nil or "" is [Node]
-	Observer Observer      // nil for none
-	Tracer   trace.Tracer  // nil for none
+	Observer Observer      // may be nil
+	Tracer   trace.Tracer  // may be nil
 	Log      *zap.Logger
 }
 
@@ -58,7 +58,7 @@ func New(o Options) *Executor {
 }
 
 // Execute runs a tool. A failure of the tool, or of the way to it, is a Result with
-// IsError that says what happened and what to do. The error is a [*session.Error] if the
+// IsError that explains the failure and the remedy. The error is a [*session.Error] if the
 // server answered with one, or the cause of ctx's end.
 func (e *Executor) Execute(ctx context.Context, c Call) (Result, error) {
 	ctx, x := begin(ctx, e, c)
@@ -174,7 +174,7 @@ type execution struct {
 
 	args     json.RawMessage // of the client, repaired
 	sent     json.RawMessage // as the tool's server gets them
-	repaired string          // what was done to the arguments, and to the result
+	repaired string          // the repairs of the arguments and of the result
 	argued   bool            // the arguments were repaired
 	fits     bool            // the arguments were compared with the tool's schema to the end, and fit it
 	checked  bool            // the same for the tool in use, which may be a stand-in
@@ -185,7 +185,7 @@ type execution struct {
 	only     string   // the replica of a service that must take the call; "" is any
 	loggedIn bool     // LogIn of the call was called
 	tried    int      // targets that were tried, the one in use included
-	faults   []string // what went wrong at each target
+	faults   []string // the failure at each target
 
 	delivery delivery // to the target in use
 }
@@ -221,7 +221,7 @@ func (x *execution) report(r Result, err error) (Result, error) {
 	return r, err
 }
 
-// checkArguments sets the arguments to send, or returns what is wrong with them.
+// checkArguments sets the arguments to send, or returns their faults.
 func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	c := &x.call
 	checked := c.Checked
@@ -261,7 +261,7 @@ func (x *execution) failed(ctx context.Context, err error, text string) (Result,
 	return x.fail(text, err), nil
 }
 
-// isFinal reports whether the result is what was asked for: not a task that will
+// isFinal reports whether the result is complete: not a task that will
 // have it, nor a question to the client.
 func isFinal(raw json.RawMessage) bool {
 	kind := wire.Member(raw, "resultType")

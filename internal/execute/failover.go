@@ -32,7 +32,7 @@ const maxPlaces = 3
 // targets returns the tools that may answer a call, in the order in which they are tried: the
 // tool itself, and if there are stand-ins, those and then the tool again. While there are stand-ins, a
 // call waits only briefly for each server to start; the last target has the usual wait. A
-// read-only tool whose server is down comes after those whose servers are up.
+// read-only tool on a server that is down comes after tools on servers that are up.
 //
 // While the server is up, only the tool itself is returned, and more is true if there are
 // stand-ins: few calls need them, and [Executor.others] finds them then.
@@ -71,8 +71,8 @@ func (e *Executor) others(c *Call, p Policy) (all []target) {
 	return append(all, target{c.Tool, p, StartWait})
 }
 
-// standIns yields the tools of the same name on the servers that may stand in for that of the call's
-// tool, as the call's catalog has them; none after a person has approved the tool. A read-only tool is
+// standIns yields the tools of the same name on the servers that may stand in for the server of the call's
+// tool, as the call's catalog has them; nothing after a person has approved the tool. A read-only tool is
 // replaced only by a read-only one.
 func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool] {
 	return func(yield func(*registry.NormalizedTool) bool) {
@@ -105,7 +105,7 @@ func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool
 }
 
 // mayTurn reports whether a call that ended with err turns to a stand-in at once: a
-// read-only one whose server died or was late. A server that asked the client something may
+// read-only one, if its server died or was late. A server that asked the client something may
 // have been late because of the client.
 func (x *execution) mayTurn(err error) bool {
 	d := &x.delivery

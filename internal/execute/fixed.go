@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// serverSchema returns the schema that the tool's server has for its arguments: also with what
+// serverSchema returns the schema that the tool's server has for its arguments: also with the part that
 // clients do not see.
 func serverSchema(t *registry.NormalizedTool) json.RawMessage {
 	if t.ServerSchema != nil {
@@ -58,11 +58,11 @@ func names(object json.RawMessage) (keys []string) {
 	return keys
 }
 
-// withFixed returns the arguments, a JSON object, with what a profile fixes at their end, where
-// it wins also on servers that take the last of several members with one name.
+// withFixed returns the arguments, a JSON object, with the arguments that a profile fixes at their end, where
+// they win also on servers that take the last of several members with one name.
 func withFixed(t *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
 	if t.Fixed == nil || !wire.Valid(args) {
-		return args // refusals has a fault for what is not valid
+		return args // refusals has a fault for invalid arguments
 	}
 	_ = wire.Members(t.Fixed, func(key string, value []byte) bool {
 		args = wire.AddMember(wire.DeleteMember(args, key), key, value)

@@ -26,21 +26,21 @@ func Node() string {
 	return "local"
 }
 
-// A Provenance says how a result came about. It is what a result's _meta gains.
+// A Provenance says how a result came about. It is added to a result's _meta.
 type Provenance struct {
 	Tool     *registry.NormalizedTool // that answered
 	Node     string                   // see [Node]
 	Ran      *session.Run             // where the tool ran; nil for Node
-	Gateway  string                   // the name of this node among those of Ran
+	Gateway  string                   // the name of this node, as in Ran
 	Version  string                   // of the tool's server, "" if unknown
-	Trace    string                   // the trace's ID; "" for that of Request, or a new one
-	Request  json.RawMessage          // the client's _meta, nil if there was none
+	Trace    string                   // the trace's ID; "" to take it from Request or make one
+	Request  json.RawMessage          // the client's _meta; may be nil
 	Began    time.Time
 	Attempts int
 	Checked  bool     // the arguments were validated against the tool's schema, and fit it
 	Path     []string // the IDs of all tools that were tried, if another than the first one answered; they follow the nodes in execution_path
 	Cached   bool     // the result was used before
-	Repaired string   // what was done to the arguments and to the content; "" if nothing was
+	Repaired string   // the repairs of the arguments and of the content; may be ""
 
 	ArgumentsRepaired bool // the arguments as sent differ from the client's
 }
@@ -182,7 +182,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	return r
 }
 
-// merge returns an object with the members of both objects, of which those of ours come first.
+// merge returns an object with the members of both objects, ours first.
 func merge(theirs, ours []byte) []byte {
 	var own []string
 	wire.Members(ours, func(key string, _ []byte) bool {

@@ -25,9 +25,9 @@ type Execution struct {
 	Trace              string                   // trace_id in the result's _meta: 32 hex digits; "" without a result and a trace
 	Began              time.Time
 	Took               time.Duration
-	Attempts           int // to reach a server; 0 if none was made
+	Attempts           int // to reach a server; may be 0
 	Outcome            Outcome
-	Fault              string // what went wrong; "" for OK and ToolError
+	Fault              string // the failure; "" for OK and ToolError
 
 	Arguments json.RawMessage // as the client sent them, or as they were repaired
 	Result    json.RawMessage // nil without a result
@@ -44,15 +44,15 @@ const (
 	ServerError      Outcome = "server_error"      // the server answered with a JSON-RPC error
 	InvalidArguments Outcome = "invalid_arguments" // they do not fit the schema; the server was not called
 	NotApproved      Outcome = "not_approved"      // a person was to be asked, and did not agree; the server was not called
-	NoAnswer         Outcome = "no_answer"         // no server could be called, or none answered
+	NoAnswer         Outcome = "no_answer"         // no server could be called, or no server answered
 	Cancelled        Outcome = "cancelled"         // the client no longer wants the result
 )
 
 // Outcomes are all there are.
 var Outcomes = []Outcome{OK, ToolError, ServerError, InvalidArguments, NotApproved, NoAnswer, Cancelled}
 
-// OutcomeOf returns how an execution with this result or error ended, and what went
-// wrong.
+// OutcomeOf returns how an execution with this result or error ended, and the
+// fault.
 func OutcomeOf(r Result, err error) (o Outcome, fault string) {
 	refused, ok := errors.AsType[*session.Error](err)
 	_, asked := errors.AsType[unapproved](r.Err)

@@ -20,7 +20,7 @@ type Place struct {
 	hosts    []string // as hostOf returns them
 }
 
-// NewPlace returns the place of a server by what its entry gives it: paths, URLs, and texts
+// NewPlace returns the place of a server from the values of its entry: paths, URLs, and texts
 // that contain these, such as --root=/srv.
 func NewPlace(priority int, values []string) *Place {
 	p := &Place{priority: priority}
@@ -60,7 +60,7 @@ func (p *Place) Covers(values []string) float64 {
 }
 
 // covered returns the length of the place's longest folder or host that has the value, 0 if
-// none has.
+// no folder or host has it.
 func (p *Place) covered(value string) (length int) {
 	if folder := folderOf(value); folder != "" {
 		for _, f := range p.folders {
@@ -116,7 +116,7 @@ func hasDrive(path string) bool {
 }
 
 // hostOf returns the host, with its port, of a URL or of a text that is a host, in lower case;
-// "" if there is none.
+// "" without one.
 func hostOf(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		return strings.ToLower(u.Host)
@@ -176,7 +176,7 @@ func (s standing) compare(t standing) int {
 	return cmp.Or(cmp.Compare(s.state, t.state), cmp.Compare(full(s), full(t)), cmp.Compare(t.priority, s.priority), cmp.Compare(s.calls, t.calls))
 }
 
-// Sort sorts tools whose servers stand in for each other, the one to call first. Equally
+// Sort sorts tools of servers that stand in for each other, the one to call first. Equally
 // good ones keep their order.
 func (e *Executor) Sort(tools []*registry.NormalizedTool) {
 	if len(tools) < 2 || e == nil {

@@ -18,10 +18,10 @@ type Rate struct {
 	Burst     int     // at once
 }
 
-// maxRated bounds the tools whose calls are counted. If there are more, the counts begin again.
+// maxRated bounds the tools with counted calls. If there are more, the counts begin again.
 const maxRated = 10_000
 
-// rates count the calls of tools whose rate is limited, for each principal. The zero value is
+// rates count the calls of tools with a limited rate, for each principal. The zero value is
 // ready.
 type rates struct {
 	mu     sync.Mutex // guards byTool
@@ -55,7 +55,7 @@ func (r Rate) String() string {
 // Is makes it an error of a call that was not sent.
 func (*rateError) Is(target error) bool { return target == session.ErrNotSent }
 
-// IsTooSoon reports whether err is that of a call that came too soon for the rate of its tool.
+// IsTooSoon reports whether err is from a call that came too soon for the rate of its tool.
 func IsTooSoon(err error) bool { return errors.As(err, new(*rateError)) }
 
 // take counts a call of the tool. Its error is a [*rateError] if the call comes too soon.

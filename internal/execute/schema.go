@@ -23,10 +23,10 @@ import (
 // Faults: a comparison that was given up has not passed, so it has one, too.
 type Checked struct {
 	Arguments json.RawMessage // repaired, where that makes them fit
-	Sent      json.RawMessage // as the server gets them: Arguments, and what a profile fixes
+	Sent      json.RawMessage // as the server gets them: Arguments, and those that a profile fixes
 	Faults    []string        // a sentence for each place where they do not fit
 	Unchecked bool            // it is not known whether they fit, and the only one of Faults says why
-	Repaired  string          // what was done to the arguments; "" if nothing was
+	Repaired  string          // the repairs of the arguments; may be ""
 
 	tool    *registry.NormalizedTool
 	refused bool // a profile does not allow them, whatever the schema says
@@ -66,7 +66,7 @@ func (c *Checked) compared(faults []string, err error) {
 func (c *Checked) passed() bool { return !c.Unchecked && len(c.Faults) == 0 }
 
 // unchecked returns arguments that were not compared with the tool's schema. Its faults are
-// those of arguments that a profile fixes.
+// faults of arguments that a profile fixes.
 func unchecked(t *registry.NormalizedTool, args json.RawMessage) Checked {
 	args = orEmpty(args)
 	c := Checked{Arguments: args, Sent: args, Unchecked: true, tool: t}
@@ -78,7 +78,7 @@ func unchecked(t *registry.NormalizedTool, args json.RawMessage) Checked {
 	return c
 }
 
-// orEmpty returns the arguments, {} if there are none.
+// orEmpty returns the arguments, {} without any.
 func orEmpty(args json.RawMessage) json.RawMessage {
 	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
 		return json.RawMessage("{}")
@@ -149,8 +149,8 @@ func (s *compiledSchema) build() {
 // errUncompiled is the reason for not checking arguments that the log says more about.
 var errUncompiled = errors.New("the tool's schema can't be compiled")
 
-// check returns what is wrong with the arguments, a sentence for each fault
-// with its path; none if they fit. With an error, it is not known whether they do.
+// check returns the faults of the arguments, a sentence for each
+// with its path; nil if they fit. With an error, it is not known whether they do.
 func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, err error) {
 	if s.schema == nil {
 		return nil, s.err
@@ -217,12 +217,12 @@ func looksIntoStrings(v any, names bool) bool {
 	return false
 }
 
-// namesSchemas are the keywords whose value is an object of schemas by name.
+// namesSchemas are the keywords with an object of schemas by name.
 var namesSchemas = map[string]bool{
 	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
-// repair returns arguments that fit the tool, and what was done to them, if those given can be
+// repair returns arguments that fit the tool, and their repairs, if those given can be
 // repaired: models send arguments nested one level too deep, as a string, or with
 // [session.GeminiArgument], and values as strings of JSON or as null; see [schema.Schema.Repair].
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
@@ -298,7 +298,7 @@ func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave
 // string; a name "" if there are several.
 func lone(args json.RawMessage) (name string, value json.RawMessage) {
 	alone := true
-	_ = wire.Members(args, func(key string, v []byte) bool { // no object has none
+	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
 		switch {
 		case namesTool[key]:
 		case value == nil:

@@ -20,13 +20,13 @@ import (
 // may go to any of them. Each has a session, a limiter and a circuit breaker of its own. A Service
 // is not modified.
 type Service struct {
-	// Own is the replica of this router, whose name is that of the service; "" if it has none.
-	// Others are those of other nodes, by the names of their servers.
+	// Own is the replica of this router, which has the name of the service; "" without one.
+	// Others are the replicas of other nodes, by the names of their servers.
 	Own    string
 	Others []string
 
 	// Load returns how busy one of Others is, as its node has said last: the calls that run or wait,
-	// those of this router included, and the limit of calls at once, 0 being no limit. heard differs
+	// with the calls of this router, and the limit of calls at once, 0 being no limit. heard differs
 	// each time the node says it.
 	Load func(replica string) (calls, limit int, heard uint64)
 
@@ -53,7 +53,7 @@ type candidate struct {
 
 func (c *candidate) isFull() bool { return c.limit > 0 && c.calls >= c.limit }
 
-// usualLimit is what the load of a server without a limit is compared with.
+// usualLimit stands for the limit of a server without one.
 const usualLimit = 8
 
 // load returns how many times as many calls as it may run the replica has.
@@ -64,7 +64,7 @@ func (c *candidate) load() float64 {
 	return float64(c.calls) / usualLimit
 }
 
-// choose returns the index of the replica that takes a request, -1 if there is none: the own one
+// choose returns the index of the replica that takes a request, -1 without one: the own one
 // while it is up and has room; else the less busy one of two random ones that are up and have room,
 // since gateways that all choose the least busy one would overrun it; else the least busy one of
 // those that are up, or that are coming. random returns a number below n.
@@ -127,14 +127,14 @@ func (e *Executor) candidateOf(s *Service, replica string) (c candidate, ok bool
 	if l.isOpen() {
 		c.state = down
 	}
-	if heard != l.heard { // what the node has said counts our calls of that moment
+	if heard != l.heard { // the node's number counts our calls of that moment
 		l.heard, l.others = heard, max(0, calls-l.active)
 	}
 	c.calls = l.active + len(l.waiting) + l.others
 	return c, true
 }
 
-// replicaFor returns the replica that takes a request of a client, if possible none of those to avoid.
+// replicaFor returns the replica that takes a request of a client, if possible not one to avoid.
 func (e *Executor) replicaFor(service string, s *Service, from session.Client, avoid []string) string {
 	kept := e.kept.of(from, service)
 	all := make([]candidate, 0, 8)
@@ -154,7 +154,7 @@ func (e *Executor) replicaFor(service string, s *Service, from session.Client, a
 	if len(avoid) > 0 {
 		return e.replicaFor(service, s, from, nil)
 	}
-	return s.all()[0] // its session says what is wrong
+	return s.all()[0] // the error of its session explains
 }
 
 // useReplica turns the delivery from a service to one of its replicas: to that with the name only,
@@ -220,16 +220,16 @@ func (r *renamed) Ask(ctx context.Context, _ string, m session.Message) (json.Ra
 	return r.Client.Ask(ctx, r.service, m)
 }
 
-// maxKept bounds the clients whose replicas are remembered.
+// maxKept bounds the clients with remembered replicas.
 const maxKept = 10_000
 
-// kept are the replicas with which clients have sessions of their own. The zero value has none.
+// kept are the replicas with which clients have sessions of their own. The zero value is empty.
 type kept struct {
 	mu  sync.Mutex // guards all
 	all map[session.Client]map[string]string
 }
 
-// of returns the replica of a service with which the client has a session of its own, "" if it has none.
+// of returns the replica of a service with which the client has a session of its own, "" without one.
 func (k *kept) of(from session.Client, service string) string {
 	if from == nil {
 		return ""
@@ -268,14 +268,14 @@ func (e *Executor) ForgetClient(home session.Client) {
 	delete(e.kept.all, home)
 }
 
-// What a server gives out to be sent back to it. Those of replicas on other nodes begin with the
+// Keys of values that a client sends back to the server. Values of replicas on other nodes begin with the
 // name of the replica, escaped, and a slash.
 const (
 	taskID       = "taskId"
 	requestState = "requestState"
 )
 
-// mark returns the result of a replica with its name in what is to be sent back to it.
+// mark returns the result of a replica with its name in the values that are sent back to it.
 func (d *delivery) mark(raw json.RawMessage) json.RawMessage {
 	if d.service == "" || d.server == d.policy.Service.Own {
 		return raw

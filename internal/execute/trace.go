@@ -15,7 +15,7 @@ import (
 )
 
 // Spans follow OpenTelemetry's conventions for MCP (open-telemetry/semantic-conventions-genai,
-// docs/gen-ai/mcp.md). Of what clients, persons and servers write, they hold names of
+// docs/gen-ai/mcp.md). Of the texts of clients, persons and servers, they hold names of
 // tools and clients alone: no arguments, no results, no error messages.
 
 const (
@@ -42,7 +42,7 @@ const (
 
 // StartSpan begins the span of a client's request. Its parent is the span of ctx, else the
 // span that the request's _meta names; meta may be nil. target is the tool that is called,
-// "" if none is. [EndSpan] must be called if the span is recording. Without a tracer the
+// "" for other requests. [EndSpan] must be called if the span is recording. Without a tracer the
 // span does nothing.
 func StartSpan(ctx context.Context, t trace.Tracer, method, target string, meta json.RawMessage, more ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil {
@@ -95,7 +95,7 @@ func naming(method, target string) []attribute.KeyValue {
 }
 
 // remote returns the span in another process that a trace context names; an invalid span
-// if it names none.
+// if it names no span.
 func remote(t session.TraceContext) trace.SpanContext {
 	if t.Parent == "" {
 		return trace.SpanContext{}

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
-// A Container says how to stop the container whose client a process is.
+// A Container says how to stop the container that a process is the client of.
 type Container = keeper.Container
 
 // stopContainer stops a container as the guard process does, if that can't.

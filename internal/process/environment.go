@@ -55,7 +55,7 @@ func Inherited(ours, inherit []string, command string, args []string) []string {
 }
 
 // Environment returns the environment of a server with this command line: of ours,
-// which is the router's, the safe variables, and those whose names inherit lists; then
+// which is the router's, the safe variables, and the variables that inherit names; then
 // path as PATH; then own, the variables of the server's entry, but for PATH.
 //
 // A star in inherit stands for any text. It matches no name that looks like a secret's:
@@ -111,7 +111,7 @@ func passes(patterns []string, name string) bool {
 	})
 }
 
-// isSecret reports whether the name is that of a secret. The names of folders are not.
+// isSecret reports whether the name is a secret's. The names of folders are not.
 func isSecret(name string) bool {
 	return secret.Named(name) && name != "PWD" && name != "OLDPWD"
 }

@@ -6,7 +6,7 @@ import "fmt"
 type MissingError struct {
 	Command string
 	Path    string // the PATH that was searched; "" if Command names a file
-	Err     error  // what is wrong with the file that Command names; nil if it was searched for
+	Err     error  // the fault of the file that Command names; nil if it was searched for
 }
 
 func (e *MissingError) Error() string {

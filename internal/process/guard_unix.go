@@ -20,7 +20,7 @@ import (
 
 const (
 	// guardTimeout is how long the guard process may take to read an order, or to kill
-	// what a server has left.
+	// the processes that a server has left.
 	guardTimeout = 5 * time.Second
 	// guardStart is how long it may take to start a server. Then it hangs, and is killed.
 	guardStart = 15 * time.Second
@@ -34,7 +34,7 @@ var errNoGuard = errors.New("no guard process runs")
 // A guard is the router's end of the process guard. Its methods do nothing on nil.
 type guard struct {
 	command []string
-	early   *GuardProcess // to be used first; nil for none
+	early   *GuardProcess // to be used first; may be nil
 	mark    string
 	atEnd   []string // files and folders that the guard process removes at its end
 	log     *zap.Logger
@@ -243,7 +243,7 @@ func (g *guard) close() {
 	late.Stop()
 }
 
-// pid returns the id of the guard process, 0 if none runs.
+// pid returns the id of the guard process, 0 without one.
 func (g *guard) pid() int {
 	if g == nil {
 		return 0
@@ -253,7 +253,7 @@ func (g *guard) pid() int {
 	return g.process.Pid
 }
 
-// A link connects the router with what the guard process knows of one server.
+// A link connects the router with the guard process's part for one server.
 type link struct {
 	conn    *net.UnixConn
 	reports *bufio.Reader

@@ -15,7 +15,7 @@ import (
 // logFileMax is the size from which the file is renamed to .1, and a new one begun.
 const logFileMax = 1 << 20
 
-// A LogFile holds what a server printed on stderr. It is rotated.
+// A LogFile holds the stderr of a server. It is rotated.
 type LogFile struct {
 	mu   sync.Mutex // guards the fields below
 	path string     // "": nothing is written

@@ -21,7 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
-// What a server opens for the user, such as a log-in page in a browser, is to outlive
+// A program that a server opens for the user, such as a browser with a log-in page, must outlive
 // the server. So the programs that open things are shadowed: a folder with links of
 // their names to our own program comes first in the servers' PATH. Such a link asks the
 // router to start the program that it shadows. The router is no descendant of the
@@ -58,7 +58,7 @@ type opener struct {
 	slots    chan struct{}
 }
 
-// newOpener returns an opener whose links lead to the program, which must call [Open].
+// newOpener returns an opener with links to the program, which must call [Open].
 func newOpener(program string) (*opener, error) {
 	folder, err := os.MkdirTemp("", openerPrefix) // closed to other users
 	if err != nil {
@@ -78,7 +78,7 @@ func newOpener(program string) (*opener, error) {
 	return o, nil
 }
 
-// files returns what must be removed at the end, in this order.
+// files returns the files to remove at the end, in this order.
 func (o *opener) files() []string {
 	if o == nil {
 		return nil
@@ -221,7 +221,7 @@ func Open(args []string) {
 	os.Exit(126)
 }
 
-// askToOpen has the router start the program without what marks a server, and returns
+// askToOpen has the router start the program without the marks of a server, and returns
 // its exit code.
 func askToOpen(socket, path string, args []string, search string) (code int, err error) {
 	dir, err := os.Getwd()

@@ -92,7 +92,7 @@ func askShell(ctx context.Context) []string {
 }
 
 // usualPlaces are the folders in which package and version managers keep
-// programs, those of the newest version first.
+// programs, the newest version first.
 func usualPlaces() []string {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -142,8 +142,8 @@ func newestFirst(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// number returns the number that s begins with, and what follows it: s itself if
-// it begins with none.
+// number returns the number that s begins with, and the rest: s itself if
+// it begins with no number.
 func number(s string) (n int, rest string) {
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
 	n, _ = strconv.Atoi(s[:digits])

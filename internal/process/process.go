@@ -34,29 +34,29 @@ type Command struct {
 	Env  []string // the whole environment but for the mark
 	Dir  string   // "" is the router's own
 
-	// KeepStrays leaves alone what the process starts outside its process group.
+	// KeepStrays leaves alone the processes that the process starts outside its process group.
 	KeepStrays bool
 
-	// Container is stopped when the process has ended; nil for none.
+	// Container is stopped when the process has ended; may be nil.
 	Container *Container
 }
 
-// A Starter starts processes such that none outlives the router.
+// A Starter starts processes that do not outlive the router.
 type Starter struct {
 	guardCommand []string
-	guardProcess *GuardProcess // started before; nil for none
+	guardProcess *GuardProcess // started before; may be nil
 	ending       <-chan struct{}
 	log          *zap.Logger
 	mark         string // in the environment of every process, with a number after it
 	started      atomic.Int64
 	guard        *guard  // nil: nothing covers the router's sudden death
-	opener       *opener // nil: what servers open for the user ends with them
+	opener       *opener // nil: programs that servers open for the user end with them
 	running      sync.WaitGroup
 }
 
 // NewStarter returns a Starter, which must be opened before use. guardCommand is a
 // command line that runs [RunGuard]; empty for no guard. Its program must call [Open]
-// first of all. early is a process of this command line that was started before, nil for none.
+// first of all. early is a process of this command line that was started before; may be nil.
 // ending is closed when all processes are about to be stopped.
 func NewStarter(guardCommand []string, early *GuardProcess, ending <-chan struct{}, log *zap.Logger) *Starter {
 	var random [8]byte
@@ -64,7 +64,7 @@ func NewStarter(guardCommand []string, early *GuardProcess, ending <-chan struct
 	return &Starter{guardCommand: guardCommand, guardProcess: early, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
 }
 
-// Open starts the process guard, and waits for what servers open for the user.
+// Open starts the process guard, and waits for programs that servers open for the user.
 func (s *Starter) Open() (err error) {
 	if len(s.guardCommand) > 0 {
 		if s.opener, err = newOpener(s.guardCommand[0]); err != nil {
@@ -91,7 +91,7 @@ func (s *Starter) Close() {
 // Started returns how many processes were started so far.
 func (s *Starter) Started() int64 { return s.started.Load() }
 
-// GuardPID returns the process id of the process guard, 0 if none runs.
+// GuardPID returns the process id of the process guard, 0 without one.
 func (s *Starter) GuardPID() int { return s.guard.pid() }
 
 // A Process is a running child with everything that it started.
@@ -188,7 +188,7 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 // spoken, such as a package runner that is still downloading, does not wait for the
 // end of its stdin, so it gets SIGTERM at once. Stop returns when the child is
 // reaped, its container is stopped and its descendants are dead; while the Starter is ending, the descendants
-// are left to [Starter.Close], which looks for those of all servers at once.
+// are left to [Starter.Close], which looks for the processes of all servers at once.
 func (p *Process) Stop(spoke bool) {
 	p.Stdin.Close()
 	if !p.HasExited() && !(spoke && signal.Within(p.Exited, graceEOF)) {

@@ -19,7 +19,7 @@ func RunGuard(*os.File) {}
 // of cmd.
 func Open([]string) {}
 
-// An opener would start what servers open for the user outside their job objects.
+// An opener would start programs that servers open for the user outside their job objects.
 type opener struct{}
 
 func newOpener(string) (*opener, error) { return nil, nil }
@@ -33,7 +33,7 @@ func (*opener) close()                            {}
 // the last handle to it is closed: when the router ends, however it ends.
 type guard struct{ job windows.Handle }
 
-// A GuardProcess is none: no guard process runs.
+// A GuardProcess is empty: no guard process runs.
 type GuardProcess struct{}
 
 // StartGuard starts nothing.
@@ -106,7 +106,7 @@ func (t *tree) wait() exit {
 	return exit{code: t.cmd.ProcessState.ExitCode()}
 }
 
-// What the child has left ends with its job object.
+// The processes that the child has left end with its job object.
 func (t *tree) follow() (stopped bool) { return false }
 func (t *tree) killLeft()              {}
 

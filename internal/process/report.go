@@ -16,7 +16,7 @@ const ReportVariable = "METAROUTER_REPORT"
 // ShellVariable is npm's setting of the shell that runs scripts.
 const ShellVariable = "npm_config_script_shell"
 
-// An NpxCommand is what npx gave to its shell, as [Report] writes it.
+// An NpxCommand is the command that npx gave to its shell, as [Report] writes it.
 type NpxCommand struct {
 	Command []byte   `json:"command"`
 	Env     [][]byte `json:"env"` // bytes, since not all that is in an environment is UTF-8

@@ -7,7 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// maxOutput bounds what is kept of a command's stdout.
+// maxOutput bounds the kept bytes of a command's stdout.
 const maxOutput = 4 << 20
 
 // Run runs a command that is no server, with an empty stdin, until it or ctx ends,

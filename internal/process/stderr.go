@@ -87,7 +87,7 @@ func (t *Tail) after(since time.Time, n int) []string {
 // not serve, "" if it printed nothing.
 func (t *Tail) Reason() string { return reason(t.Last(5)) }
 
-// Recent does what Reason and Last do, but for lines of the last seconds alone: lines before have nothing to do
+// Recent is like Reason and Last, but for lines of the last seconds alone: lines before have nothing to do
 // with the end of a process that was killed.
 func (t *Tail) Recent() (why string, lines []string) {
 	const recent = 10 * time.Second

@@ -15,13 +15,13 @@ import (
 )
 
 // A tree is a server's first process with all that descends from it. The process has a
-// group of its own, whose id is the process's. It is a child of the guard process; or
+// group of its own, which has the process's id. It is a child of the guard process; or
 // of this process, if no guard process runs.
 type tree struct {
 	guard *guard
 	mark  string
 	group int
-	holds *Container    // whose client the process is; nil for none
+	holds *Container    // that the process is the client of; may be nil
 	gone  chan struct{} // closed when all that the process has left is dead, as far as the guard process knows
 
 	link *link         // to the guard process; nil for a child of this process
@@ -71,7 +71,7 @@ func (t *tree) wait() exit {
 	return exitOf(*r.Exited)
 }
 
-// follow returns when the guard process has killed what the process has left, or has
+// follow returns when the guard process has killed the processes that the process has left, or has
 // ended; stopped says that it has stopped the process's container first. wait must have returned.
 func (t *tree) follow() (stopped bool) {
 	defer close(t.gone)
@@ -146,7 +146,7 @@ func (t *tree) kill(exited <-chan struct{}) {
 	}
 }
 
-// killLeft returns when what the process has left is dead.
+// killLeft returns when the processes that the process has left are dead.
 func (t *tree) killLeft() {
 	if !signal.Within(t.gone, guardTimeout) || t.link == nil || t.lost.Load() {
 		keeper.KillMarked(t.mark)

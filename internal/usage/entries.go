@@ -10,13 +10,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// maxTyped bounds what is kept of a query as it was typed, in bytes.
+// maxTyped bounds the kept text of a query as it was typed, in bytes.
 const maxTyped = 200
 
-// An Entry is what is known of a tool.
+// An Entry is the knowledge of a tool.
 type Entry struct {
 	Tool            string
-	Calls, Failures int     // since the tool is remembered, failures being among the calls; of routers that share a file, those of the one that saw most
+	Calls, Failures int     // since the tool is remembered, failures being among the calls; of routers that share a file, the numbers of the one that saw most
 	Queries         []Query // that it was used after, strongest first
 }
 
@@ -28,7 +28,7 @@ type Query struct {
 	Last  time.Time // the last call
 }
 
-// Tools returns what is known of each tool, those with the strongest evidence
+// Tools returns the knowledge of each tool, the strongest evidence
 // first.
 func (s *Store) Tools() []Entry {
 	if s == nil {

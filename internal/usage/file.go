@@ -36,7 +36,7 @@ type head struct {
 	Cleared int64 `json:"cleared,omitempty"`
 }
 
-// A line is what stands in the file of a tool, one a line.
+// A line is the record of a tool in the file, one a line.
 type line struct {
 	Tool     string `json:"tool"`
 	Calls    int    `json:"calls,omitempty"`
@@ -50,8 +50,8 @@ type past struct {
 	Marks []mark   `json:"marks"`
 }
 
-// Open returns what was learned under a configuration, whose key is config, and saves
-// what it learns to a file in the folder "usage" of the data directory dir. File and
+// Open returns the lessons learned under a configuration with the key config, and saves
+// new lessons to a file in the folder "usage" of the data directory dir. File and
 // folders need not exist. With dir "" everything stays in memory. The damaged part of a
 // file is dropped with a warning in the log. A file that cannot be read is an error.
 func Open(dir, config string, log *zap.Logger) (*Store, error) {
@@ -67,9 +67,9 @@ func Open(dir, config string, log *zap.Logger) (*Store, error) {
 	return s, nil
 }
 
-// Run saves what is learned, a few seconds later, until ctx ends, and then the rest. Other
-// routers may save to the same file: each reads what the others have learned. The error
-// is that of the last save.
+// Run saves new lessons, a few seconds later, until ctx ends, and then the rest. Other
+// routers may save to the same file: each reads the lessons of the others. The error
+// is from the last save.
 func (s *Store) Run(ctx context.Context) error {
 	if s == nil || s.path == "" {
 		<-ctx.Done()
@@ -112,7 +112,7 @@ func (s *Store) Clear() error {
 	return nil
 }
 
-// save merges what was learned with what is in the file, if something was.
+// save merges new lessons, if any, with the file.
 func (s *Store) save() error {
 	s.file.Lock()
 	defer s.file.Unlock()
@@ -131,7 +131,7 @@ func (s *Store) save() error {
 	return nil
 }
 
-// read takes over what is in the file. s.file must be held.
+// read takes over the lessons in the file. s.file must be held.
 func (s *Store) read() error {
 	f, err := s.open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +185,7 @@ func (s *Store) write() error {
 	return nil
 }
 
-// ranked returns what still counts of the lines, the strongest tools and queries
+// ranked returns the lines that still count, the strongest tools and queries
 // first.
 func ranked(lines []line, at int64) []line {
 	for i := range lines {
@@ -247,7 +247,7 @@ func decode(data []byte) (h head, lines []line, err error) {
 	return h, lines, nil
 }
 
-// hash returns what is stored of a client. It cannot be compared between configurations.
+// hash returns the stored form of a client. It cannot be compared between configurations.
 func (s *Store) hash(client string) uint32 {
 	sum := sha256.Sum256([]byte(s.config + "\x00" + client))
 	return binary.BigEndian.Uint32(sum[:])

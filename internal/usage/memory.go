@@ -61,7 +61,7 @@ func (m *memory) alike(words []string, yield func(q *query, similarity float64))
 	for _, text := range words {
 		w := m.words[text]
 		if w == nil {
-			weight += all // as rare as what was seen once
+			weight += all // as rare as a word seen once
 			continue
 		}
 		idf := all - w.log
@@ -216,7 +216,7 @@ func (m *memory) shrink(at int64) {
 	}
 }
 
-// setTyped replaces what is kept of a query as it was typed, if typed is not empty.
+// setTyped replaces the text of a query as it was typed, if typed is not empty.
 func (m *memory) setTyped(q *query, typed string) {
 	if typed != "" {
 		m.size += len(typed) - len(q.typed)
@@ -224,7 +224,7 @@ func (m *memory) setTyped(q *query, typed string) {
 	}
 }
 
-// forget drops what was learned until a time.
+// forget drops the lessons until a time.
 func (m *memory) forget(cleared int64) {
 	if cleared <= m.cleared {
 		return
@@ -240,7 +240,7 @@ func (m *memory) forget(cleared int64) {
 	}
 }
 
-// absorb adds what the file says about a tool. The file may say anything.
+// absorb adds the file's record of a tool. The file may say anything.
 func (m *memory) absorb(l line, now int64) {
 	if !validTool(l.Tool) {
 		return

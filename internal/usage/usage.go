@@ -13,7 +13,7 @@
 // push a tool up or down by calling it often; that takes several clients. Votes halve every
 // 30 days without use, until they are forgotten.
 //
-// What is remembered is bounded: 2,000 tools, ten queries a tool, eight clients
+// The memory is bounded: 2,000 tools, ten queries a tool, eight clients
 // for each of these, 64 words a query of 64 bytes, and 4 MB in memory and on
 // disk. The strongest is kept.
 package usage
@@ -36,19 +36,19 @@ const (
 	maxWordLen  = 64  // bytes
 	maxToolLen  = 256 // bytes
 	maxBytes    = 4 << 20
-	alikeEnough = 0.2 // what is less like the query is not evidence
+	alikeEnough = 0.2 // a query that is less alike is not evidence
 
-	// Evidence from queries that are only alike is less than what decides; see package rank.
+	// Evidence from queries that are only alike does not decide; see package rank.
 	// "close an issue" is much like "open an issue".
 	sameQuery = 0.9
 	mostAlike = 0.44
 )
 
-// A Store is what was learned under one configuration. All methods may be called
+// A Store holds the lessons learned under one configuration. All methods may be called
 // at any time from any goroutine. On a nil Store, which is learning turned off, they do
 // nothing.
 //
-// Other processes write the file too, so each write first merges what they have added into the
+// Other processes write the file too, so each write first merges their additions into the
 // memory.
 type Store struct {
 	config string
@@ -58,7 +58,7 @@ type Store struct {
 	wake   chan struct{} // something is to be saved
 
 	file  sync.Mutex // guards the file and known; is taken before mu
-	known [32]byte   // the sum of what was last read or written
+	known [32]byte   // the sum of the bytes last read or written
 
 	mu      sync.RWMutex // guards the rest; never held while the disk is used
 	memory  *memory
@@ -82,7 +82,7 @@ type Use struct {
 	// until the client calls the tool after the query once more.
 	Guess bool
 
-	// Withdrawn takes back what the client's calls gave the tool today: a later call has
+	// Withdrawn takes back the votes of the client's calls for the tool today: a later call has
 	// shown which tool the query was for.
 	Withdrawn bool
 }
@@ -162,7 +162,7 @@ func (s *Store) Match(words []string, now time.Time) map[string]float64 {
 	return found
 }
 
-// bounded returns the words without what is twice, not a word or too much.
+// bounded returns the words, each once, without texts that are no words, up to the bounds.
 func bounded(words []string) []string {
 	kept := make([]string, 0, min(len(words), maxWords))
 	for _, w := range words {
@@ -180,6 +180,6 @@ func validTool(name string) bool {
 	return name != "" && len(name) <= maxToolLen && utf8.ValidString(name)
 }
 
-// cost is what a word of a query takes in the file, as long as nothing in it has
+// cost is the size of a word of a query in the file, as long as nothing in it has
 // to be escaped.
 func cost(word string) int { return len(word) + len(`"",`) }

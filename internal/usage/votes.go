@@ -17,7 +17,7 @@ const (
 	day         = int64(24 * time.Hour / time.Millisecond)
 )
 
-// A mark is what one client says of a tool for a query. It also is what stands
+// A mark is one client's opinion of a tool for a query. It also is the record
 // in the file.
 type mark struct {
 	Who  uint32  `json:"who"`            // the hash of the client
@@ -30,8 +30,8 @@ type mark struct {
 	Guess bool `json:"guess,omitempty"`
 }
 
-// called returns the mark after a call. The vote of a day is that of its strongest success,
-// 1 or 2. A failure takes back what the client gave that day, and each further one lowers the
+// called returns the mark after a call. The vote of a day is from its strongest success,
+// 1 or 2. A failure takes back the client's vote of that day, and each further one lowers the
 // vote by one; a success after failures makes them good.
 func (m mark) called(at int64, u Use) mark {
 	at = max(at, m.At)
@@ -57,7 +57,7 @@ func (m mark) called(at int64, u Use) mark {
 	return m
 }
 
-// votes returns what the mark counts at a time: from -1 to 2 at first, half of
+// votes returns the weight of the mark at a time: from -1 to 2 at first, half of
 // it 30 days later, and in the end nothing.
 func (m mark) votes(at int64) float64 {
 	v := m.sum() * math.Exp2(-float64(max(at-m.At, 0))/float64(halfLife))
@@ -96,7 +96,7 @@ func strength(marks []mark, at int64) float64 {
 	return sum
 }
 
-// evidence returns what the marks say for the same query, from -0.3 to 1.
+// evidence returns the sum of the marks for the same query, from -0.3 to 1.
 func evidence(marks []mark, at int64) float64 {
 	return min(voteWorth*max(strength(marks, at), mostAgainst), 1)
 }
@@ -130,7 +130,7 @@ func recorded(marks []mark, who uint32, at int64, u Use) []mark {
 	return merged(append(marks, mark{Who: who}.called(at, u)), nil, at)
 }
 
-// merged returns the marks of both, by client. What a client said last counts.
+// merged returns the marks of both, by client. A client's last mark counts.
 func merged(a, b []mark, at int64) []mark {
 	all := slices.Concat(a, b)
 	slices.SortFunc(all, func(x, y mark) int {

@@ -119,7 +119,7 @@ type encoder []byte
 
 func (e *encoder) number(n int) { *e = binary.AppendUvarint(*e, uint64(n)) }
 
-// bytes appends bytes; nil is not the same as none.
+// bytes appends bytes; nil differs from an empty slice.
 func (e *encoder) bytes(b []byte) {
 	if b == nil {
 		e.number(0)

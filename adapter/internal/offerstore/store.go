@@ -1,4 +1,4 @@
-// Package offerstore keeps on disk what servers offer, from one run to the next.
+// Package offerstore keeps the offers of servers on disk from one run to the next.
 package offerstore
 
 import (
@@ -111,7 +111,7 @@ func (s *Store) read(path, server string, content any) bool {
 	return s.parse(path, server, func(body []byte) error { return json.Unmarshal(body, content) })
 }
 
-// parse reads a file of the store, which may be about a server, and calls f with what comes behind
+// parse reads a file of the store, which may be about a server, and calls f with the bytes behind
 // its header. A damaged file, or one about which f returns an error, is removed.
 func (s *Store) parse(path, server string, f func(body []byte) error) bool {
 	data, err := safefile.Read(path, maxStored)
@@ -145,7 +145,7 @@ func (s *Store) Load(key, server string) (registry.Offer, bool) {
 		of, o, err = decode(body)
 		return err
 	})
-	if !ok || of != server { // another server whose name looks the same in a file's name
+	if !ok || of != server { // another server, with a name that looks the same in a file's name
 		return registry.Offer{}, false
 	}
 	return o, true
@@ -163,7 +163,7 @@ func (s *Store) SaveKeys(place string, keys map[string]string) error {
 	return nil
 }
 
-// LoadKeys returns the keys that were kept; nil if there are none.
+// LoadKeys returns the stored keys; nil without them.
 func (s *Store) LoadKeys(place string) (keys map[string]string) {
 	if s.dir == "" || place == "" || !s.read(s.keysPath(place), "", &keys) {
 		return nil
@@ -175,7 +175,7 @@ func (s *Store) keysPath(place string) string {
 	return filepath.Join(s.dir, "keys-"+clean(place)+".json")
 }
 
-// Prune removes what was neither saved nor loaded for maxAge.
+// Prune removes the files that were neither saved nor loaded for maxAge.
 func (s *Store) Prune(maxAge time.Duration) error {
 	if s.dir == "" {
 		return nil
@@ -223,7 +223,7 @@ func header(body []byte) string {
 	return magic + hex.EncodeToString(sum[:]) + "\n"
 }
 
-// cut returns what comes behind the header of a file.
+// cut returns the bytes behind the header of a file.
 func cut(data []byte) (body []byte, err error) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	if !bytes.HasPrefix(line, []byte(magic)) {
@@ -247,7 +247,7 @@ func (s *Store) SaveClaims(place string, c registry.Claims) error {
 	return nil
 }
 
-// LoadClaims returns the claims that were kept; nil if there are none.
+// LoadClaims returns the stored claims; nil without them.
 func (s *Store) LoadClaims(place string) (c registry.Claims) {
 	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
 		return nil

@@ -32,8 +32,8 @@ func (s *scorer) namesOf(d *index.Document, m *matching) (share, server float64)
 	return share, server / max(said, 1e-9)
 }
 
-// verbs returns how far the tool does what a step of the task asks for, and how far it does
-// what no step asks for.
+// verbs returns how far the tool does the actions that a step of the task asks for, and how far it does
+// actions that no step asks for.
 func (s *scorer) verbs(d *index.Document) (agreement, conflict float64) {
 	if len(s.task.Verbs) == 0 {
 		return 0, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
-// A phrase is what people say, and what tools call it.
+// A phrase of people, and the words of tools for it.
 type phrase struct {
 	stems []string // of its words, but for small ones
 	means []string // as analysis.Words returns them
@@ -68,7 +68,7 @@ func withValues(plain string, spots []spot, stems analysis.Stemmer) (said []stri
 	return append(said, sayings(plain[last:], stems)...)
 }
 
-// translate gives words of the task what tools call what they say.
+// translate gives words of the task the words of tools for them.
 func (t *Task) translate(said []string) { eachPhrase(said, t.mean) }
 
 // eachPhrase calls f for the phrases of the list that a text has. Where they overlap, the

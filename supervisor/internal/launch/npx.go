@@ -35,10 +35,10 @@ import (
 // variables are among them since packages read some (npm_config_user_agent,
 // npm_lifecycle_event).
 
-// offlineVariable is npm's setting to ask the registry only for what its cache lacks.
+// offlineVariable is npm's setting to ask the registry only for packages that its cache lacks.
 const offlineVariable = "npm_config_prefer_offline"
 
-// A plan is what npx would run.
+// A plan is the command that npx would run.
 type plan struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"`
@@ -77,7 +77,7 @@ func canReport(c process.Command, reporter string) bool {
 	return ok && npm.Name == "npm" && n >= 7
 }
 
-// plan has npx fetch what it needs and report what it would run. It returns nil if
+// plan has npx fetch the packages and report the command that it would run. It returns nil if
 // npx has to be run as the entry has it.
 //
 // An exact version that was fetched once does not change, so npx is not asked again. What is

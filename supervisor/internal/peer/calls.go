@@ -16,8 +16,8 @@ type Calls struct {
 	mu            sync.Mutex // guards the fields below
 	pending       map[int64]*call
 	subscriptions int           // of the pending calls
-	idle          chan struct{} // closed when no call is pending; nil if no one waits for that
-	since         time.Time     // since when no call is pending, if none is
+	idle          chan struct{} // closed when no call is pending; nil if no goroutine waits for that
+	since         time.Time     // since when no call is pending, if so
 	refused       bool          // no call may begin: those under way may end, then the session does
 	served        int           // requests of users that were answered
 }
@@ -27,7 +27,7 @@ type call struct {
 	id       int64
 	method   string
 	from     session.Client
-	token    json.RawMessage // the client's progress token; nil if it gave none
+	token    json.RawMessage // the client's progress token; may be nil
 	answer   chan Reply      // receives at most one
 	trail    *session.Trail  // of the answer; may be nil
 	sent     Outgoing
@@ -36,7 +36,7 @@ type call struct {
 	declined atomic.Int32 // questions of the server during the call
 }
 
-// standing reports whether the call is a subscription, for whose answer no caller waits.
+// standing reports whether the call is a subscription: no caller waits for its answer.
 func (c *call) standing() bool { return c.method == listen }
 
 var errRefused = errors.New("the session is about to end")
@@ -106,14 +106,14 @@ func (c *Calls) get(id int64) *call {
 	return c.pending[id]
 }
 
-// client returns the client on whose behalf the server says something, nil if that
+// client returns the client for which the server says something, nil if that
 // can't be known. See asker.
 func (c *Calls) client(origin int64) session.Client {
 	_, from := c.asker(origin)
 	return from
 }
 
-// asker returns the call on whose behalf the server says or asks something, and its
+// asker returns the call for which the server says or asks something, and its
 // client: the call origin, with which the message came; else the latest call. The call
 // is nil if no call of a client is under way, and the client is nil if one client has
 // not made all calls.
@@ -200,7 +200,7 @@ func (c *Calls) Refuse() {
 	c.refused = true
 }
 
-// RefuseUnlessBusy does what Refuse does unless a call is under way, and reports
+// RefuseUnlessBusy is Refuse, unless a call is under way, and reports
 // whether calls are refused.
 func (c *Calls) RefuseUnlessBusy() bool {
 	c.mu.Lock()

@@ -24,7 +24,7 @@ type Conn struct {
 	Flood    Flood
 	Spoke    atomic.Bool // a message has come from the server
 
-	OpenEvent atomic.Bool // as that of [Outgoing], where one stream has all answers
+	OpenEvent atomic.Bool // as in [Outgoing], for the one stream of all answers
 
 	server string
 	roots  Roots // see Host.Roots
@@ -37,10 +37,10 @@ type Conn struct {
 	lifetime
 }
 
-// An agreement is what the handshake has found out and settled.
+// An agreement is the result of the handshake.
 type agreement struct {
 	info     session.Info
-	meta     json.RawMessage // what modern requests must carry in _meta; nil in the legacy era
+	meta     json.RawMessage // for modern requests' _meta; nil in the legacy era
 	bothEras bool            // the server speaks the legacy era as well
 }
 

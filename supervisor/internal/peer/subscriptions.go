@@ -115,7 +115,7 @@ func (s *Subscriptions) Wanted() []string {
 	return slices.Sorted(maps.Keys(s.count))
 }
 
-// agree notes what a modern server has acknowledged.
+// agree notes the subscriptions that a modern server has acknowledged.
 func (s *Subscriptions) agree(params json.RawMessage) {
 	var agreed []string
 	if json.Unmarshal(wire.Member(wire.Member(params, "notifications"), "resourceSubscriptions"), &agreed) != nil {
@@ -127,7 +127,7 @@ func (s *Subscriptions) agree(params json.RawMessage) {
 	s.news.Notify()
 }
 
-// agreement returns what the server has acknowledged last, and a channel that is
+// agreement returns the subscriptions that the server has acknowledged last, and a channel that is
 // closed at its next acknowledgement.
 func (s *Subscriptions) agreement() (uris []string, news <-chan struct{}) {
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 // An AnswerError says why an answer of a server was not passed on.
 type AnswerError struct {
 	Server string
-	Cause  error // [wire.ErrNotUTF8], [wire.ErrTooDeep], [wire.ErrTooLong], or what is wrong with the JSON
+	Cause  error // [wire.ErrNotUTF8], [wire.ErrTooDeep], [wire.ErrTooLong], or the fault of the JSON
 }
 
 func (e *AnswerError) Error() string {
@@ -54,8 +54,8 @@ func (u *Unusable) note(cause error) {
 	}
 }
 
-// check returns the reply to a request of the method, whose message has a fault. What
-// the router reads and cleans itself is kept: lists, and what a server says of itself.
+// check returns the reply, a message with a fault, to a request of the method. Answers that
+// the router reads and cleans itself are kept: lists, and a server's description of itself.
 func check(c *Conn, method string, r Reply) Reply {
 	fault := r.Message.Fault
 	switch method {
@@ -71,7 +71,7 @@ func check(c *Conn, method string, r Reply) Reply {
 	return Reply{Err: &AnswerError{c.server, fault}}
 }
 
-// refuse answers a request of the server whose message has a fault. A notification is
+// refuse answers a faulty request of the server. A notification is
 // left out.
 func (c *Conn) refuse(m wire.Message) error {
 	c.Unusable.note(m.Fault)
@@ -125,7 +125,7 @@ func giveUpLater(c *Conn, one *call, why error) {
 	}
 }
 
-// Fail ends a request, if it is still under way, whose answer can't be passed on.
+// Fail ends a request, if it is still under way: its answer can't be passed on.
 func (c *Conn) Fail(id int64, why error) {
 	if c.Calls.get(id) != nil {
 		c.Unusable.note(why)

@@ -102,7 +102,7 @@ func endpoint(stream *sse.Reader, base *url.URL) (string, error) {
 	}
 }
 
-// read receives what the server sends until its stream ends.
+// read receives the server's messages until its stream ends.
 func (l *SSE) read() {
 	for {
 		l.conn.Flood.Pace(l.conn.Done())
