@@ -11,7 +11,7 @@ import (
 
 // placeOf returns where the server of an entry works: in the folders among its arguments and
 // its cwd, and at the hosts of its URL, its arguments and its variables.
-func placeOf(s config.Server) *execute.Place {
+func placeOf(s config.Server) *execute.Location {
 	base := s.Cwd
 	if base == "" {
 		base, _ = os.Getwd() // without it, relative folders are not known
@@ -28,5 +28,5 @@ func placeOf(s config.Server) *execute.Place {
 			values = append(values, value)
 		}
 	}
-	return execute.NewPlace(s.Priority, values)
+	return execute.NewLocation(s.Priority, values)
 }

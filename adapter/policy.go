@@ -21,7 +21,7 @@ func policies(servers []config.Server) map[string]execute.Policy {
 	}
 	all := make(map[string]execute.Policy, len(servers))
 	for _, s := range servers {
-		p := execute.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Place: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
+		p := execute.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Location: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
 		for pattern, limit := range s.ToolRates {
 			if p.Rates == nil {
 				p.Rates = make(map[string]execute.Rate, len(s.ToolRates))

@@ -184,8 +184,4 @@ func (r *Registry) Snapshot() *Snapshot { return r.snapshot.Load() }
 //		use(r.Snapshot())
 //		<-changed
 //	}
-func (r *Registry) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed.Next()
-}
+func (r *Registry) Changed() <-chan struct{} { return r.changed.Next() }

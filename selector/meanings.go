@@ -46,7 +46,7 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 	if s.meanings == nil || len(t.Words) == 0 {
 		return nil
 	}
-	texts := []string{t.Said}
+	texts := []string{t.Raw}
 	if len(t.Steps) > 1 {
 		for _, step := range t.Steps[:min(len(t.Steps), maxSentences-1)] {
 			texts = append(texts, step.Plain)

@@ -122,7 +122,7 @@ func cluesOf(e *execute.Executor, q Query, t text.Task) []clue {
 	}
 	at := func(values []string) clue {
 		values = slices.Clone(values[:min(len(values), maxClues)])
-		return func(t *registry.NormalizedTool) float64 { return e.PolicyOf(t.Server).Place.Covers(values) }
+		return func(t *registry.NormalizedTool) float64 { return e.PolicyOf(t.Server).Location.Covers(values) }
 	}
 	task := cmp.Or(q.whole, q.Task)
 	task = strings.ToLower(task[:min(len(task), text.MaxTask)])

@@ -62,7 +62,7 @@ func equals(t testing.TB, f fleet, servers ...string) *Selector {
 }
 
 func TestSelectPlace(t *testing.T) {
-	place := func(values ...string) execute.Policy { return execute.Policy{Place: execute.NewPlace(0, values)} }
+	place := func(values ...string) execute.Policy { return execute.Policy{Location: execute.NewLocation(0, values)} }
 	for _, test := range []struct {
 		name      string
 		fleet     fleet
@@ -92,11 +92,11 @@ func TestSelectPlace(t *testing.T) {
 		{"the name before the folder", fleet{"aa": place("/srv/a"), "bb": place("/srv/b")}, "aa bb", Query{Task: "read the text file on aa", Arguments: json.RawMessage(`{"path":"/srv/b/x"}`)}, "aa bb", false},
 		{"the client's folders", fleet{"a": place("/srv/a"), "b": place("/srv/b")}, "a b", Query{Task: "read the text file", Folders: []string{"file:///srv/b/the%20project"}}, "b a", false},
 		{"the same thing twice", fleet{"qqa": {Twins: []string{"qqb"}}, "qqb": {Twins: []string{"qqa"}}}, "qqa qqb", Query{Task: "read the text file"}, "qqa qqb", false},
-		{"a group, by priority", fleet{"a": {StandIns: []string{"b"}}, "b": {StandIns: []string{"a"}, Place: execute.NewPlace(1, nil)}}, "a b", Query{Task: "read the text file"}, "b a", false},
-		{"a group, by state", fleet{"down": {StandIns: []string{"up"}, Place: execute.NewPlace(1, nil)}, "up": {StandIns: []string{"down"}}}, "down up", Query{Task: "read the text file"}, "up down", false},
+		{"a group, by priority", fleet{"a": {StandIns: []string{"b"}}, "b": {StandIns: []string{"a"}, Location: execute.NewLocation(1, nil)}}, "a b", Query{Task: "read the text file"}, "b a", false},
+		{"a group, by state", fleet{"down": {StandIns: []string{"up"}, Location: execute.NewLocation(1, nil)}, "up": {StandIns: []string{"down"}}}, "down up", Query{Task: "read the text file"}, "up down", false},
 		{"two of three stand in", fleet{"a": {Twins: []string{"b"}}, "b": {Twins: []string{"a"}}}, "a b c", Query{Task: "read the text file"}, "a b c", true},
 		{"two of three are meant", fleet{
-			"a": {Twins: []string{"b"}, Place: execute.NewPlace(0, []string{"/srv"})}, "b": {Twins: []string{"a"}, Place: execute.NewPlace(2, []string{"/srv"})},
+			"a": {Twins: []string{"b"}, Location: execute.NewLocation(0, []string{"/srv"})}, "b": {Twins: []string{"a"}, Location: execute.NewLocation(2, []string{"/srv"})},
 		}, "a b c", Query{Task: "read the text file", Arguments: json.RawMessage(`{"path":"/srv/x"}`)}, "b a c", false},
 		{"one server only", nil, "a", Query{Task: "read the text file"}, "", false},
 	} {

@@ -66,7 +66,7 @@ func faultOf(err error) *status.Fault {
 			f.Kind, f.After, f.Doing = status.TimedOut, late.limit, e.Doing()
 		}
 	} else if e, ok := errors.AsType[*exitError](err); ok {
-		f.Kind, f.Code, f.Signal, f.After, f.Spoke, f.Said = status.Exited, e.code, e.signal, e.after, e.spoke, e.said
+		f.Kind, f.Code, f.Signal, f.After, f.Spoke, f.Said = status.Exited, e.code, e.signal, e.after, e.spoke, e.lastLines
 	} else if e, ok := errors.AsType[*transport.NeedsAuthError](err); ok {
 		f.Kind, f.Code, f.HadToken = status.Unauthorized, e.Status, e.HadToken
 		if needed, ok := errors.AsType[*login.NeededError](err); ok {
@@ -117,12 +117,12 @@ func netFault(err error) (why string, ok bool) {
 
 // An exitError says how a process ended, with its last output.
 type exitError struct {
-	what   string
-	code   int
-	signal string // "" if it exited
-	after  time.Duration
-	spoke  bool     // it had sent a message
-	said   []string // its last stderr lines
+	what      string
+	code      int
+	signal    string // "" if it exited
+	after     time.Duration
+	spoke     bool     // it had sent a message
+	lastLines []string // its last stderr lines
 }
 
 func (e *exitError) Error() string { return e.what }

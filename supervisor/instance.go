@@ -103,11 +103,11 @@ func (in *instance) exitError() *exitError {
 	p := in.process
 	e := &exitError{
 		what: p.ExitReason() + in.stderr.Reason(), after: time.Since(p.Born), spoke: in.Spoke.Load(),
-		said: in.stderr.Last(process.StderrLines),
+		lastLines: in.stderr.Last(process.StderrLines),
 	}
 	if e.code, e.signal = p.ExitStatus(); e.signal != "" {
 		var why string
-		why, e.said = in.stderr.Recent()
+		why, e.lastLines = in.stderr.Recent()
 		e.what = p.ExitReason() + why
 	}
 	return e

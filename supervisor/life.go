@@ -63,7 +63,7 @@ func newServer(life context.Context, remove context.CancelCauseFunc, c *common, 
 	control := newControl(entry)
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
-		public: newPublished(entry, control.woken, c.changed.send),
+		public: newPublished(entry, control.woken, c.changed.Notify),
 		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}

@@ -32,7 +32,7 @@ type published struct {
 	tried     time.Time     // when the last start began
 	starts    atomic.Int64  // how many starts have begun
 	wanted    chan struct{} // closed when someone waits for the start that began last
-	changed   chan struct{} // closed at each change, then replaced
+	changed   signal.Change
 }
 
 func newPublished(entry config.Server, woken chan struct{}, announce func()) *published {
@@ -41,7 +41,7 @@ func newPublished(entry config.Server, woken chan struct{}, announce func()) *pu
 		state = status.Starting
 	}
 	return &published{
-		woken: woken, announce: announce, changed: make(chan struct{}), wanted: make(chan struct{}),
+		woken: woken, announce: announce, wanted: make(chan struct{}),
 		state: status.Status{Name: entry.Name, State: state, LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
 	}
 }
@@ -54,8 +54,7 @@ func (p *published) set(change func(*status.Status)) {
 	if p.state.State != before {
 		p.state.Since = time.Now()
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.changed.Notify()
 	p.mu.Unlock()
 	p.announce()
 }
@@ -195,7 +194,7 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 	woken, startsThen := false, int64(0)
 	for {
 		p.mu.Lock()
-		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts.Load(), p.changed
+		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
 		if in != nil && in.Usable() {
 			return in, nil
@@ -260,7 +259,7 @@ func unavailableAs(st status.Status) *status.UnavailableError {
 func (p *published) awaitStart(ctx context.Context, before int64) error {
 	for {
 		p.mu.Lock()
-		st, starts, changed := p.state, p.starts.Load(), p.changed
+		st, starts, changed := p.state, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
 		failure := unavailableAs(st)
 		switch st.State {

@@ -42,7 +42,7 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		return nil, err
 	}
 	defer fetched()
-	started, err := s.turns.of(entry).Take(ctx, signal.Place{
+	started, err := s.turns.of(entry).Take(ctx, signal.Turn{
 		Limit: turnTime, Wanted: wanted, Soon: !s.handler.Known(entry),
 		Waits: func() { s.public.do("waiting until other servers have started") },
 	})

@@ -214,7 +214,7 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 	if !signal.IsClosed(v.applied) {
 		close(v.applied)
 	}
-	v.changed.send()
+	v.changed.Notify()
 }
 
 // retryFailed starts failed servers again after another server has ended: it may have
@@ -319,4 +319,4 @@ func (v *Supervisor) Status() []status.Status {
 }
 
 // Changed returns a channel that is closed at the next change of any status.
-func (v *Supervisor) Changed() <-chan struct{} { return v.changed.wait() }
+func (v *Supervisor) Changed() <-chan struct{} { return v.changed.Next() }

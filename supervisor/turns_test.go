@@ -22,7 +22,7 @@ func queue(t *testing.T) (*server, config.Server) {
 	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "/no/such/program", StartTimeout: time.Minute}
 	v := New(knows{}, Options{}, zap.NewNop())
 	for range runtime.GOMAXPROCS(0) + 1 {
-		go v.turns.processes.Take(t.Context(), signal.Place{Limit: 24 * time.Hour})
+		go v.turns.processes.Take(t.Context(), signal.Turn{Limit: 24 * time.Hour})
 	}
 	synctest.Wait()
 	return newServer(t.Context(), nil, v.common, entry), entry

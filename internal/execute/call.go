@@ -116,9 +116,9 @@ type Policy struct {
 	MustCheck     bool // refuse arguments for which it is not known whether they fit, too; for servers that rely on the check
 	MaxConcurrent int  // calls that run at once, others wait; 0 is no limit
 	Retry         Retry
-	StandIns      []string // servers that may take calls that this one cannot take, best first
-	Twins         []string // the same server run twice: they stand in for read-only tools
-	Place         *Place   // where the server works; nil if that is not known
+	StandIns      []string  // servers that may take calls that this one cannot take, best first
+	Twins         []string  // the same server run twice: they stand in for read-only tools
+	Location      *Location // where the server works; nil if that is not known
 
 	// Service is set if servers of other nodes are replicas of the server, which any request may go
 	// to; nil for other servers.

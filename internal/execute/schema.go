@@ -227,15 +227,15 @@ var namesSchemas = map[string]bool{
 // [session.GeminiArgument], and values as strings of JSON or as null; see [schema.Schema.Repair].
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	given := args
-	fits := func(candidate json.RawMessage, said string) bool {
+	fits := func(candidate json.RawMessage, change string) bool {
 		for range 2 {
 			if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 || agrees(given, candidate) {
 				return false
 			}
-			if said != "" { // else they are as given, and were compared before
+			if change != "" { // else they are as given, and were compared before
 				faults, err := s.check(ctx, withFixed(t, candidate))
 				if len(faults) == 0 && (err == nil || s.schema == nil) {
-					fixed, how = candidate, said
+					fixed, how = candidate, change
 					return true
 				}
 			}
@@ -243,7 +243,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 			if candidate, values = s.repairValues(ctx, candidate); values == "" {
 				return false
 			}
-			said = prose.Clauses(said, values)
+			change = prose.Clauses(change, values)
 		}
 		return false
 	}

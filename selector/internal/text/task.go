@@ -18,7 +18,7 @@ import (
 type Task struct {
 	Words []Word   // each once, in the order of their first appearance
 	Text  []string // all of them, in order
-	Said  string   // the task
+	Raw   string   // the task as it was given
 	Steps []Step   // at least one, if there are words
 
 	Verbs []verbs.Set // the actions that the steps ask for, as far as they are known
@@ -48,11 +48,6 @@ const (
 	MaxTask  = 64 << 10 // bytes that are read of a task
 	maxSteps = 32       // the longest are kept
 )
-
-// Words returns the words by which tools for a task are found: those of
-// [analysis.Words] without literals and chatter such as "please", unless there is
-// nothing else. Foreign words come after the English ones that they stand for.
-func Words(task string) []string { return read(task, make(analysis.Stemmer)).words }
 
 // A reading is a task without its literals.
 type reading struct {
@@ -117,7 +112,7 @@ func content(text string, stems analysis.Stemmer) (words []string, foreign int) 
 func Parse(text string) Task {
 	stems := make(analysis.Stemmer)
 	r := read(text, stems)
-	t := Task{Text: r.words, Said: text, Literals: r.literals}
+	t := Task{Text: r.words, Raw: text, Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := at[w]; !ok {

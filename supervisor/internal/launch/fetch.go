@@ -61,7 +61,7 @@ func (l *Launcher) AwaitTurn(ctx context.Context, job Job) (done func(), err err
 	if !ok || l.Cache.Get(job.Entry).Fetched || f.cached != nil {
 		return func() {}, nil
 	}
-	return l.fetching.Take(ctx, signal.Place{
+	return l.fetching.Take(ctx, signal.Turn{
 		Limit: job.Entry.StartTimeout / 3, Wanted: job.Wanted,
 		Waits: func() { job.Doing("waiting to be fetched") },
 	})

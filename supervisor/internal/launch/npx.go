@@ -303,11 +303,11 @@ func npmErrors(printed *process.Tail) []string {
 
 // npmReason returns npm's reason for a failure as part of a sentence.
 func npmReason(printed *process.Tail) string {
-	said := npmErrors(printed)
-	if len(said) == 0 {
+	lines := npmErrors(printed)
+	if len(lines) == 0 {
 		return printed.Reason()
 	}
-	return "; npm error " + said[0] // such as "code E404"
+	return "; npm error " + lines[0] // such as "code E404"
 }
 
 // isMissing reports whether npm says that the package does not exist: trying again at

@@ -45,8 +45,8 @@ type agreement struct {
 }
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
-func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
-	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
+func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, error) {
+	one := &pendingRequest{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
@@ -76,7 +76,7 @@ func notSent(c *Conn, err error) error {
 
 // await waits for the result of a call and ends the call. If ctx ends first, the
 // server is notified that the request is cancelled.
-func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
+func (c *Conn) await(ctx context.Context, one *pendingRequest) (json.RawMessage, error) {
 	defer c.Calls.remove(one)
 	select {
 	case reply := <-one.answer:
@@ -101,7 +101,7 @@ func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
 }
 
 // cancelAtServer notifies the server that no caller waits for the answer any more.
-func cancelAtServer(c *Conn, one *call) {
+func cancelAtServer(c *Conn, one *pendingRequest) {
 	c.NotifyLater(Cancelled, fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, one.id))
 }
 

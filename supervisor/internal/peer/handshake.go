@@ -58,7 +58,7 @@ type Greeting struct {
 // counts.
 func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	client, meta := identity(g.Version)
-	var begun []*call
+	var begun []*pendingRequest
 	defer func() {
 		for _, one := range begun {
 			p.Calls.remove(one)

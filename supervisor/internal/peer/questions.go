@@ -64,10 +64,10 @@ type Questions struct {
 type question struct {
 	message wire.Message
 	cancel  context.CancelFunc
-	call    *call          // during which it came; may be nil
-	from    session.Client // that is meant; nil if that can't be known from the calls
-	routine bool           // for roots, and counted as rootsOpen
-	noRoots bool           // it is answered with an empty list, since no client with roots is meant
+	call    *pendingRequest // during which it came; may be nil
+	from    session.Client  // that is meant; nil if that can't be known from the calls
+	routine bool            // for roots, and counted as rootsOpen
+	noRoots bool            // it is answered with an empty list, since no client with roots is meant
 }
 
 func newQuestions(c *Conn, h Host) *Questions {

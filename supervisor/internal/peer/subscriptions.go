@@ -178,7 +178,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer first()
-	var current *call
+	var current *pendingRequest
 	pause := minPause
 	for lost := false; ; {
 		begun := time.Now()
@@ -225,7 +225,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 
 // subscribe sends a subscription to everything that is wanted, and waits until it is
 // in force or has ended. It returns nil if nothing is wanted.
-func (s *Subscriptions) subscribe(ctx context.Context) (*call, error) {
+func (s *Subscriptions) subscribe(ctx context.Context) (*pendingRequest, error) {
 	_, news := s.agreement()
 	filter := []byte{}
 	for _, kind := range s.changingLists() {

@@ -112,7 +112,7 @@ func (c *Conn) Doubt(line []byte, why error) {
 }
 
 // giveUpLater fails a request if its answer does not come soon.
-func giveUpLater(c *Conn, one *call, why error) {
+func giveUpLater(c *Conn, one *pendingRequest, why error) {
 	if one.method == Initialize || one.method == Discover {
 		return // its wait is bounded anyway, and a server that starts may be slow
 	}
@@ -134,7 +134,7 @@ func (c *Conn) Fail(id int64, why error) {
 }
 
 // answered returns the request under way that a line seems to answer, or nil.
-func answered(calls *Calls, line wire.Ends) *call {
+func answered(calls *Calls, line wire.Ends) *pendingRequest {
 	const version = `"jsonrpc"`
 	if !bytes.HasPrefix(bytes.TrimLeft(line.Head, " \t"), []byte("{")) || bytes.Contains(line.Head, []byte(`"method"`)) ||
 		!bytes.Contains(line.Head, []byte(version)) && !bytes.Contains(line.Tail, []byte(version)) {

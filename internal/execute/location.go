@@ -12,18 +12,18 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Place is where a server works: its folders and hosts tell its tools from equal tools of
+// A Location is where a server works: its folders and hosts tell its tools from equal tools of
 // other servers.
-type Place struct {
+type Location struct {
 	priority int      // of servers that stand in for each other, the higher one is first
 	folders  []string // as folderOf returns them
 	hosts    []string // as hostOf returns them
 }
 
-// NewPlace returns the place of a server from the values of its entry: paths, URLs, and texts
+// NewLocation returns the location of a server from the values of its entry: paths, URLs, and texts
 // that contain these, such as --root=/srv.
-func NewPlace(priority int, values []string) *Place {
-	p := &Place{priority: priority}
+func NewLocation(priority int, values []string) *Location {
+	p := &Location{priority: priority}
 	for _, v := range values {
 		for _, part := range strings.FieldsFunc(v, func(r rune) bool { return r == '=' || r == ',' }) {
 			if u, err := url.Parse(part); err == nil && u.Host != "" {
@@ -46,7 +46,7 @@ func NewPlace(priority int, values []string) *Place {
 
 // Covers returns how many of the values, paths and hosts, are in the folders and hosts of the
 // place. Of equal numbers, that with the deeper folders is greater. p may be nil.
-func (p *Place) Covers(values []string) float64 {
+func (p *Location) Covers(values []string) float64 {
 	if p == nil {
 		return 0
 	}
@@ -61,7 +61,7 @@ func (p *Place) Covers(values []string) float64 {
 
 // covered returns the length of the place's longest folder or host that has the value, 0 if
 // no folder or host has it.
-func (p *Place) covered(value string) (length int) {
+func (p *Location) covered(value string) (length int) {
 	if folder := folderOf(value); folder != "" {
 		for _, f := range p.folders {
 			if folder == f || strings.HasPrefix(folder, strings.TrimSuffix(f, "/")+"/") {
@@ -151,8 +151,8 @@ func (e *Executor) standingOf(server string, p Policy) (s standing) {
 	default:
 		s.state = down
 	}
-	if p.Place != nil {
-		s.priority = p.Place.priority
+	if p.Location != nil {
+		s.priority = p.Location.priority
 	}
 	l := e.limiters.of(server)
 	l.mu.Lock()

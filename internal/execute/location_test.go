@@ -60,7 +60,7 @@ func TestTurnToStandIn(t *testing.T) {
 					if _, err := r.Replace(name, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
 						t.Fatal(err)
 					}
-					p := Policy{Timeout: time.Second, MaxConcurrent: 2, Retry: s.policy, Place: NewPlace(s.priority, nil)}
+					p := Policy{Timeout: time.Second, MaxConcurrent: 2, Retry: s.policy, Location: NewLocation(s.priority, nil)}
 					for other := range test.servers {
 						if other != name {
 							p.StandIns = append(p.StandIns, other)
