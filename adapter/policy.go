@@ -2,13 +2,16 @@ package adapter
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 )
 
-// policies returns how calls to each server are made, by its name.
+// policies returns the policies of servers, by name.
 func policies(servers []config.Server) map[string]execute.Policy {
 	ranked := slices.Clone(servers)
 	slices.SortStableFunc(ranked, func(a, b config.Server) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -28,18 +31,7 @@ func policies(servers []config.Server) map[string]execute.Policy {
 			}
 			p.Rates[pattern] = execute.Rate(limit)
 		}
-		switch s.Retry {
-		case "never":
-			p.Retry = execute.NeverRetry
-		case "always":
-			p.Retry = execute.AlwaysRetry
-		}
-		switch s.Validate {
-		case config.ValidateWarn:
-			p.Validate = execute.Warn
-		case config.ValidateOff:
-			p.Validate = execute.Off
-		}
+		setModes(&p, s.Retry, s.Validate)
 		for _, name := range groups[s.Group] {
 			if name != s.Name {
 				p.StandIns = append(p.StandIns, name)
@@ -53,4 +45,42 @@ func policies(servers []config.Server) map[string]execute.Policy {
 		all[s.Name] = p
 	}
 	return all
+}
+
+// setModes sets the modes of a policy by the keys "retry" and "validate".
+func setModes(p *execute.Policy, retry string, validate config.Validate) {
+	switch retry {
+	case "never":
+		p.Retry = execute.NeverRetry
+	case "always":
+		p.Retry = execute.AlwaysRetry
+	}
+	switch validate {
+	case config.ValidateWarn:
+		p.Validate = execute.Warn
+	case config.ValidateOff:
+		p.Validate = execute.Off
+	}
+}
+
+// placeOf returns the folders and hosts where a server works: folders from its arguments and cwd,
+// hosts from its URL, arguments and variables.
+func placeOf(s config.Server) *execute.Location {
+	base := s.Cwd
+	if base == "" {
+		base, _ = os.Getwd() // without it, relative folders are not known
+	}
+	values := []string{s.Cwd, s.URL}
+	for _, arg := range s.Args {
+		if arg == "." || arg == ".." || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../") {
+			arg = filepath.Join(base, arg)
+		}
+		values = append(values, arg)
+	}
+	for _, value := range s.Env {
+		if strings.Contains(value, "://") {
+			values = append(values, value)
+		}
+	}
+	return execute.NewLocation(s.Priority, values)
 }

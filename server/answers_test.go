@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -51,7 +52,7 @@ func TestAnswers(t *testing.T) {
 		}
 		fake := newFake(tools...)
 		found := selector.New(fake.Registry, selector.Options{})
-		s := New(searching{fake, found}, Options{Mode: Search})
+		s := newAlone(searching{fake, found}, Options{Mode: exposure.Search})
 		var tokens []int
 		present := 0
 		const most = 400

@@ -22,6 +22,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // TestRelease builds a release for this machine, installs it in each way, and runs the
@@ -59,7 +61,7 @@ func TestRelease(t *testing.T) {
 
 // mainJob are the arguments of the README's first command.
 var mainJob = []string{
-	"route", "convert 5 kilometers to miles", "--args", `{"value": 5, "from_unit": "km", "to_unit": "mi"}`,
+	"route", "convert 5 kilometers to miles", "value=5", "from_unit=km", "to_unit=mi",
 	"--data", "", "--config",
 }
 

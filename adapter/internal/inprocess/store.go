@@ -12,8 +12,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A Store has a provider's tools in a registry. It finds, ranks, explains and runs them
-// as the router does. Providers embed it for the methods of a ProviderAdapter.
+// A Store has a provider's tools in a registry. It finds, explains and runs them as the router does.
+// Providers embed it for the methods of a ProviderAdapter.
 type Store struct {
 	name     string
 	registry *registry.Registry
@@ -22,9 +22,9 @@ type Store struct {
 	refresh  func()
 }
 
-// NewStore returns the store of a provider's registry, whose tools run in sessions. The
-// executor of the options is made here. refresh, unless nil, is called before each listing
-// and search, and brings the registry up to date. [Store.Close] must be called.
+// NewStore returns the store of a provider's registry, with tools that run in sessions. It makes the
+// executor of the options. refresh, unless nil, brings the registry up to date before each list and
+// search. [Store.Close] must be called.
 func NewStore(name string, r *registry.Registry, sessions execute.Sessions, o selector.Options, refresh func()) *Store {
 	if refresh == nil {
 		refresh = func() {}
@@ -74,25 +74,23 @@ func (s *Store) Select(ctx context.Context, q selector.Query) (selector.Selectio
 	return s.selector.Select(ctx, q)
 }
 
-// Plan returns the steps of a task that need different tools; see
-// [selector.Selector.Plan].
+// Plan implements [selector.Provider].
 func (s *Store) Plan(ctx context.Context, q selector.Query) ([]selector.Step, error) {
 	s.refresh()
 	return s.selector.Plan(ctx, q)
 }
 
-// Check validates arguments; see [execute.Executor.Check].
+// Check implements [selector.Provider].
 func (s *Store) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
 	return s.executor.Check(ctx, t, args)
 }
 
-// Explain returns what the scores of tools found for a task consist of.
+// Explain returns the parts of the scores of tools that were found for a task.
 func (s *Store) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
 	return s.selector.Explain(ctx, task, candidates)
 }
 
-// Execute runs one of the tools. If the tool has changed since the caller got it, the
-// new one runs.
+// Execute runs one of the tools, as it is defined now.
 func (s *Store) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	switch {
 	case c.Tool == nil:

@@ -14,8 +14,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -61,7 +61,7 @@ type Renaming struct {
 type Side struct {
 	config  config.Config
 	tools   []*registry.NormalizedTool
-	names   *server.ToolNames
+	names   *exposure.ToolNames
 	unknown []string // servers without any known tool
 	named   []string // IDs of tools of which only the name is known, sorted
 }
@@ -81,14 +81,14 @@ func SideOf(c config.Config, p adapter.Preview) Side {
 			s.tools = append(s.tools, &offer.Tools[i])
 		}
 	}
-	s.names = server.NewNames(s.tools, c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
+	s.names = exposure.OfTools(s.tools, c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
 	return s
 }
 
 // mode returns how the tools would be shown, were the router started now.
 func (s Side) mode() string {
 	r := s.config.Router
-	return server.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
+	return exposure.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
 }
 
 // Compare returns what b in place of a would change.
@@ -109,13 +109,13 @@ func Compare(a, b Side) Plan {
 	default:
 		p.Mode = fmt.Sprintf("; clients would be shown %s instead of %s", modeWords[is], modeWords[was])
 	}
-	if b.config.Router.Mode == server.Auto && b.mode() == server.Direct && len(b.unknown)+len(b.named) > 0 {
+	if b.config.Router.Mode == exposure.Auto && b.mode() == exposure.Direct && len(b.unknown)+len(b.named) > 0 {
 		p.Mode += fmt.Sprintf(", unless the tools that are not known yet cost more than %d tokens", b.config.Router.ToolBudget-p.Tokens.After)
 	}
 	return p
 }
 
-var modeWords = map[string]string{server.Direct: "all tools", server.Search: "the search tools"}
+var modeWords = map[string]string{exposure.Direct: "all tools", exposure.Search: "the search tools"}
 
 func (p *Plan) servers(a, b []config.Server) {
 	before := make(map[string]config.Server)

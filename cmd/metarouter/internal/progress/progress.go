@@ -14,13 +14,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // A Row describes one server.
 type Row struct {
-	server.ServerRow
+	serverrow.Row
 	Since time.Time // when the server came into its state; zero if unknown
 	Doing string    // what its start waits for
 }
@@ -28,7 +28,7 @@ type Row struct {
 // RowsOf returns the rows of a router's servers.
 func RowsOf(all []adapter.ServerInfo) []Row {
 	rows := make([]Row, len(all))
-	for i, row := range server.ServerRows(all) {
+	for i, row := range serverrow.Of(all) {
 		rows[i] = Row{row, all[i].Since, all[i].Doing}
 	}
 	return rows

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 )
 
 // A frame shows all servers where there is room, else those first that start or do not
@@ -15,10 +15,10 @@ func TestFrame(t *testing.T) {
 	began := time.Unix(1000, 0)
 	now := began.Add(75 * time.Second)
 	rows := []Row{
-		{ServerRow: server.ServerRow{Name: "files", State: "ready", Tools: 3}},
-		{ServerRow: server.ServerRow{Name: "日本", State: "starting"}, Since: began.Add(5 * time.Second), Doing: "npx is fetching a-package-with-a-long-name"},
-		{ServerRow: server.ServerRow{Name: "evil\x1b[31m\u202e", State: "failed", LastError: "exited\nwith status 3"}},
-		{ServerRow: server.ServerRow{Name: "off", State: "disabled"}},
+		{Row: serverrow.Row{Name: "files", State: "ready", Tools: 3}},
+		{Row: serverrow.Row{Name: "日本", State: "starting"}, Since: began.Add(5 * time.Second), Doing: "npx is fetching a-package-with-a-long-name"},
+		{Row: serverrow.Row{Name: "evil\x1b[31m\u202e", State: "failed", LastError: "exited\nwith status 3"}},
+		{Row: serverrow.Row{Name: "off", State: "disabled"}},
 	}
 	for _, tc := range []struct {
 		rows          []Row
@@ -54,7 +54,7 @@ func TestFrame(t *testing.T) {
 	}
 	var many []Row
 	for i := range 100 {
-		many = append(many, Row{ServerRow: server.ServerRow{Name: fmt.Sprint("s", i), State: "ready"}})
+		many = append(many, Row{Row: serverrow.Row{Name: fmt.Sprint("s", i), State: "ready"}})
 	}
 	lines := Frame(many, began, now, 80, 18, true)
 	if len(lines) != 18 || lines[16] != "… and 84 more" {

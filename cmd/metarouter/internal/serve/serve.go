@@ -99,7 +99,7 @@ type process struct {
 	out   *console.Console
 	log   *zap.Logger
 	guard *serverprocess.GuardProcess // was started for the router of this process; nil if it was not
-	named bool                  // the user has named the configuration, or it is the user's own
+	named bool                        // the user has named the configuration, or it is the user's own
 }
 
 // Run serves clients until ctx ends, or the client over stdio has left.
