@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,11 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/usage"
 )
-
-// OpenUsage returns the learned uses of the configuration's tools.
-func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*usage.Store, error) {
-	return usage.Open(dataDir, strings.Join(c.Files, "\n"), log)
-}
 
 // learning learns from uses of tools while the configuration asks for it.
 type learning struct {
@@ -33,7 +27,7 @@ func newLearning(c config.Config, o Options) *learning {
 }
 
 func (l *learning) open(c config.Config) {
-	s, err := OpenUsage(c, l.dataDir, l.log)
+	s, err := usage.Open(l.dataDir, c.Files, l.log)
 	if err != nil {
 		l.log.Warn("can't read what was learned from use", zap.Error(err))
 	}

@@ -30,7 +30,7 @@ var office = []string{
 // call after a search teaches it.
 func learner(t *testing.T, lines ...string) (*Selector, func(Use)) {
 	t.Helper()
-	store, err := usage.Open("", "config", zap.NewNop())
+	store, err := usage.Open("", []string{"config"}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestUnrelatedCall(t *testing.T) {
 // Neither the words nor the text of a query keep a secret on disk.
 func TestSecretsAreNotKept(t *testing.T) {
 	dir := t.TempDir()
-	store, err := usage.Open(dir, "config", zap.NewNop())
+	store, err := usage.Open(dir, []string{"config"}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,11 +51,12 @@ type past struct {
 	Marks []mark   `json:"marks"`
 }
 
-// Open returns the lessons learned under a configuration with the key config, and saves
+// Open returns the lessons learned under the configuration of these files, and saves
 // new lessons to a file in the folder "usage" of the data directory dir. File and
 // folders need not exist. With dir "" everything stays in memory. The damaged part of a
 // file is dropped with a warning in the log. A file that cannot be read is an error.
-func Open(dir, config string, log *zap.Logger) (*Store, error) {
+func Open(dir string, files []string, log *zap.Logger) (*Store, error) {
+	config := strings.Join(files, "\n")
 	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1), open: safefile.Open, memory: newMemory(0)}
 	if dir == "" {
 		return s, nil

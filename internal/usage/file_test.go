@@ -20,7 +20,7 @@ import (
 // open returns the store of a folder.
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(dir, "config", zap.NewNop())
+	s, err := Open(dir, []string{"config"}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestSave(t *testing.T) {
 		if !reflect.DeepEqual(again.Tools(), s.Tools()) {
 			t.Errorf("saved was %+v, loaded %+v", s.Tools(), again.Tools())
 		}
-		other, err := Open(dir, "other", zap.NewNop())
+		other, err := Open(dir, []string{"other"}, zap.NewNop())
 		if err != nil || len(other.Tools()) != 0 {
 			t.Errorf("another configuration knows %v, %v", other.Tools(), err)
 		}
@@ -232,7 +232,7 @@ func TestCutFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		core, logs := observer.New(zap.WarnLevel)
-		cut, err := Open(dir, "config", zap.New(core))
+		cut, err := Open(dir, []string{"config"}, zap.New(core))
 		if err != nil {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
@@ -267,7 +267,7 @@ func TestDamagedFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			core, logs := observer.New(zap.WarnLevel)
-			s, err := Open(dir, "config", zap.New(core))
+			s, err := Open(dir, []string{"config"}, zap.New(core))
 			if err != nil || len(s.Tools()) != 0 || logs.Len() != 1 {
 				t.Fatalf("%v, %v, %d warnings", s.Tools(), err, logs.Len())
 			}
@@ -289,7 +289,7 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.MkdirAll(s.path, 0o700); err != nil { // a folder is in the way
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, "config", zap.NewNop()); err == nil {
+	if _, err := Open(dir, []string{"config"}, zap.NewNop()); err == nil {
 		t.Error("no error")
 	}
 	call(s, "a", "send mail", "x:y", time.Now())

@@ -146,7 +146,7 @@ func TestOldFile(t *testing.T) {
 	if err := os.WriteFile(s.path, []byte(forged), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other, err := Open(dir, "config", zap.NewNop())
+	other, err := Open(dir, []string{"config"}, zap.NewNop())
 	if err != nil || strings.Contains(other.Tools()[0].Queries[0].Typed, "hunter") {
 		t.Errorf("read %+v, %v", other.Tools(), err)
 	}

@@ -23,7 +23,7 @@ const aDay = 24 * time.Hour
 // inMemory returns an empty store.
 func inMemory(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open("", "config", zap.NewNop())
+	s, err := Open("", []string{"config"}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestTools(t *testing.T) {
 
 func TestClientsAreHashes(t *testing.T) {
 	s := inMemory(t)
-	other, _ := Open("", "other", zap.NewNop())
+	other, _ := Open("", []string{"other"}, zap.NewNop())
 	call(s, "alice@example.org", "send mail", "x:y", time.Now())
 	data, _ := encode(head{version, 0}, s.memory.lines())
 	if bytes.Contains(data, []byte("alice")) {

@@ -17,7 +17,7 @@ func (a *API) learned() (*usage.Store, error) {
 	if s := a.router.Usage(); s != nil {
 		return s, nil
 	}
-	return adapter.OpenUsage(a.router.Config(), a.options.DataDir, a.options.Log)
+	return usage.Open(a.options.DataDir, a.router.Config().Files, a.options.Log)
 }
 
 // usage answers GET /dashboard/usage.
