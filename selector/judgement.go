@@ -1,7 +1,7 @@
 package selector
 
 import (
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
 
@@ -14,7 +14,7 @@ func judge(r Ranking, q Query, hasTask bool, threshold float64) Ranking {
 		first = r.Candidates[0]
 	}
 	if !hasTask {
-		r.Sure = first.Tool != nil && first.Tool.CountTags(registry.Tags(q.Capabilities)) > 0
+		r.Sure = first.Tool != nil && taglist.Count(first.Tool.Capabilities, taglist.Clean(q.Capabilities)) > 0
 		r.Abstained = !r.Sure
 		return r
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
@@ -233,7 +234,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
-	tags := registry.Tags(q.Capabilities)
+	tags := taglist.Clean(q.Capabilities)
 	request := index.Query{Servers: q.Servers, Within: c.Within(q.Catalog)}
 	tagged, most := taggedMost(request.Within, tags, q.Servers)
 	if most > 0 {
@@ -301,7 +302,7 @@ func taggedMost(within index.Subset, tags, servers []string) (tagged []*registry
 		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
 			continue
 		}
-		n := t.CountTags(tags)
+		n := taglist.Count(t.Capabilities, tags)
 		if n > most {
 			tagged, most = nil, n
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -110,7 +111,7 @@ func (m *Mux) standIns(t *registry.NormalizedTool, owner *source, routes map[str
 		case p == owner, other.Hints.IsDestructive(), other.Doubt != "", t.Reads() && !other.Reads():
 		case execute.Alike(other, t):
 			alike[p] = append(alike[p], other)
-		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && other.CountTags(t.Capabilities) == len(t.Capabilities):
+		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && taglist.Count(other.Capabilities, t.Capabilities) == len(t.Capabilities):
 			model[p] = other
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -89,15 +89,15 @@ type wordModel struct{}
 
 func (wordModel) Name() string { return "words" }
 
-func (m wordModel) Embed(ctx context.Context, texts []string) ([]vectors.Vector, error) {
+func (m wordModel) Embed(ctx context.Context, texts []string) ([]encoder.Vector, error) {
 	return m.Task(ctx, texts)
 }
 
-func (wordModel) Task(_ context.Context, texts []string) (all []vectors.Vector, err error) {
+func (wordModel) Task(_ context.Context, texts []string) (all []encoder.Vector, err error) {
 	for _, text := range texts {
-		v := vectors.Vector{1, 0}
+		v := encoder.Vector{1, 0}
 		if strings.Contains(text, "zorbl") || strings.Contains(text, "screenshot") {
-			v = vectors.Vector{0, 1}
+			v = encoder.Vector{0, 1}
 		}
 		all = append(all, v)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -86,7 +87,7 @@ func (q *Query) admits(d *Document) bool {
 	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
 		return false
 	}
-	wanted := registry.Tags(q.Capabilities)
+	wanted := taglist.Clean(q.Capabilities)
 	lacking := q.least(len(wanted))
 	for _, tag := range wanted {
 		if slices.Contains(tags(d.Item), tag) {

@@ -11,7 +11,7 @@ import (
 	"github.com/blevesearch/bleve/v2/search"
 	"github.com/blevesearch/bleve/v2/search/query"
 
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 )
 
 // search returns the best of the items that have any of the words: by BM25, times the share of the
@@ -54,7 +54,7 @@ func (s *statistics) request(words []weightedWord, q Query) *bleve.SearchRequest
 	if len(q.Servers) > 0 {
 		filters = append(filters, terms(serverField, q.Servers))
 	}
-	if tags := registry.Tags(q.Capabilities); len(tags) > 0 {
+	if tags := taglist.Clean(q.Capabilities); len(tags) > 0 {
 		of := terms(capabilityField, tags)
 		of.SetMin(float64(q.least(len(tags))))
 		filters = append(filters, of)

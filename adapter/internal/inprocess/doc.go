@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -79,7 +80,7 @@ func NewTool(provider string, x *capability.Taxonomy, definition any, capabiliti
 			tags = append(tags, tag.Name)
 		}
 	}
-	tool.Capabilities = registry.Tags(tags)
+	tool.Capabilities = taglist.Clean(tags)
 	return tool, nil
 }
 

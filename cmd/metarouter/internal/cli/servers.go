@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// pollInterval is the time between two questions to a running router whose servers are
+// pollInterval is the time between two questions to a running router with servers that are
 // starting.
 const pollInterval = 300 * time.Millisecond
 
@@ -131,7 +131,7 @@ func Server(ctx context.Context, e *Env, name string) error {
 	})
 }
 
-// loginFacts returns what is shown of the login at the server.
+// loginFacts returns the lines on the login at the server.
 func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	l := s.Login
 	if l == nil {
@@ -156,7 +156,7 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 		}
 	}
 	if l.Needed != "" && s.State != string(status.NeedsAuth) { // else its last error says so
-		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + clients.Word(s.Name)})
+		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + commandline.Quote(s.Name)})
 	}
 	return facts
 }

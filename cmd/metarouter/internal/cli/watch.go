@@ -38,7 +38,7 @@ const maxReason = 120
 // errNoRouter says that the router that --watch asks has ended.
 var errNoRouter = errors.New("no router runs any more; waiting for the next one")
 
-// Watch shows the servers until ctx ends. They are those of the running router, and of
+// Watch shows the servers until ctx ends. They belong to the running router, and to
 // the next one if that ends. If none runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
 	watching := false
@@ -65,7 +65,7 @@ func Watch(ctx context.Context, e *Env) error {
 	return err
 }
 
-// look returns the servers as they are now, and what the router notes about its configuration, or why
+// look returns the servers as they are now, and the notes of the router on its configuration, or why
 // that is unknown. It asks the next router if one has ended.
 func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
@@ -82,7 +82,7 @@ func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, e
 	return answer.Servers, plain.Line(strings.Join(notes, "\n")), err
 }
 
-// watchServers shows the servers, until ctx ends or no one reads it.
+// watchServers shows the servers, until ctx ends or its reader has left.
 func watchServers(ctx context.Context, c *client) error {
 	w := watcher{client: c, shown: make(map[string]serverrow.Row)}
 	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
@@ -121,7 +121,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 type watcher struct {
 	*client
 	shown map[string]serverrow.Row // by name, as the last line about each said
-	note  string                   // what the router noted at the last look
+	note  string                   // of the router, at the last look
 	fault string                   // why the servers were unknown at the last look
 }
 
@@ -171,7 +171,7 @@ type change struct {
 	serverrow.Row
 }
 
-// waitsFor matches what stands for the last error while a server waits: a step of its start,
+// waitsFor matches the text in place of the last error while a server waits: a step of its start,
 // and for how long already, which changes all the time.
 var waitsFor = lazy.Regexp(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
 

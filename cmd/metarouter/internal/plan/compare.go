@@ -1,7 +1,7 @@
-// Package plan says what one configuration in place of another would change: servers,
-// tools, the names under which clients see them, and what the list of tools costs.
+// Package plan finds the changes that one configuration in place of another would make: to servers,
+// tools, the names under which clients see them, and the cost of the list of tools.
 //
-// [Compare] is pure. What tools a configuration has, it takes from an
+// [Compare] is pure. It takes the tools of a configuration from an
 // [adapter.Preview].
 package plan
 
@@ -19,7 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A Plan is what one configuration in place of another would change.
+// A Plan has the changes that one configuration in place of another would make.
 type Plan struct {
 	Servers struct {
 		Added   []string `json:"added"`
@@ -57,7 +57,7 @@ type Renaming struct {
 	To   string `json:"to"`
 }
 
-// A Side is one of two configurations, and what is known of its tools.
+// A Side is one of two configurations, with its known tools.
 type Side struct {
 	config  config.Config
 	tools   []*registry.NormalizedTool
@@ -66,7 +66,7 @@ type Side struct {
 	named   []string // IDs of tools of which only the name is known, sorted
 }
 
-// SideOf returns the side of a configuration whose tools a preview knows.
+// SideOf returns the side of a configuration. A preview knows its tools.
 func SideOf(c config.Config, p adapter.Preview) Side {
 	s := Side{config: c, unknown: p.Unknown}
 	for server, names := range p.Named {
@@ -91,7 +91,7 @@ func (s Side) mode() string {
 	return exposure.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
 }
 
-// Compare returns what b in place of a would change.
+// Compare returns the changes that b in place of a would make.
 func Compare(a, b Side) Plan {
 	p := Plan{Details: make(map[string][]string), Settings: []string{}, Unknown: append([]string{}, b.unknown...), Named: append([]string{}, b.named...)}
 	p.Servers.Added, p.Servers.Removed, p.Servers.Changed = []string{}, []string{}, []string{}

@@ -40,7 +40,7 @@ func TestFrame(t *testing.T) {
 		{rows, 60, 2, "\n… and 4 more\n1 of 3 servers ready, 3 tools, 1 starting, 1 not working, 7…"},
 		{nil, 80, 24, "\n0 of 0 servers ready, 0 tools, 75 s"},
 	} {
-		got := "\n" + strings.Join(Frame(tc.rows, began, now, tc.width, tc.height, false), "\n")
+		got := "\n" + strings.Join(liveLines(tc.rows, began, now, tc.width, tc.height, false), "\n")
 		got = strings.ReplaceAll(got, "⠧", "⠋") // whichever it is
 		for _, sign := range "⠙⠹⠸⠼⠴⠦" {
 			got = strings.ReplaceAll(got, string(sign), "⠋")
@@ -56,7 +56,7 @@ func TestFrame(t *testing.T) {
 	for i := range 100 {
 		many = append(many, Row{Row: serverrow.Row{Name: fmt.Sprint("s", i), State: "ready"}})
 	}
-	lines := Frame(many, began, now, 80, 18, true)
+	lines := liveLines(many, began, now, 80, 18, true)
 	if len(lines) != 18 || lines[16] != "… and 84 more" {
 		t.Errorf("a hundred: %d lines, %q", len(lines), lines[16])
 	}

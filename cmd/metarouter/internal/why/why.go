@@ -41,9 +41,9 @@ type Question struct {
 	Config config.Config
 	Tool   string // a name of the tool in any form
 	Task   string // where does the tool rank for it? "" does not ask
-	Mode   string // in which the running router shows tools; "" if none runs
+	Mode   string // in which the running router shows tools; "" without one
 
-	// Profile is the profile whose clients the question is about; "" is all clients.
+	// Profile is the profile of the clients that the question is about; "" is all clients.
 	Profile string
 }
 
@@ -112,11 +112,11 @@ func (a *Answer) limit(q Question, t *registry.NormalizedTool) {
 	}
 }
 
-// An inquiry is what an answer is made from. Its methods are pure but for look, which
+// An inquiry has the facts for an answer. Its methods are pure but for look, which
 // reads the router.
 type inquiry struct {
 	config   config.Config
-	mode     string // in which the running router shows tools; "" if none runs
+	mode     string // in which the running router shows tools; "" without one
 	asked    string
 	profile  config.Profile // that the question is about; the zero value is all clients
 	servers  []adapter.ServerInfo
@@ -237,7 +237,7 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
 		a.say("it can't be called just now: %s", stateWords(s))
 		last := len(a.Reasons) - 1
-		a.Reasons = slices.Insert(a.Reasons[:last], 0, a.Reasons[last]) // it is what blocks a call
+		a.Reasons = slices.Insert(a.Reasons[:last], 0, a.Reasons[last]) // it blocks a call
 	}
 	return a
 }
@@ -369,7 +369,7 @@ func (x *inquiry) state(name string) (adapter.ServerInfo, bool) {
 	return adapter.ServerInfo{}, false
 }
 
-// stateWords says in a sentence why a server does not run, and what to do.
+// stateWords says in a sentence why a server does not run, and how to fix it.
 func stateWords(s adapter.ServerInfo) string {
 	switch s.State {
 	case status.Disabled:
