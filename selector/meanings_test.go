@@ -11,14 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -106,14 +103,23 @@ func encode(t *testing.T, s *Selector) *Selector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tools []registry.NormalizedTool
-	for _, d := range c.Documents() {
-		tools = append(tools, *d.Tool)
-	}
-	if s.meanings, err = Encoded(t.Context(), tools); err != nil {
+	set, err := embeddings.Open(embeddings.Builtin(), "").Build(t.Context(), embeddings.Tools(c.Snapshot.Tools()))
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.meanings = encoded{set}
 	return s
+}
+
+// encoded is the model in the program, and the vectors of tools.
+type encoded struct{ set *embeddings.Set }
+
+func (e encoded) Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
+	all, err := embeddings.Builtin().Task(ctx, texts)
+	if err != nil {
+		return nil, nil
+	}
+	return all, e.set
 }
 
 // Vectors find tools that have no word of the task, and are not missed when they are late.
@@ -294,31 +300,6 @@ func TestSearchesAskTogether(t *testing.T) {
 	h.release <- true
 	if err := <-done; err != nil {
 		t.Error(err)
-	}
-}
-
-// An evaluation uses a model that is given.
-func TestEvaluateWithModel(t *testing.T) {
-	var c TaskCatalog
-	for _, line := range append(slices.Clone(browser), git...) {
-		c.Tools = append(c.Tools, parseTool(line))
-	}
-	const want = "playwright:browser_take_screenshot"
-	c.Tasks = []evaluation.Task{{ID: "1", Kind: "short", Text: "quux zorbl", Right: []string{want}}}
-	model := (&knowing{same: map[string]string{"zorbl": "screenshot", "quux": "take"}}).serve(t)
-	tasks := func(model embeddings.Model) int {
-		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.Outcomes[0].Rank
-	}
-	if without, with := tasks(nil), tasks(model); without == 1 || with != 1 {
-		t.Errorf("place %d without the model, %d with it", without, with)
-	}
-	examples := []Example{{ID: "1", Text: "quux zorbl", Relevant: []evaluation.Relevant{{Server: "playwright", Name: "browser_take_screenshot"}}}}
-	if e, err := Evaluate(t.Context(), c.Tools, examples, 10, model, zap.NewNop()); err != nil || e.Scores.Recall1 != 1 {
-		t.Errorf("%+v, %v", e, err)
 	}
 }
 

@@ -17,7 +17,7 @@ var (
 	errRestarted = errors.New("restarted by hand")
 )
 
-// A control is what others ask of a server's life: an entry, a restart, a start. The
+// A control has the requests to a server's life: an entry, a restart, a start. The
 // life reads it between its steps, and a step that takes long ends by abort.
 type control struct {
 	// Each holds a notice until the life reads it: the entry was edited, a restart or
@@ -54,8 +54,8 @@ func (c *control) edit(entry config.Server, changed func()) {
 }
 
 // askRestart asks for a restart with the entry as configured, even if that did not
-// start the last time. It does nothing for an entry that is not to be started, whose
-// state and the reason it returns. asked is called before anything happens.
+// start the last time. It does nothing for an entry that is not to be started, and returns its
+// state and the reason. asked is called before anything happens.
 func (c *control) askRestart(asked func()) (status.State, string) {
 	c.mu.Lock()
 	asked()
@@ -97,14 +97,14 @@ func (c *control) revert(edited, before config.Server, reverted func()) {
 	}
 }
 
-// onAbort sets what ends the start or listing that begins.
+// onAbort sets the function that ends the start or listing that begins.
 func (c *control) onAbort(abort context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.abort = abort
 }
 
-// A wakeup is what ended a wait.
+// A wakeup is the reason why a wait ended.
 type wakeup int
 
 const (

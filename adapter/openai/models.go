@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -65,7 +66,7 @@ var skills = map[string]string{
 // descriptionOf returns the description that the ranking finds a model by.
 func descriptionOf(m Model) string {
 	text := cmp.Or(m.Description, "Write, draft, rewrite or translate a text, an email, a letter, a story, a poem or haiku; explain, summarize, review or brainstorm; answer a question of general knowledge.")
-	for _, tag := range registry.Tags(m.Capabilities) {
+	for _, tag := range taglist.Clean(m.Capabilities) {
 		if skill := skills[tag]; skill != "" {
 			text += " " + skill
 		}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -80,7 +81,6 @@ type Model struct {
 type provider struct {
 	*inprocess.Store
 	registry *registry.Registry
-	selector *selector.Selector
 	server   *inprocess.Server
 	options  Options
 	base     *url.URL
@@ -107,11 +107,10 @@ func New(name string, o Options) (adapter.ProviderAdapter, error) {
 	p.client = newClient(base, p.http)
 	p.server = inprocess.NewServer(inprocess.Options{
 		Info:   session.Info{Name: name, Remote: true},
-		Policy: selector.Policy{MaxConcurrent: o.MaxConcurrent, Retry: selector.NeverRetry},
+		Policy: execute.Policy{MaxConcurrent: o.MaxConcurrent, Retry: execute.NeverRetry},
 		Log:    o.Log, Run: p.run,
 	})
-	p.selector = selector.New(p.registry, selector.Options{Sessions: p.server, Log: o.Log})
-	p.Store = inprocess.NewStore(name, p.registry, p.selector, nil)
+	p.Store = inprocess.NewStore(name, p.registry, p.server, selector.Options{Log: o.Log}, nil)
 	if len(o.Models) > 0 {
 		if err := p.offer(o.Models); err != nil {
 			return nil, errors.Join(fmt.Errorf("AI service %q: %w", name, err), p.Close())
@@ -190,5 +189,5 @@ func (p *provider) Close() error {
 	p.server.Close()
 	p.running.Wait()
 	p.http.CloseIdleConnections()
-	return p.selector.Close()
+	return p.Store.Close()
 }

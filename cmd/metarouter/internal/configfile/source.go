@@ -19,7 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
 // A Source says where a command finds its configuration.
@@ -72,7 +72,7 @@ func (s *Source) Load(ctx context.Context) (config.Config, error) {
 // --config does not name, which must not be used unless it is trusted. Until then c is no
 // more than its text. With a mistake in the syntax, c has the paths of the files alone.
 func (s *Source) Locate() (c config.Config, named bool, err error) {
-	if os.Getenv(supervisor.DepthVariable) != "" {
+	if os.Getenv(process.DepthVariable) != "" {
 		return c, false, exit.Usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
 	paths, named, err := s.Find()

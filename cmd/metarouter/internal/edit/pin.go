@@ -16,8 +16,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // Pin puts the exact versions of the packages of all servers
@@ -112,7 +112,7 @@ func startOf(expanded config.Config) func(config.Server) (pin.Start, error) {
 		if s.Misconfigured != "" {
 			return pin.Start{}, errors.New(s.Misconfigured)
 		}
-		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: supervisor.Inherited(os.Environ(), s)}
+		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: process.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)}
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 			start.Env = append(start.Env, name+"="+s.Env[name])
 		}

@@ -27,8 +27,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/server"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
@@ -297,7 +297,7 @@ func (p *process) terms(c config.Config) daemon.Terms {
 	folder, _ := os.Getwd()
 	var environment []string
 	for _, s := range append(slices.Clip(c.Servers), config.Server{}) { // the last one gets the variables that all get
-		environment = append(environment, supervisor.Inherited(os.Environ(), s)...)
+		environment = append(environment, serverprocess.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)...)
 	}
 	environment = slices.DeleteFunc(environment, func(variable string) bool {
 		return strings.HasPrefix(variable, "TERM=") || strings.HasPrefix(variable, "XDG_SESSION_")
