@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -182,7 +183,7 @@ func newMembership(r *Router, listener *listening) *membership {
 			},
 		}
 		if o.KeyFile == "" {
-			o.KeyFile, _ = config.NodeKey() // without it, the node says what is wrong
+			o.KeyFile, _ = configpath.NodeKey() // without it, the node says what is wrong
 		}
 		return cluster.New(o)
 	}
@@ -202,10 +203,10 @@ func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Pol
 	case "always":
 		p.Retry = selector.AlwaysRetry
 	}
-	switch config.Validate(t.Validate) {
-	case config.ValidateWarn:
+	switch t.Validate {
+	case "warn":
 		p.Validate = selector.Warn
-	case config.ValidateOff:
+	case "off":
 		p.Validate = selector.Off
 	}
 	return p

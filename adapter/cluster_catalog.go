@@ -29,7 +29,7 @@ func (c *othersCatalog) Learn(ctx context.Context, entry config.Server, s sessio
 		c.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
 		return nil
 	}
-	if config.IsService(entry.Service) {
+	if entry.Service != "" && config.Check("mcpServers.*.service", entry.Service) == nil {
 		c.forget(entry.Name) // before, it may have named none
 		return c.services.learn(ctx, entry, s)
 	}

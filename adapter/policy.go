@@ -35,9 +35,9 @@ func policies(servers []config.Server) map[string]selector.Policy {
 			p.Retry = selector.AlwaysRetry
 		}
 		switch s.Validate {
-		case config.ValidateWarn:
+		case "warn":
 			p.Validate = selector.Warn
-		case config.ValidateOff:
+		case "off":
 			p.Validate = selector.Off
 		}
 		for _, name := range groups[s.Group] {

@@ -51,7 +51,7 @@ func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profil
 	at, rules := v.StartOffset, said{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
 		for _, m := range o.Members {
-			if name, _ := text(m.Value); CheckProfileName(name) == nil && !hasKey(profiles, name) {
+			if name, _ := text(m.Value); isProfileName(name) && !hasKey(profiles, name) {
 				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, profileAdvice(d, name, profiles))
 			}
 		}
@@ -166,8 +166,8 @@ type Certificate struct {
 	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them, and nil matches none
 	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
 	Profile    string                 `key:"profile"` // "" is no profile of its own
-	Role       Role                   `key:"role"`
-	Rate       Rate                   `key:"rate"` // of the requests with this certificate; the zero value is that of all clients
+	Role       string                 `key:"role"`    // as that of [Token]
+	Rate       Rate                   `key:"rate"`    // of the requests with this certificate; the zero value is that of all clients
 }
 
 // certificatesField returns the function that decodes "certificates". After a mistake in an
@@ -205,7 +205,7 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 // mistake it has no Name.
 func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
 	subject := jsonc.Key(m)
-	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
+	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: roleUse}
 	before, at := d.mistakes, d.level
 	defer func() { d.level = at }()
 	d.level = below(at, "*")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -112,7 +113,7 @@ func (c claim) refute(r Router) (what, fix string) {
 			return message(`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, strings.ReplaceAll(err.Error(), "\n", ", ")), "correct the paths: both files are PEM, and the key is that of the certificate"
 		}
 	case claimSecret:
-		own, err := Own()
+		own, err := configpath.Own()
 		if err != nil {
 			return message("the secret %s is not set: %v", c.text, err), "set HOME"
 		}

@@ -18,21 +18,18 @@ import (
 // A Cluster says how the router shares servers with those of other machines. After a mistake in a
 // list, the list is empty; a mistake elsewhere leaves the router in no cluster.
 type Cluster struct {
-	URLs    []string   // of NATS, such as "nats://hub:4222"; at least one
-	Name    string     `key:"name,clusterName"` // of the cluster; default "metarouter"
-	Node    string     `key:"node,clusterName"` // the name of this node; "" is the host's name
-	Creds   string     `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" is none
-	TLS     ClusterTLS `key:"tls"`
-	Share   []string   // globs of names of servers that other nodes may use; empty shares nothing
-	Use     []string   // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
-	Trusted []string   // public keys of the nodes that may call and announce, each once
-}
-
-// ClusterTLS has the PEM files for connections to NATS, absolute paths; "" is none.
-type ClusterTLS struct {
-	CA   string `key:"ca,ca"`
-	Cert string `key:"cert,file"`
-	Key  string `key:"key,file"`
+	URLs  []string // of NATS, such as "nats://hub:4222"; at least one
+	Name  string   `key:"name,clusterName"` // of the cluster; default "metarouter"
+	Node  string   `key:"node,clusterName"` // the name of this node; "" is the host's name
+	Creds string   `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" is none
+	TLS   struct { // PEM files for connections to NATS, absolute paths; "" is none
+		CA   string `key:"ca,ca"`
+		Cert string `key:"cert,file"`
+		Key  string `key:"key,file"`
+	} `key:"tls"`
+	Share   []string // globs of names of servers that other nodes may use; empty shares nothing
+	Use     []string // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
+	Trusted []string // public keys of the nodes that may call and announce, each once
 }
 
 // A clusterDecoder reads values of "cluster".
@@ -160,11 +157,6 @@ func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
 	return "", errLeftOut
 }
 
-// IsService reports whether "service" of an entry may be the name.
-func IsService(name string) bool {
-	return name != "" && nodeAt(atEntry+".service").fits(name, true) == nil
-}
-
 // serviceField returns the function that decodes "service" of an entry. After a mistake the server
 // is one of its own.
 func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
@@ -203,14 +195,6 @@ func (r *Router) JoinCluster(text string) error {
 	return nil
 }
 
-// Secrets returns the passwords and tokens in the URLs.
-func (c *Cluster) Secrets() []string {
-	if c == nil {
-		return nil
-	}
-	return urls.NATSSecrets(c.URLs)
-}
-
 // checkCluster sets the cluster of the router, and reports what only all files together show.
 func checkCluster(d *decoder, c *Config) {
 	t := &d.cluster
@@ -246,7 +230,7 @@ func (d clusterDecoder) warnOf(c Config) {
 	}
 	d.at(atCluster + ".urls")
 	for i, offset := range t.urls {
-		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (ClusterTLS{}) {
+		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (Cluster{}.TLS) {
 			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 		}
 	}

@@ -36,7 +36,8 @@ func TestCluster(t *testing.T) {
 		{`"urls": "nats://127.0.0.1:4222"`, with(nil), ""},
 		{at + `, "name": "office", "node": "gpu-1", "creds": "me.creds", "tls": {"ca": "ca.pem", "cert": "/c.pem", "key": "k.pem"}, "share": ["a", "fi*"], "use": ["*@box"], "trusted": ["` + keyB + `", "` + keyA + `"]`,
 			with(func(c *Cluster) {
-				c.Name, c.Node, c.Creds, c.TLS = "office", "gpu-1", "/project/me.creds", ClusterTLS{"/project/ca.pem", "/c.pem", "/project/k.pem"}
+				c.Name, c.Node, c.Creds = "office", "gpu-1", "/project/me.creds"
+				c.TLS.CA, c.TLS.Cert, c.TLS.Key = "/project/ca.pem", "/c.pem", "/project/k.pem"
 				c.Share, c.Use, c.Trusted = []string{"a", "fi*"}, []string{"*@box"}, []string{keyB, keyA}
 			}), ""},
 		{`"urls": "tls://u:${TOKEN}@${HOST}, wss://x"`, nil, `error: "urls" must be either URLs with ws: and wss:`},
@@ -147,7 +148,8 @@ func TestClusterOfSeveralFiles(t *testing.T) {
 		return c
 	}
 	c := read(`{"urls": "nats://[::1]", "name": "office", "trusted": ["`+keyA+`"], "use": ["*@a"], "tls": {"cert": "c", "key": "k"}}`, `{"urls": "tls://b", "trusted": ["`+keyB+`"], "tls": {"ca": "x"}}`)
-	want := &Cluster{URLs: []string{"tls://b"}, Name: "office", TLS: ClusterTLS{"/x", "/c", "/k"}, Use: []string{"*@a"}, Trusted: []string{keyB}}
+	want := &Cluster{URLs: []string{"tls://b"}, Name: "office", Use: []string{"*@a"}, Trusted: []string{keyB}}
+	want.TLS.CA, want.TLS.Cert, want.TLS.Key = "/x", "/c", "/k"
 	if !reflect.DeepEqual(c.Router.Cluster, want) || len(c.Problems) > 0 {
 		t.Errorf("got %+v\nwant %+v\n%s", c.Router.Cluster, want, saidOf(c))
 	}
@@ -210,7 +212,7 @@ func TestExamineCluster(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "ca.pem"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Read(filepath.Join(folder, "mcp.json"), []byte(`{"metarouter": {"cluster": {"urls": "tls://a", "creds": "none", "tls": {"ca": "ca.pem", "cert": "c", "key": "k"}}}}`))
+	c, err := readExpanded(filepath.Join(folder, "mcp.json"), []byte(`{"metarouter": {"cluster": {"urls": "tls://a", "creds": "none", "tls": {"ca": "ca.pem", "cert": "c", "key": "k"}}}}`))
 	if err != nil || len(c.Problems) > 0 {
 		t.Fatal(err, c.Problems)
 	}

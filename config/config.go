@@ -11,8 +11,8 @@
 //
 // # Trust
 //
-// A file that was found in the working directory may be a stranger's. [Config.Trusted]
-// reports whether a person has approved exactly what was read.
+// A stranger may have written a file that was found in the working directory. [Config.Text] knows
+// whether a person has approved exactly the text that was read.
 //
 // # Edits
 //
@@ -30,7 +30,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -44,11 +43,14 @@ type Config struct {
 	Files    []string // absolute paths of the files that were read, in order
 	Servers  []Server // in the order of the files; names are unique
 	Router   Router
-	Problems []Problem // everything that is wrong, in the order of the files
+	Problems []Problem // all mistakes, in the order of the files
 
-	approvals []trustfile.Approval // what an approval of each of Files covers
-	sources   []source             // the text, if it is not expanded
-	claims    []claim              // what the files say about the system, if they are expanded
+	// Text is the text of the files, which a person approves before a file that was found and
+	// not named is used. Its objects are kept if the text is not expanded.
+	Text trustfile.Text
+
+	sources []source // the text, if it is not expanded
+	claims  []claim  // what the files say about the system, if they are expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
@@ -83,7 +85,7 @@ type Server struct {
 	Group           string        `key:"group"`        // servers of one group can stand in for each other
 	Service         string        // servers of several nodes that name the same service are one server; "" is none
 	Priority        int           `key:"priority"`        // of servers that can stand in for each other, the higher one is first
-	Validate        Validate      `key:"validate"`        // of arguments; default ValidateOn
+	Validate        string        `key:"validate"`        // of arguments that do not fit the tool's schema: "on" (default, a tool error: the server is not called), "warn" (logged) or "off"
 	Retry           string        `key:"retry"`           // "hints" (default), "never" or "always"
 	MaxResultTokens int           `key:"maxResultTokens"` // 0: no limit
 	Cache           time.Duration `key:"cache"`
@@ -119,15 +121,6 @@ const (
 	AutoHTTP Transport = "auto"
 )
 
-// Validate is what happens to arguments that do not fit the tool's schema.
-type Validate string
-
-const (
-	ValidateOn   Validate = "on"   // a tool error; the server is not called
-	ValidateWarn Validate = "warn" // logged; the server is called
-	ValidateOff  Validate = "off"
-)
-
 // ToolFilter chooses and renames a server's tools. Patterns are those of package
 // internal/glob, compared with the server's own names. Empty Allow allows all.
 type ToolFilter struct {
@@ -146,8 +139,8 @@ type Router struct {
 	Pinned          []string      `key:"pinned"`     // IDs of tools that are listed in search mode too
 	Lazy            bool          `key:"lazy"`
 	IdleTimeout     time.Duration `key:"idleTimeout"`
-	Timeout         time.Duration `key:"timeout"` // default 5m
-	Validate        Validate      `key:"validate"`
+	Timeout         time.Duration `key:"timeout"`  // default 5m
+	Validate        string        `key:"validate"` // of servers without one
 	MaxResultTokens int           `key:"maxResultTokens"`
 	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
@@ -277,18 +270,14 @@ type Problem struct {
 	// Unset names the variables that are not set, separated by commas, if that is the
 	// mistake.
 	Unset string `json:"-"`
+
+	ClearSecret bool `json:"-"` // the problem is a secret in clear text
 }
 
 const (
 	severityError   = "error"
 	severityWarning = "warning"
 )
-
-// IsWarning reports whether the severity is "warning".
-func (p Problem) IsWarning() bool { return p.Severity == severityWarning }
-
-// IsClearSecret reports whether the problem is a secret in clear text.
-func (p Problem) IsClearSecret() bool { return strings.Contains(p.Message, clearText) }
 
 func (p Problem) Error() string {
 	where := p.File
@@ -307,9 +296,6 @@ func (c Config) Equal(d Config) bool {
 	return reflect.DeepEqual(c, d)
 }
 
-// Equal reports whether s and t are the same in every field.
-func (s Server) Equal(t Server) bool { return reflect.DeepEqual(s, t) }
-
 // SameSecrets reports whether s and t have the same env, headers and secrets of oauth. An entry that was
 // edited there must not fall back to its old text: the old secrets may be revoked.
 func (s Server) SameSecrets(t Server) bool {
@@ -317,17 +303,9 @@ func (s Server) SameSecrets(t Server) bool {
 		slices.Equal(s.OAuth.secrets(), t.OAuth.secrets())
 }
 
-// Concealer returns a function that replaces the secrets of the entry in a text by their
-// names, such as "${TOKEN}": a server may print what it was given. Which values are
-// secrets is a guess, by their names and their form.
-func (s Server) Concealer() func(string) string { return s.launch().Concealer() }
-
-// Secrets returns the values of the entry that are secrets: all headers, the secrets of
-// oauth, and the variables, arguments and parts of the URL that look like secrets.
-func (s Server) Secrets() []string { return append(s.launch().Secrets(), s.OAuth.secrets()...) }
-
-func (s Server) launch() secret.Launch {
-	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
+// Launch returns the values of the entry that may be secrets.
+func (s Server) Launch() secret.Launch {
+	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, OAuth: s.OAuth.secrets()}
 }
 
 // Hash returns 32 hex digits that identify what the entry starts or reaches, whatever its

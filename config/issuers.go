@@ -38,13 +38,6 @@ type ProfileRule struct {
 	Profile string
 }
 
-// Scopes of access tokens. Each has those before it.
-const (
-	ScopeRead  = "mcp:read"  // tools that only read
-	ScopeCall  = "mcp:call"  // all tools of the profile
-	ScopeAdmin = "mcp:admin" // for users whom one of the issuer's "admins" matches, what RoleAdmin may do
-)
-
 const (
 	maxWord  = 256  // bytes of a name of a claim, of a scope or of a client, and of the subject of a certificate
 	maxValue = 1024 // bytes of a value of a claim, and of an issuer's URL, audience and secret

@@ -3,9 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +16,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
-	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
@@ -44,10 +41,7 @@ func (c Config) Expand() Config {
 	return c
 }
 
-// Read is Load for one file whose text is data. The file at path need not exist.
-func Read(path string, data []byte) (Config, error) { return read(path, data, system()) }
-
-// ReadText is LoadText for one file whose text is data. The file at path need not exist.
+// ReadText is LoadText for the text of one file. The file at path need not exist.
 func ReadText(path string, data []byte) (Config, error) {
 	return read(path, data, environment{asWritten: true})
 }
@@ -139,7 +133,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
-		c.approvals = append(c.approvals, trustfile.Of(s.said(), s.bare))
+		c.Text = c.Text.Add(s.path, s.approved(), s.bare, env.asWritten)
 		d.source = s
 		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {
@@ -236,6 +230,17 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	return s, nil
 }
 
+// approved returns the members of the file that this package reads, which an approval covers.
+func (s source) approved() *hujson.Object {
+	object := new(hujson.Object)
+	for _, m := range s.root.Members {
+		if key := jsonc.Key(m); s.bare || key == atRouter || slices.Contains(roots, key) {
+			object.Members = append(object.Members, m)
+		}
+	}
+	return object
+}
+
 // problem returns an error at a byte of the source. Its message says what is wrong, then
 // after a semicolon what to write.
 func (s source) problem(offset int, format string, args ...any) Problem {
@@ -256,64 +261,4 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 	}
 	p.Fix = fix
 	return p
-}
-
-// Find returns the files to load: those of the --config flags, else .mcp.json in the
-// working directory, else metarouter/mcp.json in the user's config folder.
-//
-// named is false for a .mcp.json in the working directory that no flag names. It may be a
-// stranger's and runs commands, so check [Config.Trusted] before it is used.
-//
-// The error is [fs.ErrNotExist] if there is no file.
-func Find(flagPaths []string) (paths []string, named bool, err error) {
-	if len(flagPaths) > 0 {
-		for _, path := range flagPaths {
-			path, err := filepath.Abs(path)
-			if err != nil {
-				return nil, false, fmt.Errorf("find config: %w", err)
-			}
-			paths = append(paths, path)
-		}
-		return paths, true, nil
-	}
-	project, err := filepath.Abs(".mcp.json")
-	if err != nil {
-		return nil, false, fmt.Errorf("find config: %w", err)
-	}
-	if exists(project) {
-		return []string{project}, false, nil
-	}
-	own, err := Own()
-	if err != nil {
-		return nil, false, fmt.Errorf("no %s, and %w", project, err)
-	}
-	if exists(own) {
-		return []string{own}, true, nil
-	}
-	return nil, false, fmt.Errorf("find config: %s and %s: %w", project, own, fs.ErrNotExist)
-}
-
-// Own returns the absolute path of the user's own file, which may not exist.
-func Own() (string, error) {
-	folder, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("the user's config folder is not known: %w; name a file with --config", err)
-	}
-	return filepath.Join(folder, "metarouter", "mcp.json"), nil
-}
-
-// NodeKey returns the absolute path of the private key by which routers of other machines know those
-// of this user. The file may not exist.
-func NodeKey() (string, error) {
-	own, err := Own()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(filepath.Dir(own), "node.nk"), nil
-}
-
-// exists is true for a file that can't be examined too: Load returns the reason.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -28,7 +28,9 @@ type Profile struct {
 
 	// Ask says before which calls a person is asked, in addition to those of tools that
 	// AskFor matches.
-	Ask    Ask
+	// Ask is "never" (or ""), "destructive" (unless the tool declares that it destroys nothing, or
+	// reads only), "writes" (unless the tool reads only) or "always".
+	Ask    string
 	AskFor []string `key:"tools.ask,patterns"`
 
 	Mode   string   `key:"mode"`          // as that of [Router]; "" is the router's
@@ -37,17 +39,6 @@ type Profile struct {
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
 }
-
-// An Ask says before which calls a person is asked.
-type Ask string
-
-// What an [Ask] may be. "" is AskNever.
-const (
-	AskNever       Ask = "never"
-	AskDestructive Ask = "destructive" // unless the tool declares that it destroys nothing, or reads only
-	AskWrites      Ask = "writes"      // unless the tool reads only
-	AskAlways      Ask = "always"
-)
 
 // DefaultProfile is the profile of clients that choose none, if there is one of that name.
 const DefaultProfile = "default"
@@ -96,7 +87,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
 			case !hasDefault && typo.Similar(name, DefaultProfile):
 				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
-			case CheckProfileName(name) != nil:
+			case !isProfileName(name):
 				if !hasDefault {
 					places = append(places, below(atProfiles, DefaultProfile))
 				}
@@ -154,7 +145,7 @@ func (d *decoder) profile(m hujson.ObjectMember) Profile {
 }
 
 // askField returns the function that decodes "ask": one of the words, or patterns.
-func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) {
+func askField(d *decoder, ask *string, askFor *[]string) func(hujson.ObjectMember) {
 	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
 	return func(m hujson.ObjectMember) {
 		switch m.Value.Value.Kind() {

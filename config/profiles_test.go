@@ -29,7 +29,7 @@ func TestProfiles(t *testing.T) {
 		"none": {Servers: []string{}},
 		"work": {
 			Servers: []string{"github", "files*"}, Allow: []string{"get_*", "github:*"}, Deny: []string{"delete_*"}, AskFor: []string{"create_*"},
-			ReadOnly: true, Ask: AskDestructive, Mode: "search", Pinned: []string{"github:get_me"},
+			ReadOnly: true, Ask: "destructive", Mode: "search", Pinned: []string{"github:get_me"},
 			Arguments: map[string]map[string]json.RawMessage{
 				"github:*": {"owner": json.RawMessage(`"acme"`), "page": json.RawMessage(`{"size":10}`), "none": json.RawMessage(`null`)},
 			},
@@ -210,7 +210,7 @@ func TestMergeProfiles(t *testing.T) {
 	if err != nil || len(c2.Problems) != 1 || !reflect.DeepEqual(c2.Router.Profiles["a"], noProfile()) {
 		t.Errorf("a later file with a mistake: %+v, %v", c2.Router.Profiles, c2.Problems)
 	}
-	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: AskAlways}, "c": {}}
+	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: "always"}, "c": {}}
 	if !reflect.DeepEqual(c.Router.Profiles, want) {
 		t.Errorf("got %+v", c.Router.Profiles)
 	}

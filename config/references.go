@@ -40,8 +40,6 @@ func (d *expander) argument(v hujson.Value) (string, error) {
 	return s, err
 }
 
-const clearText = " is a secret in clear text"
-
 // warnOfSecrets warns of the secrets that the entry o has as text.
 func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 	warn := func(offset int, path, name, value string) {
@@ -62,7 +60,10 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		if scheme, _, ok := strings.Cut(value, " "); ok && strings.HasPrefix(path, "headers") {
 			before = scheme + " "
 		}
-		d.warn(offset, "%q"+clearText+"; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+		d.warn(offset, "%q is a secret in clear text; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+		if d.warnings <= maxWarnings {
+			d.problems[len(d.problems)-1].ClearSecret = true
+		}
 	}
 	for _, key := range []string{"command", "env", "headers", "args"} {
 		m, _ := jsonc.Member(o, key)

@@ -12,9 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// SchemaURL is where the schema is published: the "$schema" of a file.
-const SchemaURL = "https://raw.githubusercontent.com/mcp-metarouter/metarouter/main/config/schema.json"
-
 //go:embed schema.json
 var schema string
 

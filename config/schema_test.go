@@ -27,15 +27,15 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(SchemaURL, doc); err != nil {
+	if err := compiler.AddResource(schemaURL, doc); err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := compiler.Compile(SchemaURL)
+	compiled, err := compiler.Compile(schemaURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.(map[string]any)["$id"] != SchemaURL {
-		t.Errorf("its $id is not %s", SchemaURL)
+	if doc.(map[string]any)["$id"] != schemaURL {
+		t.Errorf("its $id is not %s", schemaURL)
 	}
 	return compiled
 }
@@ -61,7 +61,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 		if err := checkSchema(t, schema, text); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		c, err := Read("/x/.mcp.json", text)
+		c, err := readExpanded("/x/.mcp.json", text)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -86,7 +86,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			whole = append(whole, line)
 		}
 		check(name+" without comment marks", []byte(strings.Join(whole, "")))
-		if !strings.Contains(string(text), `"$schema": "`+SchemaURL+`"`) {
+		if !strings.Contains(string(text), `"$schema": "`+schemaURL+`"`) {
 			t.Errorf("%s does not name its schema", name)
 		}
 	}
@@ -174,7 +174,7 @@ var readers = map[string][]string{
 	"Certificate":    {"/metarouter/http/certificates/*/"},
 	"clusterField":   {"/metarouter/cluster/"},
 	"Cluster":        {"/metarouter/cluster/"},
-	"ClusterTLS":     {"/metarouter/cluster/tls/"},
+	"clusterTLS":     {"/metarouter/cluster/tls/"},
 	"Rule":           {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
@@ -364,7 +364,7 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 	if got := RestartKeys(Router{}, edited); len(got) != len(restartKeys) {
 		t.Errorf("an edit of all of them is reported as %q", got)
 	}
-	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{PlainToken("t")}}}
+	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{plainToken("t")}}}
 	if got := RestartKeys(Router{}, edited); got != nil {
 		t.Errorf("live keys are reported: %q", got)
 	}

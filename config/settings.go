@@ -176,7 +176,3 @@ func RestartKeys(a, b Router) (keys []string) {
 	}
 	return keys
 }
-
-// RestartKeys returns the keys that the files set and that take effect at the router's
-// next start only.
-func (c Config) RestartKeys() []string { return RestartKeys(defaultRouter(), c.Router) }

@@ -345,12 +345,12 @@ func permissions(c Config) map[string]float64 {
 		return r.PerSecond * float64(r.Burst)
 	}
 	r, h := c.Router, c.Router.HTTP
-	use := func(who, profile string, role Role, rate Rate) {
+	use := func(who, profile string, role string, rate Rate) {
 		chosen := []string{profile}
 		if profile == "" { // it may choose any by its URL
 			chosen = append(slices.Collect(maps.Keys(r.Profiles)), DefaultProfile)
 		}
-		if role == RoleAdmin {
+		if role == roleAdmin {
 			all[who+" is an admin"] = 1
 		}
 		if all[who+" comes in"] = unlimited(h.Rate); rate != (Rate{}) {
@@ -365,7 +365,7 @@ func permissions(c Config) map[string]float64 {
 				for _, tool := range []string{"read_file", "write_file", "delete_file", "other"} {
 					id := s.Name + ":" + tool
 					amount := 3.0
-					if p.Ask != "" && p.Ask != AskNever || slices.ContainsFunc(p.AskFor, func(of string) bool { return matches(of, tool, id) }) {
+					if p.Ask != "" && p.Ask != "never" || slices.ContainsFunc(p.AskFor, func(of string) bool { return matches(of, tool, id) }) {
 						amount = 2
 					}
 					for of, fixed := range p.Arguments {
@@ -382,7 +382,7 @@ func permissions(c Config) map[string]float64 {
 		}
 	}
 	if h.isPublic() {
-		use("anyone", "", RoleAdmin, Rate{})
+		use("anyone", "", roleAdmin, Rate{})
 	}
 	for _, t := range h.Tokens {
 		if t.Hash != "" {
@@ -396,7 +396,7 @@ func permissions(c Config) map[string]float64 {
 		who := fmt.Sprint(i.URL, i.Audience, i.User, i.Scopes, i.KeysURL, i.Introspect)
 		for _, rule := range i.Profiles {
 			if _, ok := r.Profiles[rule.Profile]; ok {
-				use(fmt.Sprint(who, rule), rule.Profile, RoleUse, Rate{})
+				use(fmt.Sprint(who, rule), rule.Profile, roleUse, Rate{})
 			}
 		}
 		for _, admin := range i.Admins {
@@ -430,7 +430,7 @@ func permissions(c Config) map[string]float64 {
 		if all[s.Name+" has a rate"] = math.Inf(1); len(s.ToolRates) > 0 {
 			all[s.Name+" has a rate"] = unlimited(s.ToolRates["*"])
 		}
-		for what, open := range map[string]bool{"trusted": s.TrustHints, "not validated": s.Validate != ValidateOn, "repeated": s.Retry != "never", "left": s.KeepStrays} {
+		for what, open := range map[string]bool{"trusted": s.TrustHints, "not validated": s.Validate != "on", "repeated": s.Retry != "never", "left": s.KeepStrays} {
 			if open {
 				all[s.Name+" is "+what] = 1
 			}

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -96,7 +97,7 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 // the edit changed secrets: a key that was withdrawn must not be used further.
 func (s *server) replace(ctx context.Context, old *instance) (*instance, error) {
 	entry, before := s.control.wanted(), old.entry()
-	if entry.Equal(before) {
+	if reflect.DeepEqual(entry, before) {
 		return old, nil
 	}
 	if !Startable(entry) {

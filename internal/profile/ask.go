@@ -4,15 +4,22 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// The words of "ask" in a profile.
+const (
+	askNever       = "never"
+	askDestructive = "destructive"
+	askWrites      = "writes"
+	askAlways      = "always"
 )
 
 // An Ask is why a person is asked before a call. The zero value is that no one is.
 type Ask struct {
-	Profile string     // whose rule it is
-	Word    config.Ask // AskDestructive, AskWrites or AskAlways; "" if it is a pattern
-	Pattern string     // of the tools before whose calls a person is asked
+	Profile string // whose rule it is
+	Word    string // "destructive", "writes" or "always"; "" if it is a pattern
+	Pattern string // of the tools before whose calls a person is asked
 }
 
 // String returns a clause such as `profile "work" asks before tools that match "create_*"`, or "".
@@ -20,11 +27,11 @@ func (a Ask) String() string {
 	switch {
 	case a == Ask{}:
 		return ""
-	case a.Word == config.AskAlways:
+	case a.Word == askAlways:
 		return fmt.Sprintf("profile %q asks before each call", a.Profile)
-	case a.Word == config.AskWrites:
+	case a.Word == askWrites:
 		return fmt.Sprintf("profile %q asks before tools that may write", a.Profile)
-	case a.Word == config.AskDestructive:
+	case a.Word == askDestructive:
 		return fmt.Sprintf("profile %q asks before tools that may destroy something", a.Profile)
 	}
 	return fmt.Sprintf("profile %q asks before tools that match %q", a.Profile, a.Pattern)
@@ -56,14 +63,14 @@ func (c *compiled) asks(i item, t *registry.NormalizedTool) Ask {
 }
 
 // asksFor reports whether the word asks before calls of the tool.
-func asksFor(word config.Ask, t *registry.NormalizedTool) bool {
+func asksFor(word string, t *registry.NormalizedTool) bool {
 	switch word {
-	case "", config.AskNever:
+	case "", askNever:
 		return false
-	case config.AskDestructive:
+	case askDestructive:
 		harmless := t.Hints.Destructive != nil && !*t.Hints.Destructive && t.Doubt == ""
 		return !harmless && !t.Reads()
-	case config.AskWrites:
+	case askWrites:
 		return !t.Reads()
 	}
 	return true // also for a word that is not known

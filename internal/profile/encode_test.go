@@ -18,7 +18,7 @@ func TestEncode(t *testing.T) {
 		"reader": {ReadOnly: true},
 		"one":    {Allow: []string{"gpu@box:run"}},
 		"bad":    {Deny: []string{"["}},
-		"asks":   {Ask: config.AskAlways, Arguments: map[string]map[string]json.RawMessage{"*": {"a": json.RawMessage("1")}}},
+		"asks":   {Ask: "always", Arguments: map[string]map[string]json.RawMessage{"*": {"a": json.RawMessage("1")}}},
 	}
 	yes := true
 	var tools []*registry.NormalizedTool

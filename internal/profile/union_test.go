@@ -77,7 +77,7 @@ func unionProfiles(t *testing.T) profiles {
 		"files": {Servers: []string{"files"}}, "web": {Servers: []string{"web"}}, "get": {Allow: []string{"get_*"}},
 		"safe": {Deny: []string{"delete_*"}}, "reads": {ReadOnly: true},
 		"acme": fixes("acme"), "other": fixes("other"), "two": fixing(t, `{"*": {"owner": "acme", "repo": "x"}}`), "team": fixing(t, `{"*": {"team": 1}}`),
-		"asks": {Ask: config.AskAlways}, "writes": {Ask: config.AskWrites}, "fixes-and-asks": {Ask: config.AskAlways, Arguments: fixes("acme").Arguments},
+		"asks": {Ask: "always"}, "writes": {Ask: "writes"}, "fixes-and-asks": {Ask: "always", Arguments: fixes("acme").Arguments},
 	}
 }
 
@@ -214,7 +214,7 @@ func TestUnionOfURIs(t *testing.T) {
 
 func TestUnionAsAWhole(t *testing.T) {
 	all := profiles{
-		"open": {Mode: "search", Pinned: []string{"a:b"}}, "shut": {Servers: []string{}, Mode: "direct"}, "asks": {Ask: config.AskAlways},
+		"open": {Mode: "search", Pinned: []string{"a:b"}}, "shut": {Servers: []string{}, Mode: "direct"}, "asks": {Ask: "always"},
 	}
 	for _, test := range []struct {
 		chosen     string
@@ -279,7 +279,7 @@ func (m maker) some(words ...string) (some []string) {
 func (m maker) profile() config.Profile {
 	p := config.Profile{
 		Allow: m.some("get_*", "x", "a:*", "file:///srv/*", "file:///*"), Deny: m.some("delete_*", "b:*", "file:///etc/*"),
-		ReadOnly: m.IntN(4) == 0, Ask: []config.Ask{"", config.AskNever, config.AskDestructive, config.AskWrites, config.AskAlways}[m.IntN(5)], AskFor: m.some("get_*"),
+		ReadOnly: m.IntN(4) == 0, Ask: []string{"", "never", "destructive", "writes", "always"}[m.IntN(5)], AskFor: m.some("get_*"),
 	}
 	if m.IntN(10) == 0 {
 		p.Deny = append(p.Deny, "[") // a mistake

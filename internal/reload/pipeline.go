@@ -42,7 +42,7 @@ type Pipeline struct {
 	// reading as it is.
 	Adjust func(config.Config) config.Config
 
-	// Trusted returns nil if a reading may be used, else the reason, as [config.Config.Trusted]
+	// Trusted returns nil if a reading may be used, else the reason, as [trustfile.Text.Trusted]
 	// does; it gets the text as [config.LoadText] reads it. An edit that is not trusted waits until
 	// it is, and is checked several times a second. The text that the receiver has is
 	// trusted. nil trusts everything.
@@ -138,7 +138,7 @@ func (f *feed) read() {
 		return
 	}
 	text, err := config.LoadText(f.latest.Files...)
-	if errors.Is(err, fs.ErrNotExist) && f.latest.Digest() == (config.Config{}).Digest() {
+	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
 		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
 		f.judge(nil)
 		return // the receiver has begun without the files, and they do not exist yet
@@ -150,7 +150,7 @@ func (f *feed) read() {
 	}
 	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
 	f.pending = nil // the receiver is not to get what is not in the files any more
-	if f.Trusted != nil && text.Digest() != f.sent.Digest() {
+	if f.Trusted != nil && text.Text.Digest() != f.sent.Text.Digest() {
 		if err := f.Trusted(text); err != nil {
 			f.waiting, f.untrusted = text, time.After(recheck)
 			f.refuse(err)

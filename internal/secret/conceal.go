@@ -18,11 +18,13 @@ type Launch struct {
 	Env     map[string]string
 	URL     string
 	Headers map[string]string
+	OAuth   []string // secrets of the login
 }
 
-// Secrets returns the values of the launch that are secrets: all headers, and the
-// variables, arguments and parts of the URL that look like secrets.
+// Secrets returns the values of the launch that are secrets: all headers, the secrets of the login,
+// and the variables, arguments and parts of the URL that look like secrets.
 func (l Launch) Secrets() (all []string) {
+	all = slices.Clone(l.OAuth)
 	for name, value := range l.Env {
 		if Named(name) && name != "PWD" || Looks(value) {
 			all = append(all, value)

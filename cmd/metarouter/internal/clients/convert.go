@@ -114,10 +114,11 @@ func (c Client) convert(f found, path string) (converted, error) {
 	}
 	to.anchor(d, f.source)
 	to.text = string(d.bytes())
-	read, err := config.Read(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	text, err := config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
 	if err != nil {
 		return to, err
 	}
+	read := text.Expand()
 	if len(read.Servers) > 0 { // else its name is that of a setting
 		to.entry = read.Servers[0]
 	}

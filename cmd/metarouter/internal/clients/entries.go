@@ -107,7 +107,7 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	case m != nil:
 		d.set(m, value)
 	case len(data) == 0:
-		d.add(&d.root, field{"$schema", text(config.SchemaURL)}, field{keys[0], fields(field{name, value})})
+		d.add(&d.root, field{"$schema", text(schemaURL)}, field{keys[0], fields(field{name, value})})
 	default:
 		err = d.addServers(keys, field{name, value})
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
+
+// schemaURL is the "$schema" of our files. The schema has it as "$id".
+const schemaURL = "https://raw.githubusercontent.com/mcp-metarouter/metarouter/main/config/schema.json"
 
 // FirstFile returns a first file of ours, to be written to path, with the bundled servers.
 // files says whether one of them shows the files of folder; it does not if that is home or
@@ -22,7 +23,7 @@ func FirstFile(path, folder, home string) (data []byte, files bool) {
 		}
 	}
 	line("{")
-	line(`  "$schema": %s,`, quoted(config.SchemaURL))
+	line(`  "$schema": %s,`, quoted(schemaURL))
 	comment("")
 	comment("  // The MCP servers that metarouter runs. An edit takes effect when this file is saved.")
 	comment("  // 'metarouter check' finds mistakes in it, 'metarouter doctor' tries the servers.")

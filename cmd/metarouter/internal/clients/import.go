@@ -155,7 +155,7 @@ func (m *merge) finish(data []byte) (Imported, error) {
 	var err error
 	switch {
 	case len(m.added) > 0 && len(data) == 0:
-		m.doc.add(&m.doc.root, field{"$schema", text(config.SchemaURL)}, field{m.keys[0], fields(m.added...)})
+		m.doc.add(&m.doc.root, field{"$schema", text(schemaURL)}, field{m.keys[0], fields(m.added...)})
 	case len(m.added) > 0:
 		err = m.doc.addServers(m.keys, m.added...)
 	}

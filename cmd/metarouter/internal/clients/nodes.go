@@ -7,7 +7,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -35,7 +34,7 @@ func TrustNode(path string, data []byte, key string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(data) == 0:
-		d.add(&d.root, field{"$schema", text(config.SchemaURL)}, field{trusted[0], nested(trusted[1:], list([]string{key}))})
+		d.add(&d.root, field{"$schema", text(schemaURL)}, field{trusted[0], nested(trusted[1:], list([]string{key}))})
 		return d.bytes(), nil
 	case all == nil:
 		err := d.putIn(&d.root, trusted, list([]string{key}))

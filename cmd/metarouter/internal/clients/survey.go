@@ -93,7 +93,7 @@ func (c Client) count(sources []Source) (path string, n, clear int) {
 			path = f.source.Path
 		}
 		for _, p := range text.Problems {
-			if p.IsClearSecret() {
+			if p.ClearSecret {
 				clear++
 			}
 		}

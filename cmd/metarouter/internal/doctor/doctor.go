@@ -223,7 +223,7 @@ func examineWhole(x *findings, c Case) {
 		if p.Server == "" {
 			problem, fix := ofProblem(p)
 			severity := Broken
-			if p.IsWarning() {
+			if p.Severity == "warning" {
 				severity = Warning
 			}
 			x.add(severity, problem, fix)
@@ -276,7 +276,7 @@ func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
 			continue
 		}
 		problem, fix := ofProblem(p)
-		if p.IsWarning() {
+		if p.Severity == "warning" {
 			x.add(Warning, problem, fix)
 		} else {
 			x.add(severity, problem, fix)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -33,7 +33,7 @@ type System struct {
 
 // KeyFile implements [World].
 func (System) KeyFile() string {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return ""
 	}
@@ -42,7 +42,7 @@ func (System) KeyFile() string {
 
 // LoginsKey implements [World].
 func (System) LoginsKey() string {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return ""
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 const (
@@ -96,15 +96,14 @@ func set(keys ...string) map[string]bool {
 	})
 }
 
-// Describe shows what an approval of c covers, which is a text of [config.LoadText]: every
-// key of it that is not known to be harmless, in the order of the files. Variables are not
+// Describe shows the text that an approval covers, as [config.LoadText] returns it: every key of it that is not known to be harmless, in the order of the files. Variables are not
 // replaced by their values. Values of keys and of arguments that are named like a secret are
 // hidden. Words of the file are quoted, so that they can't move the cursor.
 //
-// since says how c differs from the text that was approved before; nil if that is not known.
+// since says how the text differs from the text that was approved before; nil if that is not known.
 // Parts that differ are marked as new or edited, and show all keys: a harmless one may be
 // what was edited.
-func Describe(c config.Config, since *config.Untrusted) string {
+func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 	p := page{marks: make(map[string]string)}
 	if since != nil && since.Before {
 		for _, name := range since.Added {
@@ -115,13 +114,13 @@ func Describe(c config.Config, since *config.Untrusted) string {
 		}
 		p.settings = since.Settings
 	}
-	for i, text := range c.Text() {
-		if len(c.Files) > 1 {
-			p.line("%s:", Quote(c.Files[i]))
+	for i, text := range t.Objects() {
+		if len(t.Files) > 1 {
+			p.line("%s:", Quote(t.Files[i]))
 		}
 		root, err := hujson.Parse(text)
 		if err != nil {
-			p.cut = true // impossible: config has written it
+			p.cut = true // impossible: it is JSON of ours
 			continue
 		}
 		p.file(root.Value.(*hujson.Object))

@@ -86,7 +86,7 @@ func ratesOf(h config.HTTP) map[string]server.Rate {
 func allTokens(c config.HTTP, file config.Token) []config.Token {
 	all := slices.Clone(c.Tokens)
 	if token := secret.Token(); token != "" {
-		all = append(all, config.PlainToken(token))
+		all = append(all, plainToken(token))
 	}
 	if file.Hash != "" {
 		all = append(all, file)
@@ -98,6 +98,14 @@ func allTokens(c config.HTTP, file config.Token) []config.Token {
 		seen[t.Hash] = true
 		return again
 	})
+}
+
+// plainToken returns the token of an administrator without name and profile. A text that begins with
+// "sha256:" is the token's hash.
+func plainToken(text string) config.Token {
+	t := config.Token{Role: "admin", Plain: true}
+	t.Hash, t.Text, _ = secret.ParseToken(text)
+	return t
 }
 
 // rank is lower for a token that says more about its clients.
@@ -126,11 +134,11 @@ func (l *Listener) principals(r config.Router) []server.Principal {
 		switch {
 		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
 			all = append(all, server.Principal{})
-		case t.IsShort() && !local:
+		case secret.IsShort(t.Text) && !local:
 			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
 			all = append(all, server.Principal{})
 		default:
-			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == config.RoleAdmin})
+			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"})
 		}
 	}
 	all = append(all, l.certified(r)...)
@@ -153,7 +161,7 @@ func (l *Listener) certified(r config.Router) (all []server.Principal) {
 			all = append(all, server.Principal{})
 			continue
 		}
-		all = append(all, server.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == config.RoleAdmin})
+		all = append(all, server.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == "admin"})
 	}
 	return all
 }
