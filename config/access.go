@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -51,7 +52,7 @@ func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profil
 	at, rules := v.StartOffset, said{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
 		for _, m := range o.Members {
-			if name, _ := text(m.Value); isProfileName(name) && !hasKey(profiles, name) {
+			if name, _ := keys.Text(m.Value); isProfileName(name) && !hasKey(profiles, name) {
 				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, profileAdvice(d, name, profiles))
 			}
 		}
@@ -182,7 +183,7 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 			same := clientcert.Identity(attributes)
 			switch paths := guardsNamed(jsonc.Key(m), atCertificates); {
 			case wrong != nil && len(paths) > 0:
-				d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
+				d.misplaced(d.guard(d.mistake, paths...), m, keys.AllAround(paths))
 			case wrong == nil && seen[same]:
 				wrong = errTwice
 			}
@@ -208,7 +209,7 @@ func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.At
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: roleUse}
 	before, at := d.mistakes, d.level
 	defer func() { d.level = at }()
-	d.level = below(at, "*")
+	d.level = keys.Below(at, "*")
 	switch value := m.Value.Value.(type) {
 	case *hujson.Object:
 		d.object(value, d.keys(&c, nil))

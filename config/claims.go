@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
@@ -187,7 +188,7 @@ func withoutPath(err error) error {
 // addressField returns the function that decodes "addr".
 func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		set(d, to, text)(m)
+		set(d, to, keys.Text)(m)
 		host, _, err := net.SplitHostPort(*to)
 		if err != nil {
 			d.mistake(m.Name.StartOffset, `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
@@ -216,7 +217,7 @@ func (d entryDecoder) claimFolders(s *Server, args []hujson.Value) {
 			}
 			path = filepath.Join(s.Cwd, path)
 		}
-		said, _ := text(args[f.Argument])
+		said, _ := keys.Text(args[f.Argument])
 		d.claim(args[f.Argument].StartOffset, claim{kind: claimFolder, text: f.Of(said), path: path, orFile: f.OrFile})
 	}
 }

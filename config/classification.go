@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -53,13 +54,13 @@ func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 
 // category reads the name of a category.
 func (d *decoder) category(v hujson.Value) (string, error) {
-	name, err := text(v)
+	name, err := keys.Text(v)
 	if err == nil {
 		at := v.StartOffset
 		if m := d.last[d.level].member; m.Value.StartOffset == at {
 			at = m.Name.StartOffset
 		}
-		d.mentions = append(d.mentions, mention{at, lastStep(d.level), name})
+		d.mentions = append(d.mentions, mention{at, keys.Last(d.level), name})
 	}
 	return name, err
 }
@@ -170,7 +171,7 @@ const maxPatterns = 64 << 10
 // pattern reads a regular expression as text. The text of a file is not compiled before the
 // file is trusted, since a short expression may take long.
 func (d *expander) pattern(v hujson.Value) (string, error) {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	if err != nil || d.env.asWritten {
 		return s, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
@@ -141,7 +142,7 @@ func (d clusterDecoder) file(kind string) reader[string] {
 
 // nodeKey reads the public key of a node. It reports one that is wrong, and leaves it out.
 func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
-	key, err := text(v)
+	key, err := keys.Text(v)
 	if err == nil {
 		err = nodekey.Check(key)
 	}
@@ -161,8 +162,8 @@ func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
 // is one of its own.
 func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		s, err := text(m.Value)
-		if n := nodeAt(d.level); err != nil || n.fits(s, true) != nil {
+		s, err := keys.Text(m.Value)
+		if n := nodeAt(d.level); err != nil || n.Fits(s) != nil {
 			d.mistake(m.Name.StartOffset, `"service" %s`, n.Says)
 			s = ""
 		}

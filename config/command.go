@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
@@ -35,7 +36,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 			d.reject(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
 			return
 		}
-		said, err := text(m.Value)
+		said, err := keys.Text(m.Value)
 		if lower := strings.ToLower(said); err == nil && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")) {
 			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
@@ -131,7 +132,7 @@ func quote(s string) string {
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		at, m := m.Name.StartOffset, d.repaired(m)
-		if line, err := text(m.Value); err == nil {
+		if line, err := keys.Text(m.Value); err == nil {
 			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
@@ -171,7 +172,7 @@ func stringsOf(v hujson.Value) (all []string, ok bool) {
 		return nil, false
 	}
 	for _, e := range a.Elements {
-		if s, err := text(e); err == nil {
+		if s, err := keys.Text(e); err == nil {
 			all = append(all, s)
 		}
 	}
@@ -194,7 +195,7 @@ func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	if !ok {
 		return ""
 	}
-	s, err := text(m.Value)
+	s, err := keys.Text(m.Value)
 	if err != nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
@@ -153,7 +154,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 	defer func() { d.level = at }()
 	for _, m := range o.Members {
 		key := jsonc.Key(m)
-		path := below(at, key)
+		path := keys.Below(at, key)
 		if seen[key] {
 			d.guard(d.mistake, path)(m.Name.StartOffset, "%q is here twice; remove one, since only the last one counts", key)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/expansion"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -84,7 +85,7 @@ func (d *expander) rules(missing *variables) expansion.Rules {
 
 // expanded reads a string and expands its variables.
 func (d *expander) expanded(v hujson.Value) (string, error) {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	before := d.missing.any()
 	s = d.expand(s, &d.missing)
 	if !before && d.missing.any() {
@@ -95,7 +96,7 @@ func (d *expander) expanded(v hujson.Value) (string, error) {
 
 // complete reads a string and expands its variables, which does not concern the entry of a server.
 func (d *expander) complete(v hujson.Value) (s string, missing variables, err error) {
-	if s, err = text(v); err == nil {
+	if s, err = keys.Text(v); err == nil {
 		s = d.expand(s, &missing)
 	}
 	return s, missing, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -28,8 +29,8 @@ func (d *decoder) keys(to any, known fields) fields {
 	inner := make(map[string]fields)
 	value := reflect.ValueOf(to).Elem()
 	for i := range value.NumField() {
-		keys, how, _ := strings.Cut(value.Type().Field(i).Tag.Get("key"), ",")
-		for key := range strings.FieldsSeq(keys) {
+		names, how, _ := strings.Cut(value.Type().Field(i).Tag.Get("key"), ",")
+		for key := range strings.FieldsSeq(names) {
 			outer, key, nested := strings.Cut(key, ".")
 			switch {
 			case inner[outer] != nil:
@@ -56,9 +57,9 @@ func defaults[T any](level string) (all T) {
 
 func setDefaults(level string, of reflect.Value) {
 	for i := range of.NumField() {
-		keys, how, _ := strings.Cut(of.Type().Field(i).Tag.Get("key"), ",")
-		key, _, _ := strings.Cut(keys, " ")
-		path, to := below(level, key), of.Field(i)
+		names, how, _ := strings.Cut(of.Type().Field(i).Tag.Get("key"), ",")
+		key, _, _ := strings.Cut(names, " ")
+		path, to := keys.Below(level, key), of.Field(i)
 		if said := nodeAt(path).Default; key != "" && isObject(to) {
 			setDefaults(path, to)
 		} else if key != "" && said != nil {
@@ -135,15 +136,15 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 	case selfDecoder:
 		return to.decode(d, at, v)
 	case *bool:
-		return into(to, boolean, v)
+		return into(to, keys.Boolean, v)
 	case *int:
-		return into(to, n.integer, v)
+		return into(to, n.Integer, v)
 	case *int64:
-		return into(to, size, v)
+		return into(to, keys.Size, v)
 	case *float64:
-		return into(to, n.number, v)
+		return into(to, n.Number, v)
 	case *time.Duration:
-		return into(to, n.duration, v)
+		return into(to, n.Duration, v)
 	case *Rate:
 		return into(to, rate, v)
 	case *Transport:
@@ -181,14 +182,14 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 }
 
 // reading returns the reader of a string: how the tag of the field says, or as it is written.
-func (d *decoder) reading(n *node, how string) reader[string] {
+func (d *decoder) reading(n *keys.Node, how string) reader[string] {
 	if d.readings == nil {
 		d.readings = readings(d)
 	}
 	if read := d.readings[how]; read != nil {
 		return read
 	}
-	return n.word
+	return n.Word
 }
 
 // readings returns the readers of strings by their names in tags.
@@ -234,20 +235,20 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 }
 
 // instead decodes what may stand in the place of an array.
-func instead(n *node, how string, v hujson.Value, array reflect.Value) (err error) {
+func instead(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err error) {
 	to, _ := array.Addr().Interface().(*[]string)
 	switch kind := v.Value.Kind(); {
 	case how == "scopes" && kind == '"': // separated by spaces
 		*to = strings.Fields(v.Value.(hujson.Literal).String())
 	case how == "ours":
 		*to = make([]string, 1)
-		err = into(&(*to)[0], n.word, v)
+		err = into(&(*to)[0], n.Word, v)
 	case how == "roots" && kind == 't': // those of the clients
 		*to = nil
 	case how == "roots" && kind == 'f':
 		*to = []string{}
 	default:
-		err = errors.New(cmp.Or(n.array, `must be an array of strings; write ["…"]`))
+		err = errors.New(cmp.Or(n.Array, `must be an array of strings; write ["…"]`))
 	}
 	return err
 }
@@ -261,7 +262,7 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 	all := reflect.MakeMap(to.Type())
 	for _, m := range members {
 		key, value := jsonc.Key(m), reflect.New(to.Type().Elem()).Elem()
-		err := d.value(below(level, "*"), how, m.Name.StartOffset, m.Value, value)
+		err := d.value(keys.Below(level, "*"), how, m.Name.StartOffset, m.Value, value)
 		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
 			err = errTwice
 		}
@@ -338,7 +339,7 @@ func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
 		d.object(o, known)
 		return
 	}
-	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", lastStep(d.level))
+	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", keys.Last(d.level))
 }
 
 // orObject returns the function that decodes a member that may also be an object.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 )
 
 // A closing is what a mistake about a guarding key closes, in words that complete "so …".
@@ -58,7 +60,7 @@ var guardTable = sync.OnceValue(func() (t struct {
 	t.closes, t.paths, t.levels = make(map[string]closing), make(map[string][]string), make(map[string][]string)
 	for _, g := range guards {
 		for key := range strings.FieldsSeq(g.keys) {
-			path := below(g.level, key)
+			path := keys.Below(g.level, key)
 			t.closes[path], t.paths[plainKey(key)] = g.closes, append(t.paths[plainKey(key)], path)
 			t.levels[g.level] = append(t.levels[g.level], key)
 		}
@@ -86,30 +88,17 @@ func guardsNamed(key, level string) (paths []string) {
 		return nil
 	}
 	for _, path := range guardTable().paths[plainKey(key)] {
-		if levelOf(path) != level {
+		if keys.Around(path) != level {
 			paths = append(paths, path)
 		}
 	}
-	for of, n := range levels() {
-		if of != level && containerOf(of) != "" && slices.Contains(n.keys, key) && steps(level, of) <= 2 {
-			paths = append(paths, below(of, key))
+	for of, n := range table() {
+		if of != level && containerOf(of) != "" && slices.Contains(n.Keys, key) && keys.Steps(level, of) <= 2 {
+			paths = append(paths, keys.Below(of, key))
 		}
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
-}
-
-// levelOf returns the level of the key at a path.
-func levelOf(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
-
-// levelsOf returns the levels of the keys at the paths, each once.
-func levelsOf(paths []string) (levels []string) {
-	for _, path := range paths {
-		if level := levelOf(path); !slices.Contains(levels, level) {
-			levels = append(levels, level)
-		}
-	}
-	return levels
 }
 
 // containerOf returns what is closed by any mistake in an object of a level, "" for other levels.
@@ -139,7 +128,7 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 	var all []string
 	for _, path := range paths {
 		closes := guardOf(path)
-		if closes == "" && path != d.level && levelOf(path) != d.level {
+		if closes == "" && path != d.level && keys.Around(path) != d.level {
 			closes = containerOf(path) // it is not known in which object the key was meant
 		}
 		if closes == ownProfiles && d.profileName == "" {
@@ -173,7 +162,7 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 
 // closedAround returns what the key of a profile closes that stands outside of all profiles.
 func (d *checker) closedAround(path string) closing {
-	key := path[len(levelOf(path))+1:]
+	key := path[len(keys.Around(path))+1:]
 	switch {
 	case d.name != "":
 		return theServer

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -112,7 +113,7 @@ func (d *expander) bounded(most int) reader[string] {
 			return "", fmt.Errorf("has no value: %s", missing)
 		case len(s) > most:
 			return "", fmt.Errorf("must have at most %d bytes", most)
-		case strings.ContainsFunc(s, unprintable):
+		case strings.ContainsFunc(s, keys.Unprintable):
 			return "", errors.New("must have printable characters only")
 		default:
 			return s, nil
@@ -121,7 +122,7 @@ func (d *expander) bounded(most int) reader[string] {
 }
 
 func (c *Claim) decode(_ *decoder, _ int, v hujson.Value) error {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	if err == nil {
 		*c, err = claimOf(s)
 	}
@@ -139,7 +140,7 @@ func claimOf(s string) (Claim, error) {
 		return Claim{}, errors.New(`must be NAME=VALUE, a claim and its value without spaces around them, or "*" for every user; write it like "groups=devs"`)
 	case len(name) > maxWord || len(value) > maxValue:
 		return Claim{}, fmt.Errorf("must have at most %d bytes before the = and %d after it", maxWord, maxValue)
-	case strings.ContainsFunc(s, unprintable):
+	case strings.ContainsFunc(s, keys.Unprintable):
 		return Claim{}, errors.New("must have printable characters only")
 	}
 	return Claim{name, value}, nil
@@ -171,7 +172,7 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 
 // checkScope says why a text is not one scope of an issuer.
 func checkScope(s string) error {
-	if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || unprintable(r) }) {
+	if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || keys.Unprintable(r) }) {
 		return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
 	}
 	return nil

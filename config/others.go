@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
@@ -87,7 +88,7 @@ func (d *checker) ofOthers(m hujson.ObjectMember) bool {
 
 // similarAt reports whether a key is probably a misspelled one of the level.
 func similarAt(level, key string) bool {
-	_, ok := nearest(key, nodeAt(level).keys)
+	_, ok := keys.Nearest(key, nodeAt(level).Keys)
 	return ok
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -86,10 +87,10 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 			case isKey:
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
 			case !hasDefault && typo.Similar(name, DefaultProfile):
-				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
+				d.guard(d.mistake, keys.Below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
 			case !isProfileName(name):
 				if !hasDefault {
-					places = append(places, below(atProfiles, DefaultProfile))
+					places = append(places, keys.Below(atProfiles, DefaultProfile))
 				}
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
@@ -104,7 +105,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 			default:
 				before := d.mistakes
 				if all[name] = d.profile(m); d.mistakes > before && len(places) > 0 {
-					d.misplaced(d.guard(d.mistake, places...), m, levelsOf(places))
+					d.misplaced(d.guard(d.mistake, places...), m, keys.AllAround(places))
 				}
 			}
 			seen[name] = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -74,13 +75,13 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		switch value := m.Value.Value.(type) {
 		case *hujson.Object:
 			for _, e := range value.Members {
-				said, _ := text(e.Value)
+				said, _ := keys.Text(e.Value)
 				warn(e.Name.StartOffset, key+"."+jsonc.Key(e), jsonc.Key(e), said)
 			}
 		case *hujson.Array:
 			option := "" // the argument before
 			for i, e := range value.Elements {
-				said, _ := text(e)
+				said, _ := keys.Text(e)
 				name, word := option, said
 				if before, after, joined := strings.Cut(said, "="); joined {
 					name, word = before, after
@@ -161,8 +162,8 @@ func (s source) passwords() (ids []string) {
 	inputs, _ := jsonc.Member(s.root, "inputs")
 	for _, v := range (said{member: inputs}).elements() {
 		input := said{member: hujson.ObjectMember{Value: v}}
-		name, err := text(input.inner("id").member.Value)
-		if isPassword, _ := boolean(input.inner("password").member.Value); err == nil && isPassword {
+		name, err := keys.Text(input.inner("id").member.Value)
+		if isPassword, _ := keys.Boolean(input.inner("password").member.Value); err == nil && isPassword {
 			ids = append(ids, name)
 		}
 	}

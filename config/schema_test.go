@@ -18,6 +18,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 )
 
 func compileSchema(t *testing.T) *jsonschema.Schema {
@@ -386,11 +388,11 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 		all.Write(text)
 	}
 	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
-	for level, n := range levels() {
-		for _, key := range n.keys {
+	for level, n := range table() {
+		for _, key := range n.Keys {
 			isOfDialect := level == atEntry && slices.Contains(dialects, key) || level == atEntry+".command" || strings.HasPrefix(level, "servers") || strings.HasPrefix(level, "context_servers")
 			if !isOfDialect && !regexp.MustCompile("[\"`.|]"+regexp.QuoteMeta(key)+"[\"`:|]").MatchString(all.String()) {
-				t.Errorf("the documents do not name %s", below(level, key))
+				t.Errorf("the documents do not name %s", keys.Below(level, key))
 			}
 		}
 	}
@@ -409,7 +411,7 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	compare = func(level string, value any) {
 		if object, ok := value.(map[string]any); ok && nodeAt(level).Default == nil {
 			for key, inner := range object {
-				compare(below(level, key), inner)
+				compare(keys.Below(level, key), inner)
 			}
 			return
 		}

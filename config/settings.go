@@ -3,10 +3,10 @@ package config
 import (
 	"errors"
 	"sync"
-	"unicode"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -32,8 +32,6 @@ func routerFields(d *decoder, r *Router) fields {
 		})),
 	})
 }
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 
 // noFile replaces a file that is not known. A mistake must not make the router serve
 // without TLS.
@@ -64,7 +62,7 @@ type Assist struct {
 
 // decode leaves out what is wrong.
 func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	if *a = (Assist{Sampling: err == nil && s == "sampling"}); a.Sampling {
 		return nil
 	}
@@ -74,7 +72,7 @@ func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
 // decode leaves out an endpoint with any mistake.
 func (e *Endpoint) decode(d *decoder, at int, v hujson.Value) error {
 	*e = Endpoint{}
-	key := lastStep(d.level)
+	key := keys.Last(d.level)
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
 		d.mistake(at, "%q %s", key, nodeAt(d.level).Says)

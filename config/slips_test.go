@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 )
 
@@ -57,7 +58,7 @@ var harmless = map[string]string{
 // isGuarded reports whether a mistake about the key at a level, or in an object that any mistake
 // closes, must not allow more.
 func isGuarded(level, key string) bool {
-	return guardOf(below(level, key)) != "" || containerOf(level) != ""
+	return guardOf(keys.Below(level, key)) != "" || containerOf(level) != ""
 }
 
 // An object is a JSON object whose keys may be there twice.
@@ -142,7 +143,7 @@ func spots(level string, path []int, v any) (all []spot) {
 			if !knownAt(level, key) {
 				key = "*"
 			}
-			all = append(all, spots(below(level, key), append(path, i), p.value)...)
+			all = append(all, spots(keys.Below(level, key), append(path, i), p.value)...)
 		}
 	case []any:
 		for i, e := range v {
@@ -195,7 +196,7 @@ func kinds(level, key string) map[string]bool {
 				walk(at, n)
 			}
 		}
-		if at == below(level, key) {
+		if at == keys.Below(level, key) {
 			switch kind := node["type"].(type) {
 			case string:
 				all[kind] = true
@@ -210,11 +211,11 @@ func kinds(level, key string) map[string]bool {
 		}
 		if properties, ok := node["properties"].(map[string]any); ok {
 			for k, n := range properties {
-				walk(below(at, k), n)
+				walk(keys.Below(at, k), n)
 			}
 		}
 		walk(at, node["items"])
-		walk(below(at, "*"), node["additionalProperties"])
+		walk(keys.Below(at, "*"), node["additionalProperties"])
 	}
 	walk("", root)
 	return all
@@ -223,12 +224,12 @@ func kinds(level, key string) map[string]bool {
 // mayMove reports whether a person might write a key of one object into the other: a setting of
 // the router anywhere, others near their place.
 func mayMove(from, to spot, key string) bool {
-	switch closes := guardOf(below(from.level, key)); {
+	switch closes := guardOf(keys.Below(from.level, key)); {
 	case closes == theServer && to.level == "":
 		return false // other programs have such keys there
 	case closes != "" && closes != theServer && closes != ownProfiles:
 		return true
-	case steps(from.level, to.level) > 2:
+	case keys.Steps(from.level, to.level) > 2:
 		return false
 	}
 	same := min(len(from.path), len(to.path), 3) // of an entry or a profile
@@ -250,7 +251,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 			if !knownAt(s.level, key) && !isGuarded(s.level, key) {
 				key = "*"
 			}
-			if met[below(s.level, key)] = true; !isGuarded(s.level, key) {
+			if met[keys.Below(s.level, key)] = true; !isGuarded(s.level, key) {
 				continue
 			}
 			add := func(how string, change func(object) object) {
@@ -259,7 +260,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slips = append(slips, slip{below(s.level, p.key) + " " + how, string(text)})
+				slips = append(slips, slip{keys.Below(s.level, p.key) + " " + how, string(text)})
 			}
 			put := func(how string, v any) {
 				add(how, func(o object) object { o[i].value = v; return o })
@@ -313,19 +314,19 @@ func slipsOf(t *testing.T) (slips []slip) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slips = append(slips, slip{fmt.Sprintf("%s in %s", below(s.level, p.key), to.level), string(text)})
+				slips = append(slips, slip{fmt.Sprintf("%s in %s", keys.Below(s.level, p.key), to.level), string(text)})
 			}
 		}
 	}
-	for level, n := range levels() {
-		for _, key := range n.keys {
-			path := below(level, key)
+	for level, n := range table() {
+		for _, key := range n.Keys {
+			path := keys.Below(level, key)
 			switch {
 			case strings.HasPrefix(path, "servers") || strings.HasPrefix(path, "context_servers"):
 			case met[path], slices.Contains(strings.Fields(harmless[level]), key):
 			case slices.ContainsFunc(slices.Collect(maps.Keys(harmless)), func(of string) bool {
-				parent, _, deeper := strings.Cut(strings.TrimPrefix(level, below(of, "")), ".")
-				return strings.HasPrefix(below(level, ""), below(of, "")) && (deeper || parent != "") && slices.Contains(strings.Fields(harmless[of]), parent)
+				parent, _, deeper := strings.Cut(strings.TrimPrefix(level, keys.Below(of, "")), ".")
+				return strings.HasPrefix(keys.Below(level, ""), keys.Below(of, "")) && (deeper || parent != "") && slices.Contains(strings.Fields(harmless[of]), parent)
 			}):
 			default:
 				t.Errorf("%s is not in the file of the test; a guard belongs into guards and into it, another key into harmless", path)

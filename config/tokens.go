@@ -87,12 +87,12 @@ func tokenText(d *decoder, t *Token, v hujson.Value) error {
 
 // Check says why the schema allows no such text at a place of the file, such as
 // "metarouter.http.tokens.name"; nil if it does.
-func Check(place, text string) error { return nodeAt(place).fits(text, true) }
+func Check(place, text string) error { return nodeAt(place).Fits(text) }
 
 // isProfileName reports whether a profile can have the name.
 func isProfileName(name string) bool { return Check(atToken+".profile", name) == nil }
 
-func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").word(v) }
+func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").Word(v) }
 
 // onlyVariable matches a text that holds a reference to a variable and nothing else.
 var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)

@@ -9,31 +9,20 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
-// Levels are places in a file at which objects stand: "" is the file itself, atEntry the
-// entry of a server, and others are the keys that lead there, with dots.
+// Levels of objects.
 const (
 	atServers = "mcpServers"
-	atEntry   = "mcpServers.*"
+	atEntry   = keys.Entry
 	atTools   = atEntry + ".tools"
 	atOAuth   = atEntry + ".oauth"
-	atRouter  = "metarouter"
+	atRouter  = keys.Router
 )
-
-// below returns the level of the object under a key.
-func below(level, key string) string {
-	if level == "" {
-		return key
-	}
-	return level + "." + key
-}
-
-// lastStep returns the key under which the object of a level stands.
-func lastStep(level string) string { return level[strings.LastIndexByte(level, '.')+1:] }
 
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
@@ -60,7 +49,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.strange++; d.strange <= maxStrange {
 		names = slices.Sorted(maps.Keys(known))
 	}
-	if meant, ok := nearest(key, names); ok {
+	if meant, ok := keys.Nearest(key, names); ok {
 		switch {
 		case d.level == "" && meant != atRouter:
 			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) }) {
@@ -70,18 +59,18 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 			report = d.mistake // without a condition, the rule would apply to more texts
 		default:
 			// Of keys of inner objects, only those near by are meant as well.
-			paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == "" && steps(d.level, levelOf(path)) > 1 })
-			report = d.guard(report, append(paths, below(d.level, meant))...)
+			paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == "" && keys.Steps(d.level, keys.Around(path)) > 1 })
+			report = d.guard(report, append(paths, keys.Below(d.level, meant))...)
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
 		return
 	}
 	var levels []string
 	if d.strange <= maxStrange {
-		levels = elsewhere(d.level, key)
+		levels = table().Elsewhere(d.level, key)
 	}
 	if len(levels) == 0 {
-		levels = levelsOf(paths)
+		levels = keys.AllAround(paths)
 	}
 	inner, isWrapper := wrapped(m)
 	switch {
@@ -120,7 +109,7 @@ func levelName(level string) string {
 	case atProfile:
 		return "a profile"
 	}
-	return fmt.Sprintf("%q", lastStep(level))
+	return fmt.Sprintf("%q", keys.Last(level))
 }
 
 // skeleton returns the JSON of a key at its level, beginning at the top level of the file.
@@ -155,45 +144,6 @@ func (s source) brief(m hujson.ObjectMember) string {
 		return `"…"`
 	}
 	return text
-}
-
-// elsewhere returns the levels at which a key may stand and that are nearest to the level
-// at which it stands: at most two steps away.
-func elsewhere(from, key string) (found []string) {
-	const most = 2
-	nearest := most + 1
-	for _, level := range slices.Sorted(maps.Keys(levels())) {
-		if level == from || !knownAt(level, key) {
-			continue
-		}
-		switch n := steps(from, level); {
-		case n < nearest:
-			nearest, found = n, []string{level}
-		case n == nearest && n <= most:
-			found = append(found, level)
-		}
-	}
-	if i := slices.Index(found, atRouter); i > 0 {
-		found[0], found[i] = found[i], found[0] // it is for all servers, so it comes first
-	}
-	return found[:min(len(found), 3)]
-}
-
-// steps counts the objects between two levels. An entry is one step below the file.
-func steps(from, to string) int {
-	a, b := segments(from), segments(to)
-	same := 0
-	for same < len(a) && same < len(b) && a[same] == b[same] {
-		same++
-	}
-	return len(a) + len(b) - 2*same
-}
-
-func segments(level string) []string {
-	if level == "" {
-		return nil
-	}
-	return strings.Split(strings.Replace(level, atEntry, "entry", 1), ".")
 }
 
 // wrapped returns the key with servers inside a member of the file, such as "mcpServers"
@@ -234,7 +184,7 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	}
 	paths := slices.DeleteFunc(guardsNamed(key, atServers), func(path string) bool { return path == atRouter })
 	if len(levels) == 0 {
-		levels = levelsOf(paths)
+		levels = keys.AllAround(paths)
 	}
 	if len(levels) == 0 || len(paths) == 0 && isObject && !settingObject(key, o) {
 		return false
@@ -254,38 +204,11 @@ func settingObject(key string, o *hujson.Object) bool {
 	}
 	level := key
 	if knownAt(atRouter, key) {
-		level = below(atRouter, key)
+		level = keys.Below(atRouter, key)
 	} else if slices.Contains(roots, key) {
 		level = atServers
 	}
 	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
 		return knownAt(level, jsonc.Key(m)) || level == atServers && m.Value.Value.Kind() == '{'
 	})
-}
-
-// meant maps frequent mistakes for a key to the key. It counts where the key is known.
-var meant = map[string]string{
-	"cmd": "command", "executable": "command", "program": "command",
-	"arguments": "args", "argv": "args", "params": "args",
-	"environment": "env", "environmentVariables": "env", "envVars": "env",
-	"uri": "url", "endpoint": "url", "baseUrl": "url",
-	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
-	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
-	"port": "addr", "address": "addr", "listen": "addr", "certificate": "tlsCert", "certFile": "tlsCert", "keyFile": "tlsKey",
-	"logFile": "accessLog", "exclude": "deny", "include": "allow",
-}
-
-// nearest returns the known key that was probably meant by an unknown one.
-func nearest(key string, known []string) (string, bool) {
-	words := slices.Clone(known)
-	for spelling, means := range meant {
-		if slices.Contains(known, means) {
-			words = append(words, spelling)
-		}
-	}
-	word, ok := typo.Nearest(key, words)
-	if !slices.Contains(known, word) {
-		word = meant[word]
-	}
-	return word, ok
 }

@@ -152,7 +152,7 @@ func TestManyUnknownKeys(t *testing.T) {
 // Each level that the code names is one of the schema.
 func TestLevels(t *testing.T) {
 	for _, level := range []string{"", atEntry, atTools, atRouter, "metarouter.http", "metarouter.classification.rules", "mcpServers.*.command"} {
-		if len(nodeAt(level).keys) == 0 {
+		if len(nodeAt(level).Keys) == 0 {
 			t.Errorf("the schema has no keys at %q", level)
 		}
 	}
