@@ -97,7 +97,7 @@ func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
 		if h.ClientCA != noFile {
-			d.claim(at, claim{kind: claimClientCA, path: h.ClientCA})
+			d.examine(at, severityError, atClientCA(h.ClientCA))
 		}
 		if len(h.Certificates) == 0 {
 			h.Certificates = []Certificate{{}} // clients were to prove something
@@ -144,7 +144,7 @@ func checkTLS(d *decoder, h HTTP) {
 	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
 		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
 	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
-		d.claim(at, claim{kind: claimTLS, path: h.TLSCert, keyPath: h.TLSKey})
+		d.examine(at, severityError, atPair(h.TLSCert, h.TLSKey))
 	}
 }
 

@@ -134,7 +134,7 @@ func (d clusterDecoder) file(kind string) reader[string] {
 			return "", err
 		}
 		if s = d.absolute(s); kind != "file" {
-			d.claim(v.StartOffset, claim{kind: claimCluster, text: kind, path: s})
+			d.examine(v.StartOffset, severityError, atNATS(kind, s, ""))
 		}
 		return s, nil
 	}
@@ -207,7 +207,7 @@ func checkCluster(d *decoder, c *Config) {
 		t.broken = true
 		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
 	} else if tls.Cert != "" {
-		d.claim(at, claim{kind: claimCluster, text: "cert", path: tls.Cert, keyPath: tls.Key})
+		d.examine(at, severityError, atNATS("cert", tls.Cert, tls.Key))
 	}
 	in := t.value // the decoder does not stay in memory
 	switch {

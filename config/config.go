@@ -49,8 +49,8 @@ type Config struct {
 	// not named is used. Its objects are kept if the text is not expanded.
 	Text trustfile.Text
 
-	sources []source // the text, if it is not expanded
-	claims  []claim  // what the files say about the system, if they are expanded
+	sources      []source      // the text, if it is not expanded
+	examinations []examination // of the system, if the text is expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
@@ -292,7 +292,7 @@ func (p Problem) Error() string {
 
 // Equal reports whether c and d are the same, including problems and their places.
 func (c Config) Equal(d Config) bool {
-	c.claims, d.claims = nil, nil // they differ in places only
+	c.examinations, d.examinations = nil, nil // they differ in places only
 	return reflect.DeepEqual(c, d)
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// reports are the problems and claims of the files.
+// reports are the problems of the files.
 type reports struct {
-	env      environment
-	source   source
-	name     string    // of the entry that is decoded now; "" outside of entries
-	problems []Problem // the first maxProblems errors and maxWarnings warnings
-	mistakes int       // how many errors there are
-	warnings int       // how many warnings there are
-	fatal    []string  // why the server can't be started
-	claims   []claim   // what the files say about the system, for Config.Examine
+	env          environment
+	source       source
+	name         string        // of the entry that is decoded now; "" outside of entries
+	problems     []Problem     // the first maxProblems errors and maxWarnings warnings
+	mistakes     int           // how many errors there are
+	warnings     int           // how many warnings there are
+	fatal        []string      // why the server can't be started
+	examinations []examination // for Config.Examine
 }
 
 // An expander reads strings with variables and references to secrets.

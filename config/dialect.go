@@ -139,7 +139,7 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		env  map[string]string
 		keys = entryKeys{Enabled: true, KillStrays: true}
 	)
-	claims := len(d.claims)
+	before := len(d.examinations)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
 	arguments, environment := argumentsField(d.decoder, s), d.to(&env, "referring")
@@ -171,12 +171,12 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.reportMissing(s)
 	if m, ok := jsonc.Member(o, "args"); ok {
 		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
-			d.claimFolders(s, a.Elements)
+			d.examineFolders(s, a.Elements)
 		}
 	}
 	s.Env = d.environ(s, env, o)
 	if s.References = d.references; s.Disabled {
-		d.claims = d.claims[:claims] // it needs no secrets
+		d.examinations = d.examinations[:before] // it needs no secrets
 	}
 	s.Self = s.Transport == Stdio && d.env.startsRouter(s.Command, s.Args, s.Cwd)
 	if !s.Self && d.env.executable != "" && s.Command == "metarouter" {

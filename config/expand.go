@@ -201,7 +201,9 @@ func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
 			return s, err
 		})(m)
 		if urls.LeadsElsewhere(*to) {
-			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
+			d.examine(m.Name.StartOffset, severityError, atOpen(*to, func(h HTTP) string { return h.PublicURL },
+				`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
+				`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -162,10 +163,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	checkProfiles(d, c)
 	checkCluster(d, &c)
 	d.close(&c.Router)
-	c.Problems, c.claims = d.problems, d.claims
-	if env.asWritten {
-		c.claims = nil
-	}
+	c.Problems, c.examinations = d.problems, d.examinations
 	c.sortProblems()
 	last := c.Files[max(len(c.Files)-1, 0):] // there is none without files
 	if more := d.mistakes - maxProblems; more > 0 {
@@ -217,8 +215,8 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
-		if p, ok := foreign(s); ok {
-			return s, p
+		if f, ok := foreign.FileOf(data); ok {
+			return s, s.problem(f.Offset, "this is a file of %s, in %s, which is not read as it is; run: %s", f.Title, f.Format, importOf(s, f.Client))
 		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}
@@ -226,7 +224,7 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root, s.bare, s.general = root, isBare(root), isGeneral(root)
+	s.root, s.bare, s.general = root, isBare(root), foreign.IsGeneral(root)
 	return s, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
@@ -82,7 +83,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 			places := guardsNamed(name, atProfiles)
 			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
 			switch {
-			case isComment(name) && !isObject:
+			case foreign.IsComment(name) && !isObject:
 				continue
 			case isKey:
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)

@@ -25,7 +25,7 @@ func (d *expander) referring(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	for _, r := range d.references[before:] {
 		if r.Kind == reference.Keyring {
-			d.claim(v.StartOffset, claim{kind: claimSecret, text: r.Body})
+			d.examine(v.StartOffset, severityError, atSecret(r.Body))
 		}
 	}
 	return s, err

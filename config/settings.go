@@ -130,7 +130,7 @@ func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise str
 			return "", nil
 		}
 		if s = d.absolute(s); s != "" {
-			d.claim(v.StartOffset, claim{kind: claimLog, text: name, path: s})
+			d.examine(v.StartOffset, severityError, atLog(name, s))
 		}
 		return s, err
 	}

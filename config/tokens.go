@@ -56,7 +56,7 @@ func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 	case err != nil:
 		d.mistake(said.StartOffset, `"token" %v`, err)
 	case !isObject && d.mistakes == before:
-		d.claim(at, claim{kind: claimPlainToken, text: t.Hash, paste: recommended(*t, said.Value.(hujson.Literal).String())})
+		d.examine(at, severityWarning, atPlainToken(t.Hash, recommended(*t, said.Value.(hujson.Literal).String())))
 	}
 	if d.mistakes > before {
 		*t = Token{}

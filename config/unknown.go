@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -30,7 +31,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.ofOthers(m) {
 		return
 	}
-	if d.level == "" && isOpencode(m) {
+	if d.level == "" && foreign.IsOpencode(m) {
 		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
 		return
 	}
@@ -82,6 +83,41 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	default:
 		report(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
 	}
+}
+
+// ofOthers reports whether another client knows the key where it stands.
+func (d *checker) ofOthers(m hujson.ObjectMember) bool {
+	key := jsonc.Key(m)
+	if foreign.IsComment(key) {
+		return true
+	}
+	switch d.level {
+	case "":
+		return foreign.InFile(key)
+	case atEntry:
+		return foreign.InEntry(key)
+	case atOAuth:
+		return foreign.InOAuth(key) || !similarAt(atOAuth, key)
+	case atTools:
+		// Some have an object for each tool, by its name.
+		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
+	}
+	return false
+}
+
+// similarAt reports whether a key is probably a misspelled one of the level.
+func similarAt(level, key string) bool {
+	_, ok := keys.Nearest(key, nodeAt(level).Keys)
+	return ok
+}
+
+// importOf returns the command that imports the servers of the file.
+func importOf(s source, client string) string {
+	path := s.path
+	if strings.ContainsAny(path, " '\"$&|;()") {
+		path = quote(path)
+	}
+	return "metarouter import " + client + " --file " + path + " --write"
 }
 
 // misplaced reports a key that stands at another level than it should.
@@ -166,7 +202,7 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	key := jsonc.Key(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
-	if !isObject && isComment(key) {
+	if !isObject && foreign.IsComment(key) {
 		return true
 	}
 	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, jsonc.Key(m)) }) {
