@@ -27,8 +27,8 @@ const (
 	atCertificates = atHTTP + ".certificates"
 )
 
-// checkIssuers reports what only all files together show of "oauth": without a public URL it
-// lets no client in, and neither do issuers without profiles and rules of profiles that do not
+// checkIssuers reports mistakes in "oauth" that only all files together show: without a public URL it
+// lets no client in, and neither do issuers without profiles and rules with profiles that do not
 // exist.
 func checkIssuers(d *decoder, c Config) {
 	h := c.Router.HTTP
@@ -49,7 +49,7 @@ func checkIssuers(d *decoder, c Config) {
 
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
 func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profile) {
-	at, rules := v.StartOffset, said{member: hujson.ObjectMember{Value: v}}.inner("profiles")
+	at, rules := v.StartOffset, sourceMember{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
 		for _, m := range o.Members {
 			if name, _ := keys.Text(m.Value); isProfileName(name) && !hasKey(profiles, name) {
@@ -69,10 +69,10 @@ func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profil
 	}
 }
 
-// profileAdvice says what to write instead of the name of a profile that does not exist.
+// profileAdvice returns the correction of the name of a profile that does not exist.
 func profileAdvice(d *decoder, name string, profiles map[string]Profile) string {
 	if d.mistakes >= maxProblems {
-		return "" // no one reads it
+		return "" // the problem is not kept
 	}
 	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
 }
@@ -90,9 +90,9 @@ func someProfile(profiles map[string]Profile) string {
 	return "NAME"
 }
 
-// checkCertificates reports what only all files together show of "certificates": they need
+// checkCertificates reports mistakes in "certificates" that only all files together show: they need
 // "clientCA", TLS of the router's own, profiles that exist, and names of their own. Entries
-// whose profile does not exist lose their names.
+// with a profile that does not exist lose their names.
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
@@ -160,20 +160,20 @@ func checkAudit(d *decoder, c Config) {
 	}
 }
 
-// A Certificate says whom client certificates with some attributes let in. The zero value
-// matches none.
+// A Certificate lets clients in by the attributes of their certificates. The zero value matches no
+// certificate.
 type Certificate struct {
 	Subject    string                 // such as "CN=build" or "DNS=build.example.com,O=Acme"
-	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them, and nil matches none
-	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
+	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them; nil matches no certificate
+	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: the matching certificates let no client in
 	Profile    string                 `key:"profile"` // "" is no profile of its own
-	Role       string                 `key:"role"`    // as that of [Token]
-	Rate       Rate                   `key:"rate"`    // of the requests with this certificate; the zero value is that of all clients
+	Role       string                 `key:"role"`    // as in [Token]
+	Rate       Rate                   `key:"rate"`    // of the requests with this certificate; the zero value is the rate of all clients
 }
 
 // certificatesField returns the function that decodes "certificates". After a mistake in an
 // entry its certificates let no client in, also if a less specific entry would. After a mistake
-// in a subject none of the entries does, since it is not known which certificates are meant.
+// in a subject no entry lets clients in, since it is not known which certificates are meant.
 func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) {
 	read := func(v hujson.Value) (all []Certificate, err error) {
 		seen := make(map[string]bool)
@@ -188,7 +188,7 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 				wrong = errTwice
 			}
 			if wrong != nil {
-				return nil, inside(m.Name.StartOffset, "."+jsonc.Key(m), wrong)
+				return nil, misfitAt(m.Name.StartOffset, "."+jsonc.Key(m), wrong)
 			}
 			seen[same] = true
 			all = append(all, certificateOf(d, m, attributes))
@@ -202,8 +202,8 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 	}
 }
 
-// certificateOf reads what clients with a certificate may do: a profile, or an object. After a
-// mistake it has no Name.
+// certificateOf reads the rights of clients with a certificate: a profile, or an object. After a
+// mistake the certificate has no Name.
 func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
 	subject := jsonc.Key(m)
 	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: roleUse}

@@ -74,7 +74,7 @@ func TestCertificatesByAttributes(t *testing.T) {
 	}
 }
 
-// The keys for certificates need each other, and none of them alone makes the router public.
+// The keys for certificates need each other, and no single one makes the router public.
 func TestCertificatesFailClosed(t *testing.T) {
 	for text, want := range map[string]string{
 		tlsOfTests + `"certificates": {"CN=a": "ci"}`:                 "",

@@ -27,7 +27,7 @@ type mention struct {
 	key, name string
 }
 
-// decode decodes on top of what an earlier file has set.
+// decode decodes on top of the value of earlier files.
 func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 	d.mentions, d.categories = nil, make(map[string]bool)
 	known := d.keys(c, nil)
@@ -145,7 +145,7 @@ func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
 	}
 }
 
-// checkAskedServer reports what is wrong with the entry that is the other classifier. The
+// checkAskedServer reports mistakes in the entry that is the other classifier. The
 // entry is used all the same, since an edit may correct it.
 func checkAskedServer(d *decoder, c Config) {
 	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {

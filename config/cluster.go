@@ -16,14 +16,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// A Cluster says how the router shares servers with those of other machines. After a mistake in a
+// A Cluster says how routers on several machines share their servers. After a mistake in a
 // list, the list is empty; a mistake elsewhere leaves the router in no cluster.
 type Cluster struct {
 	URLs  []string // of NATS, such as "nats://hub:4222"; at least one
 	Name  string   `key:"name,clusterName"` // of the cluster; default "metarouter"
 	Node  string   `key:"node,clusterName"` // the name of this node; "" is the host's name
-	Creds string   `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" is none
-	TLS   struct { // PEM files for connections to NATS, absolute paths; "" is none
+	Creds string   `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" for no file
+	TLS   struct { // PEM files for connections to NATS, absolute paths; "" for no file
 		CA   string `key:"ca,ca"`
 		Cert string `key:"cert,file"`
 		Key  string `key:"key,file"`
@@ -36,7 +36,7 @@ type Cluster struct {
 // A clusterDecoder reads values of "cluster".
 type clusterDecoder struct{ *decoder }
 
-// A clusterText is what the files say of the cluster.
+// A clusterText is the "cluster" of all files.
 type clusterText struct {
 	broken bool // by a mistake that leaves the router in no cluster
 	value  Cluster
@@ -51,10 +51,10 @@ const (
 	maxPath = 4096 // bytes
 )
 
-// clusterName is what a cluster and a node may be named. The names are parts of NATS's subjects.
+// clusterName matches names of clusters and nodes. They are parts of NATS's subjects.
 var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
-// clusterField returns the function that decodes "cluster" on top of those of earlier files.
+// clusterField returns the function that decodes "cluster" on top of the "cluster" of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		c, cluster := &d.cluster, clusterDecoder{d}
@@ -107,7 +107,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 			some, err = urls.NATS(s)
 		}
 		if err != nil {
-			return nil, inside(e.StartOffset, path, err)
+			return nil, misfitAt(e.StartOffset, path, err)
 		}
 		for range some {
 			d.cluster.urls = append(d.cluster.urls, e.StartOffset)
@@ -117,7 +117,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 	return all, urls.CheckNATS(all)
 }
 
-// word reads the name of a cluster or a node. That of a node may be empty.
+// word reads the name of a cluster or a node. The name of a node may be empty.
 func (d clusterDecoder) word(v hujson.Value) (string, error) {
 	s, err := d.bounded(maxValue)(v)
 	if err == nil && !clusterName().MatchString(s) && !(d.env.asWritten && strings.Contains(s, "${")) && (s != "" || d.level != atCluster+".node") {
@@ -171,9 +171,9 @@ func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
 	}
 }
 
-// JoinCluster has the router join a cluster by the URLs of NATS, with commas between them, instead
-// of those of the files. All else is as the files say. The error says what is wrong with the URLs,
-// or that a mistake in the files leaves the router in no cluster; then r stays as it was.
+// JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
+// URLs in the files. All else is as the files say. The error names the mistake in the URLs, or says
+// that a mistake in the files leaves the router in no cluster; then r stays as it was.
 func (r *Router) JoinCluster(text string) error {
 	all, err := urls.NATS(text)
 	if err == nil {
@@ -196,7 +196,7 @@ func (r *Router) JoinCluster(text string) error {
 	return nil
 }
 
-// checkCluster sets the cluster of the router, and reports what only all files together show.
+// checkCluster sets the cluster of the router, and reports mistakes that only all files together show.
 func checkCluster(d *decoder, c *Config) {
 	t := &d.cluster
 	if d.last[atCluster].source.path == "" {
@@ -213,7 +213,7 @@ func checkCluster(d *decoder, c *Config) {
 	switch {
 	case t.broken:
 		c.Router.clusterBroken = true
-		return // what else is wrong does not matter yet
+		return // other mistakes do not matter yet
 	case len(t.value.URLs) == 0:
 		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
 		c.Router.clusterWithoutURLs = &in
@@ -223,7 +223,7 @@ func checkCluster(d *decoder, c *Config) {
 	clusterDecoder{d}.warnOf(*c)
 }
 
-// warnOf reports what has no effect, and what lets more in than was probably meant.
+// warnOf reports keys that have no effect, and keys that share more than was probably meant.
 func (d clusterDecoder) warnOf(c Config) {
 	t, at := &d.cluster, d.at(atCluster)
 	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {

@@ -30,7 +30,7 @@ func TestCluster(t *testing.T) {
 	for _, tt := range []struct {
 		cluster string
 		want    *Cluster
-		says    string // the begin of a problem; "" for none
+		says    string // the begin of a problem; "" if there is no problem
 	}{
 		{at, with(nil), ""},
 		{`"urls": "nats://127.0.0.1:4222"`, with(nil), ""},
@@ -45,7 +45,7 @@ func TestCluster(t *testing.T) {
 		{`"urls": "wss://h/path"`, with(func(c *Cluster) { c.URLs = []string{"wss://h/path"} }), ""},
 		{at + `, "creds": "", "node": "", "tls": {}, "share": [], "use": [], "trusted": []`, with(func(c *Cluster) { c.Share, c.Use = []string{}, []string{} }), ""},
 
-		// What leaves the router in no cluster.
+		// Mistakes that leave the router in no cluster.
 		{``, nil, `warning: "cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"]`},
 		{`"urls": []`, nil, `error: "urls" names no NATS server; write ["nats://hub:4222"]`},
 		{`"urls": ""`, nil, `error: "urls" names no NATS server`},
@@ -79,7 +79,7 @@ func TestCluster(t *testing.T) {
 		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: this key of "trusted" is here twice`},
 		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: this key of "trusted" trusts no node: it must be a string; put it in quotes` + "\n" + `error: this key of "trusted" trusts no node: it has 8 characters`},
 
-		// What is probably not as intended.
+		// Values that are probably not intended.
 		{`"urls": ["nats://u:sk-secret@h:4222"]`, with(func(c *Cluster) { c.URLs = []string{"nats://u:sk-secret@h:4222"} }), `warning: the connection to the NATS server h:4222 is not encrypted, so others on the way can read calls and results; write "tls://h:4222"`},
 		{`"urls": ["nats://h"], "tls": {"ca": "c"}`, with(func(c *Cluster) { c.URLs, c.TLS.CA = []string{"nats://h"}, "/project/c" }), ""},
 		{at + `, "share": ["a"]`, with(func(c *Cluster) { c.Share = []string{"a"} }), `warning: "share" and "use" of "cluster" have no effect without "trusted"`},
@@ -107,7 +107,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// checkJoined checks what must hold of a cluster whatever the file says.
+// checkJoined checks the promises of a cluster that hold for every file.
 func checkJoined(t *testing.T, c *Cluster) {
 	if c == nil {
 		return

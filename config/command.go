@@ -52,7 +52,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 }
 
 // splitCommand splits a command that is a whole command line, as it is written. A command
-// that exists is right as it is, whatever spaces it has.
+// that exists is right as it is, also with spaces.
 func (d entryDecoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
 	said = strings.TrimSpace(said)
 	words := commandline.Words(said)
@@ -189,7 +189,7 @@ func argumentsOf(o *hujson.Object) []string {
 	return words
 }
 
-// pathOf returns the path under a key of an entry, "" if the entry has none.
+// pathOf returns the path under a key of an entry, "" if the entry has no such key.
 func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	m, ok := jsonc.Member(o, key)
 	if !ok {
@@ -203,8 +203,8 @@ func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	return d.absolute(d.expand(s, &missing))
 }
 
-// startsRouter reports whether the command, or what it wraps, would start
-// another one of us. What hides deeper is for METAROUTER_DEPTH to find.
+// startsRouter reports whether the command, or a command that it wraps, would start another router.
+// A script may still start one, which METAROUTER_DEPTH prevents.
 func (e environment) startsRouter(command string, args []string, cwd string) bool {
 	for command, args := range commandline.All(command, args) {
 		switch {
@@ -219,7 +219,7 @@ func (e environment) startsRouter(command string, args []string, cwd string) boo
 	return false
 }
 
-// isOurselves reports whether the command is our own executable, by whatever link.
+// isOurselves reports whether the command is our own executable, also by a link.
 func (e environment) isOurselves(command, cwd string) bool {
 	if e.executable == "" {
 		return false

@@ -217,7 +217,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 }
 
 // reportMissing reports all variables that the entry needs and that are not set, in one
-// problem. A disabled server needs none.
+// problem. A disabled server needs no variables.
 func (d entryDecoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
@@ -228,7 +228,7 @@ func (d entryDecoder) reportMissing(s *Server) {
 	}
 }
 
-// environ returns the variables of envFile, overridden by those of env.
+// environ returns the variables of envFile and of env; env overrides envFile.
 func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
 	if s.EnvFile == "" || s.Disabled || d.missing.any() || d.env.asWritten {
 		return env

@@ -19,9 +19,9 @@ import (
 // fields are the keys that an object may have, each with the function that decodes it.
 type fields map[string]func(hujson.ObjectMember)
 
-// keys returns the functions that decode the keys of the struct to which to points, except those of known.
+// keys adds to known the functions that decode the keys of the struct to which to points.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
-// how its values are read (see readings, field and array). What fits, the schema says.
+// how its values are read (see readings, field and array). The schema says which values fit.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
 		known = make(fields)
@@ -91,11 +91,11 @@ func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) 
 		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
 			m = d.repaired(m)
 		}
-		d.misread(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
+		d.reportMisfit(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
 	}
 }
 
-// to returns the function that decodes a member into what a pointer points to, as keys does.
+// to returns the function that decodes a member into the value of a pointer, as keys does.
 func (d *decoder) to(pointer any, how string) func(hujson.ObjectMember) {
 	return d.field(reflect.ValueOf(pointer).Elem(), how)
 }
@@ -103,7 +103,7 @@ func (d *decoder) to(pointer any, how string) func(hujson.ObjectMember) {
 // set returns the function that decodes a member into to.
 func set[T any](d *decoder, to *T, read reader[T]) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		d.misread(m, reflect.ValueOf(to).Elem(), into(to, read, m.Value))
+		d.reportMisfit(m, reflect.ValueOf(to).Elem(), into(to, read, m.Value))
 	}
 }
 
@@ -129,7 +129,7 @@ type selfDecoder interface {
 
 var errLeftOut = errors.New("is left out")
 
-// value decodes what stands at a level. After an error, the destination is as it was.
+// value decodes the value at a level. After an error, the destination is as it was.
 func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Value) error {
 	n := nodeAt(level)
 	switch to := to.Addr().Interface().(type) {
@@ -212,12 +212,12 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	a, ok := v.Value.(*hujson.Array)
 	switch {
 	case !ok:
-		return instead(n, how, v, to)
+		return insteadOfArray(n, how, v, to)
 	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:
 		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
 	}
 	all := reflect.Zero(to.Type())
-	if how == "patterns" || how == "pinned" || how == "roots" { // none is not the same as nothing written
+	if how == "patterns" || how == "pinned" || how == "roots" { // an empty array differs from an absent one
 		all = reflect.MakeSlice(to.Type(), 0, len(a.Elements))
 	}
 	for i, e := range a.Elements {
@@ -225,7 +225,7 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 		switch err := d.value(level, how, e.StartOffset, e, value); {
 		case err == errLeftOut:
 		case err != nil:
-			return inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+			return misfitAt(e.StartOffset, fmt.Sprintf("[%d]", i), err)
 		default:
 			all = reflect.Append(all, value)
 		}
@@ -234,8 +234,8 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	return nil
 }
 
-// instead decodes what may stand in the place of an array.
-func instead(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err error) {
+// insteadOfArray decodes a value that may stand in the place of an array.
+func insteadOfArray(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err error) {
 	to, _ := array.Addr().Interface().(*[]string)
 	switch kind := v.Value.Kind(); {
 	case how == "scopes" && kind == '"': // separated by spaces
@@ -243,7 +243,7 @@ func instead(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err
 	case how == "ours":
 		*to = make([]string, 1)
 		err = into(&(*to)[0], n.Word, v)
-	case how == "roots" && kind == 't': // those of the clients
+	case how == "roots" && kind == 't': // the roots of the clients
 		*to = nil
 	case how == "roots" && kind == 'f':
 		*to = []string{}
@@ -253,7 +253,7 @@ func instead(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err
 	return err
 }
 
-// dict decodes an object whose keys are free, for "patterned" are patterns, and for "ours" are scopes.
+// dict decodes an object with free keys: for "patterned", they are patterns; for "ours", scopes.
 func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) error {
 	members, err := membersOf(level, v)
 	if err != nil {
@@ -274,11 +274,11 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 			err = checkScope(key)
 		}
 		if err != nil {
-			return inside(m.Name.StartOffset, "."+key, err)
+			return misfitAt(m.Name.StartOffset, "."+key, err)
 		}
 		all.SetMapIndex(reflect.ValueOf(key), value)
 	}
-	if all.Len() == 0 && how != "ours" { // with a map of no scopes, none of ours can be asked for
+	if all.Len() == 0 && how != "ours" { // an empty map of scopes allows no scope of ours
 		all = reflect.Zero(to.Type())
 	}
 	to.Set(all)
@@ -287,7 +287,7 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 
 var errTwice = errors.New("is here twice; remove one")
 
-// membersOf returns the members of the object at a level whose keys are free.
+// membersOf returns the members of the object with free keys at a level.
 func membersOf(level string, v hujson.Value) ([]hujson.ObjectMember, error) {
 	n := nodeAt(level)
 	o, ok := v.Value.(*hujson.Object)
@@ -300,12 +300,12 @@ func membersOf(level string, v hujson.Value) ([]hujson.ObjectMember, error) {
 	return o.Members, nil
 }
 
-// misread reports why a member can't be decoded into to, unless err is nil.
-func (d *decoder) misread(m hujson.ObjectMember, to reflect.Value, err error) {
+// reportMisfit reports why a member can't be decoded into to, unless err is nil.
+func (d *decoder) reportMisfit(m hujson.ObjectMember, to reflect.Value, err error) {
 	if err == nil {
 		return
 	}
-	wrong, _ := errors.AsType[*misfit](inside(m.Name.StartOffset, "", err))
+	wrong, _ := errors.AsType[*misfit](misfitAt(m.Name.StartOffset, "", err))
 	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
 		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
 	}
@@ -321,7 +321,7 @@ type misfit struct {
 
 func (m *misfit) Error() string { return m.path + " " + m.err.Error() }
 
-func inside(offset int, path string, err error) error {
+func misfitAt(offset int, path string, err error) error {
 	if m, ok := errors.AsType[*misfit](err); ok {
 		return &misfit{m.offset, path + m.path, m.err}
 	}
@@ -333,7 +333,7 @@ func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) { d.objectAt(m.Name.StartOffset, m.Value, known) }
 }
 
-// objectAt decodes an object whose key is at a place.
+// objectAt decodes an object with its key at a place.
 func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
 	if o, ok := v.Value.(*hujson.Object); ok {
 		d.object(o, known)

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 )
 
-// A closing is what a mistake about a guarding key closes, in words that complete "so …".
+// A closing is the effect of a mistake about a guarding key, in words that complete "so …".
 type closing string
 
 const (
@@ -27,7 +27,7 @@ const (
 )
 
 // guards are the keys that restrict: without one of them, or if it is read otherwise than it was
-// meant, more could be allowed. So a mistake about such a key closes what it guards: if it has a
+// meant, more could be allowed. So a mistake about such a key closes the thing that it guards: if it has a
 // wrong type, is null, is there twice, is misspelt, or stands elsewhere. A key that is far from all
 // names has no effect.
 var guards = []struct {
@@ -78,11 +78,11 @@ func plainKey(key string) string {
 	}, key)
 }
 
-// guardOf returns what a mistake about the key at a path closes, "" if the key is no guard.
+// guardOf returns the effect of a mistake about the key at a path, "" if the key is no guard.
 func guardOf(path string) closing { return guardTable().closes[path] }
 
-// guardsNamed returns the paths of guards at other levels that have a key's name, in whatever
-// spelling, and of keys that stand at most two levels away in objects that any mistake closes.
+// guardsNamed returns the paths of guards at other levels that have a key's name, in any spelling,
+// and of keys that stand at most two levels away in objects that any mistake closes.
 func guardsNamed(key, level string) (paths []string) {
 	if len(key) > 2*len("questionsPerMinute") {
 		return nil
@@ -101,8 +101,8 @@ func guardsNamed(key, level string) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// containerOf returns what is closed by any mistake in an object of a level, "" for other levels.
-// The mistake closes this object alone: a profile allows nothing, a token lets no client in.
+// containerOf returns the effect of any mistake in an object of a level, "" for other levels. The
+// mistake closes this object alone: a profile allows nothing, a token lets no client in.
 func containerOf(level string) closing {
 	for _, c := range []struct {
 		level  string
@@ -118,8 +118,8 @@ func containerOf(level string) closing {
 // A reporter is a function of the decoder that reports a problem.
 type reporter = func(offset int, format string, args ...any)
 
-// guard closes what the keys at the paths guard, and returns the function that reports the mistake
-// about them: report, if none of them is a guard.
+// guard closes the things that the keys at the paths guard, and returns the function that reports
+// the mistake about them: report, if no key is a guard.
 func (d *checker) guard(report reporter, paths ...string) reporter {
 	here := containerOf(d.level)
 	if here != "" && len(paths) > 0 {
@@ -138,7 +138,7 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 		case closes == theFile, closes == theServer && (d.level == atRouter || slices.Contains(roots, d.level)):
 			return d.refuse
 		case closes == "", closes == theServer && d.name == "", closes == ownProfiles && d.profileName != "":
-			continue // what it guards closes itself, or is not there
+			continue // the guarded object closes itself, or is not there
 		}
 		if !slices.Contains(all, string(closes)) {
 			all = append(all, string(closes))
@@ -155,12 +155,12 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 		report = d.reject
 	}
 	return func(offset int, format string, args ...any) {
-		what, fix, _ := strings.Cut(message(format, args...), "; ")
-		report(offset, "%s, so %s until it is corrected; %s", what, strings.Join(all, " and "), fix)
+		mistake, fix, _ := strings.Cut(message(format, args...), "; ")
+		report(offset, "%s, so %s until it is corrected; %s", mistake, strings.Join(all, " and "), fix)
 	}
 }
 
-// closedAround returns what the key of a profile closes that stands outside of all profiles.
+// closedAround returns the effect of a mistake about a key of a profile outside of all profiles.
 func (d *checker) closedAround(path string) closing {
 	key := path[len(keys.Around(path))+1:]
 	switch {
@@ -183,7 +183,7 @@ func (d *checker) refuse(offset int, format string, args ...any) {
 	}
 }
 
-// close applies to r what mistakes have closed.
+// close applies to r the effects of mistakes.
 func (d *checker) close(r *Router) {
 	h := &r.HTTP
 	for _, closes := range d.closed {

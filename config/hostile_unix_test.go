@@ -41,7 +41,7 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
-// Approvals count only if no one else can have written them.
+// Approvals count only if other users can't have written them.
 func TestTrustNeedsAnOwnFolder(t *testing.T) {
 	dir := t.TempDir()
 	file, data := filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "data")

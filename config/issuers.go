@@ -13,23 +13,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// An Issuer is an identity provider whose access tokens let HTTP clients in. The zero value
+// An Issuer is an identity provider with access tokens that let HTTP clients in. The zero value
 // stands for an issuer with a mistake: it lets no client in, and the router is not public
 // because of it.
 type Issuer struct {
 	URL          string              `key:"url,issuer"`     // the issuer identifier, byte for byte as tokens name it in "iss"
 	Audience     string              `key:"audience,value"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
 	User         string              `key:"user"`           // the claim that names the user; default "sub"
-	Profiles     []ProfileRule       // users get the profiles of all rules that match, together; users whom none matches are refused
-	Admins       []Claim             `key:"admins"`             // users whom one matches have the role admin
+	Profiles     []ProfileRule       // users get the profiles of all matching rules together; users without a matching rule are refused
+	Admins       []Claim             `key:"admins"`             // users with a matching claim have the role admin
 	Scopes       map[string][]string `key:"scopeMap,ours"`      // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
 	KeysURL      string              `key:"jwksUrl,jwks"`       // "jwksUrl", where its keys are; "" is where its metadata say
-	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for none
+	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
 	ClientSecret string              `key:"clientSecret,value"` // of ClientID; "" for a public client
 	Introspect   bool                `key:"introspect"`         // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
-// A Claim is what a token may say of its user: "groups=devs". The name "*" without a value
+// A Claim is a property of a user in a token: "groups=devs". The name "*" without a value
 // matches every user.
 type Claim struct{ Name, Value string }
 
@@ -103,7 +103,7 @@ func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
 	return nil
 }
 
-// bounded returns a reader of a text of so many bytes at most, whose variables it expands.
+// bounded returns a reader of a text of so many bytes at most. It expands the variables.
 func (d *expander) bounded(most int) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		switch s, missing, err := d.complete(v); {

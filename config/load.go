@@ -23,7 +23,7 @@ import (
 // An entry that is overridden is not decoded.
 //
 // The error says that a file can't be read, or is a Problem: the file is not an object of
-// JSON with comments, is too large, or hides what it restricts (see guards). Other mistakes are in Config.Problems.
+// JSON with comments, is too large, or has a mistake about a key that restricts all (see guards). Other mistakes are in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
 // LoadText is Load for files that are not trusted yet: it looks at nothing but the files.
@@ -33,7 +33,7 @@ func LoadText(paths ...string) (Config, error) {
 	return load(paths, environment{readFile: readFile, asWritten: true})
 }
 
-// Expand returns what Load would have returned for the text that LoadText has read.
+// Expand returns the result of Load for the text that LoadText has read.
 func (c Config) Expand() Config {
 	if c.sources == nil {
 		return c // it is expanded
@@ -59,7 +59,7 @@ func read(path string, data []byte, env environment) (Config, error) {
 // file's object itself. For a file without servers it returns "mcpServers". The error is a
 // Problem: the data is not an object of JSON with comments.
 func ServersKey(path string, data []byte) (string, error) {
-	s, err := parseWithin(path, data, len(data)) // the client reads the file, of whatever size
+	s, err := parseWithin(path, data, len(data)) // the client reads the file, of any size
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func ServersKey(path string, data []byte) (string, error) {
 	return roots[0], nil
 }
 
-// An environment is what Load needs of the system. Tests bring their own, so that decoding
+// An environment is the system as Load sees it. Tests bring their own, so that decoding
 // is pure.
 type environment struct {
 	lookup     func(name string) (string, bool)
@@ -128,8 +128,8 @@ func assemble(sources []source, env environment) (Config, error) {
 	if env.asWritten {
 		c.sources = sources
 	}
-	d := &decoder{profiles: make(map[string]said)}
-	d.env, d.last = env, make(map[string]said)
+	d := &decoder{profiles: make(map[string]sourceMember)}
+	d.env, d.last = env, make(map[string]sourceMember)
 	var entries []entry
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
@@ -165,7 +165,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	d.close(&c.Router)
 	c.Problems, c.examinations = d.problems, d.examinations
 	c.sortProblems()
-	last := c.Files[max(len(c.Files)-1, 0):] // there is none without files
+	last := c.Files[max(len(c.Files)-1, 0):] // empty without files
 	if more := d.mistakes - maxProblems; more > 0 {
 		c.Problems = append(c.Problems, Problem{File: last[0], Severity: severityError, Fix: "correct the others first", Message: fmt.Sprintf("and %d more problems; correct the others first", more)})
 	}
@@ -239,8 +239,8 @@ func (s source) approved() *hujson.Object {
 	return object
 }
 
-// problem returns an error at a byte of the source. Its message says what is wrong, then
-// after a semicolon what to write.
+// problem returns an error at a byte of the source. Its message has the mistake, then
+// after a semicolon the correction.
 func (s source) problem(offset int, format string, args ...any) Problem {
 	before := s.data[:min(offset, len(s.data))]
 	p := Problem{
@@ -250,11 +250,11 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 		Message:  message(format, args...),
 		Severity: severityError,
 	}
-	what, fix, _ := strings.Cut(p.Message, "; ")
+	mistake, fix, _ := strings.Cut(p.Message, "; ")
 	if key, ok := strings.CutPrefix(fix, "did you mean "); ok {
 		fix = "write " + strings.TrimSuffix(key, "?") + " instead"
 	}
-	if _, allowed, ok := strings.Cut(what, " must be "); ok && fix == "" {
+	if _, allowed, ok := strings.Cut(mistake, " must be "); ok && fix == "" {
 		fix = "write " + allowed
 	}
 	p.Fix = fix

@@ -242,7 +242,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// What clients take for a string is one, in every dialect, and null is left out.
+// Values that clients take for strings are strings, in every dialect, and null is left out.
 func TestTexts(t *testing.T) {
 	text := `{"mcpServers": {
 		"a": {"command": "x", "args": ["-p", 8080, null, true, 1.50], "env": {"N": 1e3, "T": false, "Z": null, "S": "s"}},
@@ -448,7 +448,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// checkAccess fails if those who are let in are not what [Issuer] and [Certificate] promise.
+// checkAccess fails if clients are let in whom [Issuer] and [Certificate] do not promise to let in.
 func checkAccess(t *testing.T, r Router) {
 	for _, i := range r.HTTP.Issuers {
 		u, err := url.Parse(i.URL)

@@ -18,31 +18,31 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
-// A Profile says what its clients may see and use. Patterns are those of package
-// internal/glob, where * matches slashes too. A pattern is compared with an item's name and
-// with its ID, "server:name"; the name of a resource is its URI, that of a template its URI
-// template. The zero value allows everything.
+// A Profile bounds the things that its clients see and use. Its patterns are of package internal/glob,
+// and * matches slashes too. A pattern is compared with an item's name and
+// with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
+// URI template. The zero value allows everything.
 type Profile struct {
-	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is none
+	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is no server
 	Allow    []string `key:"tools.allow,patterns"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
 	Deny     []string `key:"tools.deny,patterns"`  // likewise; it wins over Allow
 	ReadOnly bool     `key:"readOnly"`             // only tools that read; see [registry.NormalizedTool.Reads]
 
-	// Ask says before which calls a person is asked, in addition to those of tools that
+	// Ask says before which calls a person is asked, in addition to calls of tools that
 	// AskFor matches.
 	// Ask is "never" (or ""), "destructive" (unless the tool declares that it destroys nothing, or
 	// reads only), "writes" (unless the tool reads only) or "always".
 	Ask    string
 	AskFor []string `key:"tools.ask,patterns"`
 
-	Mode   string   `key:"mode"`          // as that of [Router]; "" is the router's
-	Pinned []string `key:"pinned,pinned"` // as that of [Router]; nil is the router's
+	Mode   string   `key:"mode"`          // as in [Router]; "" is the mode of the router
+	Pinned []string `key:"pinned,pinned"` // as in [Router]; nil is the list of the router
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
 }
 
-// DefaultProfile is the profile of clients that choose none, if there is one of that name.
+// DefaultProfile is the name of the profile that clients have if they choose no other.
 const DefaultProfile = "default"
 
 const (
@@ -57,11 +57,11 @@ const (
 	atProfile  = atProfiles + ".*"
 )
 
-// noProfile is what a profile with a mistake is, so that it allows nothing: without the wrong
-// part, it would allow more than its author meant.
+// noProfile is the value of a profile with a mistake. It allows nothing: without the wrong part, the
+// profile would allow more than its author meant.
 func noProfile() Profile { return Profile{Servers: []string{}} }
 
-// profilesField returns the function that decodes "profiles" on top of those of earlier files.
+// profilesField returns the function that decodes "profiles" on top of the profiles of earlier files.
 func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if *to == nil {
@@ -122,7 +122,7 @@ func hasKey[T any](all map[string]T, key string) bool {
 // profile decodes one profile. With any mistake in it, it allows nothing.
 func (d *decoder) profile(m hujson.ObjectMember) Profile {
 	name := jsonc.Key(m)
-	delete(d.profiles, name) // that of an earlier file
+	delete(d.profiles, name) // of an earlier file
 	o, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
 		d.mistake(m.Name.StartOffset, `the profile %q must be an object, and allows nothing; write {"servers": ["…"]}`, name)
@@ -142,7 +142,7 @@ func (d *decoder) profile(m hujson.ObjectMember) Profile {
 		d.mistake(m.Name.StartOffset, "the profile %q allows nothing because of mistakes in it; correct the mistakes in its keys", name)
 		return noProfile()
 	}
-	d.profiles[name] = said{d.source, m}
+	d.profiles[name] = sourceMember{d.source, m}
 	return p
 }
 
@@ -171,10 +171,10 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 	for _, m := range v.Value.(*hujson.Object).Members {
 		text := jsonc.Key(m)
 		if bad := checkPattern(text); bad != nil {
-			return nil, inside(m.Name.StartOffset, "."+text, bad)
+			return nil, misfitAt(m.Name.StartOffset, "."+text, bad)
 		}
 		if all[text] == nil {
-			return nil, inside(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
+			return nil, misfitAt(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
 		}
 		for name, value := range all[text] {
 			n, size = n+1, size+len(name)+len(value)
@@ -191,12 +191,11 @@ func raw(v hujson.Value) (json.RawMessage, error) {
 	return jsonc.Compact(v), nil
 }
 
-// maxCompared bounds the work of checkProfiles: the bytes of patterns times those of the names
-// that they are compared with.
+// maxCompared bounds the work of checkProfiles: the bytes of patterns times the bytes of the
+// names that they are compared with.
 const maxCompared = 100 << 20
 
-// checkProfiles reports patterns of servers that match none, and pinned tools that are not
-// allowed. They are warnings, since an edit of another file may make them right.
+// checkProfiles reports patterns that match no server, and pinned tools that are not allowed. They are warnings, since an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
 	d.name = ""
 	names, size := namesOf(c.Servers)
@@ -232,7 +231,7 @@ func checkProfiles(d *decoder, c Config) {
 	}
 }
 
-// advice says what to write instead of a word: one of the words that is similar, or what otherwise says.
+// advice returns the correction of a word: one of the words that is similar, or otherwise.
 func advice(word string, words []string, otherwise string) string {
 	const most = 64 // bytes that are compared with all words
 	if like, ok := typo.Nearest(word[:min(len(word), most)], words); ok {

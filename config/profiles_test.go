@@ -66,7 +66,7 @@ func TestProfileEdits(t *testing.T) {
 	}
 }
 
-// TestProfileProblems has mistakes whose place is marked with §. The profile of a mistake allows
+// TestProfileProblems has mistakes at the places that are marked with §. The profile of a mistake allows
 // nothing: without the wrong part, it would allow more than its author meant.
 func TestProfileProblems(t *testing.T) {
 	long := strings.Repeat("a", 1025)
@@ -157,7 +157,7 @@ func TestProfilesFailClosed(t *testing.T) {
 	}
 }
 
-// TestProfileWarnings has what is probably not as intended: the profile is used as it is.
+// TestProfileWarnings has values that are probably not intended: the profile is used as it is.
 func TestProfileWarnings(t *testing.T) {
 	for _, tt := range []struct{ name, profile, says, fix string }{
 		{"a server that does not exist", `{"servers": ["github", §"jira"]}`, `has the server "jira", which does not exist`, `write the name of one in "mcpServers", or a pattern such as "files*"`},

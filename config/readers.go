@@ -13,7 +13,7 @@ import (
 )
 
 // repaired returns a member with the numbers and booleans in its array or object as strings, and
-// without what is null. Clients take such values, so they are only warned of.
+// without nulls. Clients take such values, so the problem is a warning.
 func (d *reports) repaired(m hujson.ObjectMember) hujson.ObjectMember {
 	key := jsonc.Key(m)
 	m.Value = textsOf(m.Value, func(offset int, path string, left bool) {
@@ -27,7 +27,7 @@ func (d *reports) repaired(m hujson.ObjectMember) hujson.ObjectMember {
 }
 
 // textsOf returns an array or an object with its numbers and booleans as strings, and without
-// what is null. repaired, unless it is nil, is called with the place of each of these, its path
+// nulls. repaired, unless it is nil, is called with the place of each of these, its path
 // in v, and whether it is left out. Other values are returned as they are.
 func textsOf(v hujson.Value, repaired func(offset int, path string, left bool)) hujson.Value {
 	repair := func(v *hujson.Value, offset int, path string) (keep bool) {

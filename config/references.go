@@ -95,8 +95,8 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 	}
 }
 
-// refer notes a reference to a secret, whose text stands between ${ and }. What is wrong
-// with it is added to missing.
+// refer notes a reference to a secret by the text between ${ and }. A mistake in it is added to
+// missing.
 func (d *expander) refer(text string, missing *variables) {
 	r, problem := d.referenceOf(text, missing)
 	switch {
@@ -112,7 +112,7 @@ func (d *expander) refer(text string, missing *variables) {
 	}
 }
 
-// referenceOf returns the reference, or what is wrong with it. Its kind is
+// referenceOf returns the reference, or the mistake in it. Its kind is
 // [reference.Input] for a prompt that can't be stored.
 func (d *expander) referenceOf(text string, missing *variables) (r reference.Reference, problem string) {
 	kind, body, _ := reference.Cut(text)
@@ -160,8 +160,8 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 // passwords returns the ids of the inputs of VS Code that are passwords.
 func (s source) passwords() (ids []string) {
 	inputs, _ := jsonc.Member(s.root, "inputs")
-	for _, v := range (said{member: inputs}).elements() {
-		input := said{member: hujson.ObjectMember{Value: v}}
+	for _, v := range (sourceMember{member: inputs}).elements() {
+		input := sourceMember{member: hujson.ObjectMember{Value: v}}
 		name, err := keys.Text(input.inner("id").member.Value)
 		if isPassword, _ := keys.Boolean(input.inner("password").member.Value); err == nil && isPassword {
 			ids = append(ids, name)

@@ -10,8 +10,8 @@ import (
 //go:embed schema.json
 var schema string
 
-// Schema is the JSON Schema (draft 2020-12) of the file, for editors: what each key
-// means, and which values it takes. It is looser than Load where dialects are.
+// Schema is the JSON Schema (draft 2020-12) of the file, for editors: the meaning of
+// each key, and the values that it takes. It is looser than Load where dialects are.
 func Schema() []byte { return []byte(schema) }
 
 // table has the keys of the schema.

@@ -56,7 +56,7 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 	return schema.Validate(doc)
 }
 
-// What we tell people to write is valid, and Load agrees.
+// The examples for people are valid, and Load agrees.
 func TestSchemaAcceptsExamples(t *testing.T) {
 	schema := compileSchema(t)
 	check := func(what string, text []byte) {
@@ -79,7 +79,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(name, text)
-		// What is commented out is an example too.
+		// A line in a comment is an example too.
 		var whole []string
 		for line := range strings.Lines(string(text)) {
 			if code, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "//"); ok && regexp.MustCompile(`^\s*["}\]]`).MatchString(code) {
@@ -181,7 +181,7 @@ var readers = map[string][]string{
 }
 
 // Every key that Load reads is in the schema, at its place, and every key of the schema
-// is read. The keys are those of the fields literals and of the tags in the source, so that one who
+// is read. The keys come from the fields literals and from the tags in the source, so that one who
 // adds a key can't forget the other.
 func TestSchemaHasEveryKey(t *testing.T) {
 	read := make(map[string]bool)
@@ -216,7 +216,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 				}
 			case *ast.FuncDecl:
 				of := n.Name.Name
-				if of == "decode" { // of a struct, whose other keys are in its tags
+				if of == "decode" { // of a struct that has its other keys in tags
 					of = n.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
 				}
 				for _, literal := range literals(n) {

@@ -60,7 +60,7 @@ type Assist struct {
 	Endpoint
 }
 
-// decode leaves out what is wrong.
+// decode leaves out a value that does not fit.
 func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
 	s, err := keys.Text(v)
 	if *a = (Assist{Sampling: err == nil && s == "sampling"}); a.Sampling {
@@ -120,8 +120,8 @@ func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
 	return d.log(v, a, &a.File, "audit", "the audit log is written to its default file")
 }
 
-// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it is
-// reported what otherwise says.
+// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it
+// reports the effect, otherwise.
 func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise string) error {
 	path := func(v hujson.Value) (string, error) {
 		s, missing, err := d.complete(v)

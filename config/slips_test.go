@@ -46,7 +46,7 @@ const guarded = `{
 	}
 }}`
 
-// harmless are the keys whose absence allows nothing, below keys that guard nothing.
+// harmless are the keys that guard nothing. Without one of them, no more is allowed.
 var harmless = map[string]string{
 	"":       "$schema inputs mcpServers servers context_servers",
 	atRouter: "mode toolBudget names separator pinned listWait lazy idleTimeout timeout maxResultTokens findThreshold learning assist embeddings fillArguments audit accessLog capabilities classification gateway",
@@ -62,12 +62,12 @@ func isGuarded(level, key string) bool {
 	return guardOf(keys.Below(level, key)) != "" || containerOf(level) != ""
 }
 
-// An object is a JSON object whose keys may be there twice.
+// An object is a JSON object that may have a key twice.
 type object []pair
 
 type pair struct {
 	key   string
-	value any // an object, []any, or what package json makes of other values
+	value any // an object, []any, or the value of package json for other values
 }
 
 func (o object) MarshalJSON() ([]byte, error) {
@@ -108,7 +108,7 @@ func objectOf(d *json.Decoder) any {
 	return token
 }
 
-// changed returns v with the value at a path of indices replaced by what change makes of it.
+// changed returns v with the value at a path of indices changed.
 func changed(v any, path []int, change func(any) any) any {
 	if len(path) == 0 {
 		return change(v)
@@ -302,7 +302,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 				if knownAt(to.level, p.key) || free || within || !mayMove(s, to, p.key) {
 					continue
 				}
-				// First to, whose place does not change, then away.
+				// First to, since its place does not change, then away.
 				value := changed(root, to.path, func(v any) any { return append(slices.Clone(v.(object)), p) })
 				value = changed(value, s.path, func(v any) any {
 					o := slices.Clone(v.(object))
@@ -337,7 +337,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 	return slips
 }
 
-// permissions says what a configuration allows, and how much of it.
+// permissions returns the things that a configuration allows, and how much.
 func permissions(c Config) map[string]float64 {
 	all := make(map[string]float64)
 	unlimited := func(r Rate) float64 {
@@ -451,7 +451,7 @@ func permissions(c Config) map[string]float64 {
 	return all
 }
 
-// profileOf is the filter of a server as that of a profile.
+// profileOf is the filter of a server as a profile.
 func profileOf(s Server) Profile { return Profile{Allow: s.Tools.Allow, Deny: s.Tools.Deny} }
 
 func matches(pattern, name, id string) bool {
@@ -459,7 +459,7 @@ func matches(pattern, name, id string) bool {
 	return err == nil && (glob.Item{Name: name, ID: id}).Matches(p)
 }
 
-// more returns what after allows and before does not, "" for nothing.
+// more returns the permissions that after has and before lacks, "" if it has no more.
 func more(before, after map[string]float64) string {
 	for _, what := range slices.Sorted(maps.Keys(after)) {
 		if after[what] > before[what] {

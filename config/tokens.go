@@ -14,10 +14,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// A Token is what HTTP clients prove their identity with. The zero value lets no client in.
+// A Token proves the identity of HTTP clients. The zero value lets no client in.
 type Token struct {
 	Hash    string // SHA-256 of the token, 64 hex digits in lower case; "" is no token at all
-	Name    string `key:"name"`    // of the principal; "" if the file gives none
+	Name    string `key:"name"`    // of the principal; "" if the file gives no name
 	Profile string `key:"profile"` // "" is no profile of its own
 	Role    string `key:"role"`    // "use" (or "": the tools of the profile) or "admin" (also the page's actions, calls of others and restarts)
 	Rate    Rate   `key:"rate"`    // of the requests with this token; the zero value is the rate of all clients
@@ -110,7 +110,7 @@ func recommended(t Token, written string) string {
 	return fmt.Sprintf(`{"token": %q, "name": "NAME", "role": "admin"}`, written)
 }
 
-// checkTokens reports what only all tokens and all files together show: tokens and names that
+// checkTokens reports mistakes that only all tokens and all files together show: tokens and names that
 // are there twice, profiles that do not exist, and tokens that can be guessed although other
 // machines may try.
 func checkTokens(d *decoder, c Config) {

@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A mistake in one token lets no client in, and lets none of the others out.
+// A mistake in one token lets no client in, and keeps no other token out.
 func TestTokensTogether(t *testing.T) {
 	for _, tt := range []struct{ tokens, says string }{
 		{`"${TOKEN}", {"token": "${TOKEN}"}`, "1:49: this token is here twice, and the first one counts"},

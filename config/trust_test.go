@@ -94,7 +94,7 @@ func TestTrust(t *testing.T) {
 		t.Error("one approval took another's place")
 	}
 
-	// An edit is judged by what it says, though the file says otherwise by then.
+	// An edit is judged by its own text, though the file has another text by then.
 	write(t, file, approved)
 	edit := loaded(t, file)
 	write(t, file, bare)
@@ -174,7 +174,7 @@ func TestUntrusted(t *testing.T) {
 		}
 	}
 
-	// What is kept of a file with very long names is bounded. The approval counts all the same.
+	// The approval of a file with very long names is bounded. The approval counts all the same.
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprintf(`"%s%d": {}`, strings.Repeat("x", 1000), i))

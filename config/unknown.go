@@ -166,8 +166,8 @@ func skeleton(level, server, key, value string) string {
 
 const maxBrief = 60 // bytes of a value that is shown
 
-// brief returns the text of a member's value if it is short and no secret, else what
-// kind of value it is.
+// brief returns the text of a member's value if it is short and no secret, else the
+// kind of the value.
 func (s source) brief(m hujson.ObjectMember) string {
 	switch m.Value.Value.Kind() {
 	case '{':
@@ -197,8 +197,8 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 	return "", false
 }
 
-// notAServer reports what stands among the servers and is a setting or a comment. It
-// returns false for what may be meant as a server.
+// notAServer reports a setting or a comment among the servers. It returns false for a member that may
+// be meant as a server.
 func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	key := jsonc.Key(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
@@ -232,8 +232,8 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 // starters are keys that only the entry of a server has.
 var starters = []string{"command", "url", "httpUrl", "serverUrl", "args", "type", "transport", "source", "settings"}
 
-// settingObject reports whether an object among the servers is that of a setting rather
-// than an entry: it has no key of an entry, or those that the setting has too.
+// settingObject reports whether an object among the servers is a setting and no entry: it has no key of
+// an entry, or only keys that the setting has too.
 func settingObject(key string, o *hujson.Object) bool {
 	if slices.Contains([]string{"env", "headers", "tools", "capabilities"}, key) {
 		return true
