@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Find returns the absolute paths of the files to load: those of the --config flags, else .mcp.json
+// Find returns the absolute paths of the files to load: the files of the --config flags, else .mcp.json
 // in the working directory, else metarouter/mcp.json in the user's configuration folder.
 //
 // named is false for a .mcp.json in the working directory that no flag names. A stranger may have

@@ -15,11 +15,11 @@ const (
 	askAlways      = "always"
 )
 
-// An Ask is why a person is asked before a call. The zero value is that no one is.
+// An Ask is why a person is asked before a call. The zero value is that no person is asked.
 type Ask struct {
-	Profile string // whose rule it is
+	Profile string // that has the rule
 	Word    string // "destructive", "writes" or "always"; "" if it is a pattern
-	Pattern string // of the tools before whose calls a person is asked
+	Pattern string // of the tools; a person is asked before their calls
 }
 
 // String returns a clause such as `profile "work" asks before tools that match "create_*"`, or "".
@@ -38,7 +38,7 @@ func (a Ask) String() string {
 }
 
 // Asks returns why a person is asked before a call of the tool. Each choice is enough to ask; of
-// a tool that is not allowed, each profile. Patterns count whatever the tool declares.
+// a tool that is not allowed, each profile. Patterns count for every tool, with any hints.
 func (r *Rules) Asks(t *registry.NormalizedTool) Ask {
 	if terms, ok := r.terms(t); ok {
 		return terms.ask

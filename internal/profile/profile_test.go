@@ -14,7 +14,7 @@ import (
 
 type profiles = map[string]config.Profile
 
-// tool returns a tool "server:name" whose hints and doubt change sets.
+// tool returns a tool "server:name"; change sets its hints and its doubt.
 func tool(server, name string, change ...func(*registry.NormalizedTool)) *registry.NormalizedTool {
 	t := &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
 	for _, c := range change {
@@ -317,7 +317,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// FuzzURI reads URIs as Go does, and checks that none leaves the allowed folder or enters the
+// FuzzURI reads URIs as Go does, and checks that no URI leaves the allowed folder or enters the
 // denied one.
 func FuzzURI(f *testing.F) {
 	for _, seed := range []string{"file:///srv/a", "file:///srv/../etc", "file:///srv/%2e%2e/etc/x", "FILE:/etc/x", "file://localhost//etc/x", "file://host/etc/x", "file:etc/x", "file:///srv/x?y#z", "%zz", ""} {

@@ -137,7 +137,7 @@ func TestUnionOfTools(t *testing.T) {
 		{"fixes-and-asks|acme", true, acme, ""},
 		{"fixes-and-asks|asks", true, "", "asks"},
 		{"fixes-and-asks|asks acme", true, acme, "asks"},
-		{"asks|acme acme", true, acme, ""}, // what is fixed already costs nothing more
+		{"asks|acme acme", true, acme, ""}, // a fixed argument costs nothing more
 		{"asks|acme asks", true, "", "asks"},
 		{"asks|acme other", true, other, "asks"},
 	} {
@@ -312,7 +312,7 @@ func (m maker) tool() *registry.NormalizedTool {
 func (m maker) of(words ...string) string { return words[m.IntN(len(words))] }
 
 // TestUnionProperty compares unions of random profiles with their profiles: a union, also one that
-// another choice limits, allows what one of them allows, on terms that one of them has.
+// another choice limits, allows the items of one of them, on terms that one of them has.
 func TestUnionProperty(t *testing.T) {
 	m := maker{rand.New(rand.NewPCG(21, 1))}
 	for range 1000 {
@@ -331,7 +331,7 @@ func TestUnionProperty(t *testing.T) {
 	}
 }
 
-// compareUnion compares what a union allows of random items with what its profiles allow.
+// compareUnion compares the items that a union allows with the items that its profiles allow.
 func compareUnion(m maker, union *Rules, each []*Rules) string {
 	any := func(allows func(*Rules) bool) bool { return slices.ContainsFunc(each, allows) }
 	server, name := m.of("a", "b", "cc"), m.of("get_x", "delete_x", "x")

@@ -22,7 +22,7 @@ import (
 
 func command(name string) string { return `{"mcpServers": {"a": {"command": "` + name + `"}}}` }
 
-// A watched file, and what comes out.
+// A watched file, and the values that come out.
 type watched struct {
 	*testing.T
 	file string

@@ -4,7 +4,7 @@ package safefile
 
 import "os"
 
-// OwnersOnly reports only whether the path exists: modes are those of Unix.
+// OwnersOnly reports only whether the path exists: Unix alone has modes.
 func OwnersOnly(path string) error {
 	_, err := os.Stat(path)
 	return err

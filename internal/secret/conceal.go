@@ -67,7 +67,7 @@ func (l Launch) Secrets() (all []string) {
 }
 
 // Concealer returns a function that replaces secrets of the launch in a text by their
-// names, such as "${TOKEN}" or "<Authorization>": a server may print what it was given.
+// names, such as "${TOKEN}" or "<Authorization>": a server may print its own values.
 // It looks for more values than [Launch.Secrets] returns.
 func (l Launch) Concealer() func(string) string {
 	var found values
@@ -150,7 +150,7 @@ func (all values) replacer() func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// isConcealed reports whether a value is replaced in what a server prints. A value that
+// isConcealed reports whether a value is replaced in the output of a server. A value that
 // nothing calls a secret is shown if it is a word, a number, a path, or an address without
 // a password.
 func isConcealed(value string, named bool) bool {
