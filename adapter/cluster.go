@@ -197,18 +197,7 @@ func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Pol
 	if t.Timeout > 0 {
 		p.Timeout += selector.StartWait + time.Minute
 	}
-	switch t.Retry {
-	case "never":
-		p.Retry = selector.NeverRetry
-	case "always":
-		p.Retry = selector.AlwaysRetry
-	}
-	switch t.Validate {
-	case "warn":
-		p.Validate = selector.Warn
-	case "off":
-		p.Validate = selector.Off
-	}
+	setTerms(&p, t.Retry, t.Validate)
 	return p
 }
 

@@ -28,18 +28,7 @@ func policies(servers []config.Server) map[string]selector.Policy {
 			}
 			p.Rates[pattern] = selector.Rate(limit)
 		}
-		switch s.Retry {
-		case "never":
-			p.Retry = selector.NeverRetry
-		case "always":
-			p.Retry = selector.AlwaysRetry
-		}
-		switch s.Validate {
-		case "warn":
-			p.Validate = selector.Warn
-		case "off":
-			p.Validate = selector.Off
-		}
+		setTerms(&p, s.Retry, s.Validate)
 		for _, name := range groups[s.Group] {
 			if name != s.Name {
 				p.StandIns = append(p.StandIns, name)
@@ -53,4 +42,20 @@ func policies(servers []config.Server) map[string]selector.Policy {
 		all[s.Name] = p
 	}
 	return all
+}
+
+// setTerms sets the terms for retries and for arguments by their words in the configuration.
+func setTerms(p *selector.Policy, retry, validate string) {
+	switch retry {
+	case "never":
+		p.Retry = selector.NeverRetry
+	case "always":
+		p.Retry = selector.AlwaysRetry
+	}
+	switch validate {
+	case "warn":
+		p.Validate = selector.Warn
+	case "off":
+		p.Validate = selector.Off
+	}
 }

@@ -96,8 +96,9 @@ func someProfile(profiles map[string]Profile) string {
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
-		if h.ClientCA != noFile {
-			d.examine(at, severityError, atClientCA(h.ClientCA))
+		if path := h.ClientCA; path != noFile {
+			d.examine(at, severityError, atFile(func() error { return checkAuthorities(path) }, func(r Router) bool { return r.HTTP.ClientCA == path },
+				`'metarouter serve --http' does not start with this "clientCA": %v`, "write the path of a PEM file with the certificates that sign those of clients"))
 		}
 		if len(h.Certificates) == 0 {
 			h.Certificates = []Certificate{{}} // clients were to prove something
@@ -144,7 +145,8 @@ func checkTLS(d *decoder, h HTTP) {
 	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
 		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
 	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
-		d.examine(at, severityError, atPair(h.TLSCert, h.TLSKey))
+		d.examine(at, severityError, atFile(func() error { return checkPair(h.TLSCert, h.TLSKey) }, func(Router) bool { return true },
+			`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, "correct the paths: both files are PEM, and the key is that of the certificate"))
 	}
 }
 

@@ -56,11 +56,7 @@ func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 func (d *decoder) category(v hujson.Value) (string, error) {
 	name, err := keys.Text(v)
 	if err == nil {
-		at := v.StartOffset
-		if m := d.last[d.level].member; m.Value.StartOffset == at {
-			at = m.Name.StartOffset
-		}
-		d.mentions = append(d.mentions, mention{at, keys.Last(d.level), name})
+		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), name})
 	}
 	return name, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
@@ -133,8 +134,11 @@ func (d clusterDecoder) file(kind string) reader[string] {
 		if err != nil || s == "" {
 			return "", err
 		}
-		if s = d.absolute(s); kind != "file" {
-			d.examine(v.StartOffset, severityError, atNATS(kind, s, ""))
+		switch s = d.absolute(s); kind {
+		case "ca":
+			d.examine(v.StartOffset, severityError, atNATS(kind, s, func() error { return checkAuthorities(s) }))
+		case "creds":
+			d.examine(v.StartOffset, severityError, atNATS(kind, s, func() error { _, err := safefile.Read(s, maxPEM); return err }))
 		}
 		return s, nil
 	}
@@ -158,17 +162,14 @@ func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
 	return "", errLeftOut
 }
 
-// serviceField returns the function that decodes "service" of an entry. After a mistake the server
-// is one of its own.
-func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		s, err := keys.Text(m.Value)
-		if n := nodeAt(d.level); err != nil || n.Fits(s) != nil {
-			d.mistake(m.Name.StartOffset, `"service" %s`, n.Says)
-			s = ""
-		}
-		*to = s
+// service reads the name of a service. After a mistake the server is a service of its own.
+func (d *checker) service(v hujson.Value) (string, error) {
+	s, err := keys.Text(v)
+	if n := nodeAt(d.level); err != nil || n.Fits(s) != nil {
+		d.mistake(d.placeOf(v), `"service" %s`, n.Says)
+		return "", nil
 	}
+	return s, nil
 }
 
 // JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
@@ -207,7 +208,7 @@ func checkCluster(d *decoder, c *Config) {
 		t.broken = true
 		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
 	} else if tls.Cert != "" {
-		d.examine(at, severityError, atNATS("cert", tls.Cert, tls.Key))
+		d.examine(at, severityError, atNATS("cert", tls.Cert, func() error { return checkPair(tls.Cert, tls.Key) }))
 	}
 	in := t.value // the decoder does not stay in memory
 	switch {

@@ -81,9 +81,9 @@ type Server struct {
 
 	QuestionsPerMinute int `key:"questionsPerMinute"` // how often it may ask its clients something (sampling, elicitation); 0 is the default, 60
 
-	Capabilities    []string      `key:"capabilities"` // tags that each of its tools has
-	Group           string        `key:"group"`        // servers of one group can stand in for each other
-	Service         string        // servers of several nodes that name the same service are one server; "" for no service
+	Capabilities    []string      `key:"capabilities"`    // tags that each of its tools has
+	Group           string        `key:"group"`           // servers of one group can stand in for each other
+	Service         string        `key:"service,service"` // servers of several nodes that name the same service are one server; "" for no service
 	Priority        int           `key:"priority"`        // of servers that can stand in for each other, the higher one is first
 	Validate        string        `key:"validate"`        // of arguments that do not fit the tool's schema: "on" (default, a tool error: the server is not called), "warn" (logged) or "off"
 	Retry           string        `key:"retry"`           // "hints" (default), "never" or "always"
@@ -228,24 +228,24 @@ type Outside struct {
 
 // HTTP is the "http" object: where the router serves over HTTP, and which clients.
 type HTTP struct {
-	Addr           string        `key:"addr"` // default "127.0.0.1:8787"
+	Addr           string        `key:"addr,listen" edit:"restart"` // default "127.0.0.1:8787"
 	AllowedHosts   []string      `key:"allowedHosts"`
 	AllowedOrigins []string      `key:"allowedOrigins"`
-	PublicURL      string        // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
+	PublicURL      string        `key:"publicUrl,publicUrl"` // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
 	Tokens         []Token       `key:"tokens,closed"`
 	Issuers        []Issuer      // "oauth": identity providers; their access tokens let clients in
-	ClientCA       string        `key:"clientCA,tls"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
+	ClientCA       string        `key:"clientCA,tls" edit:"restart"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
 	Certificates   []Certificate // of clients that are let in; the first one that matches counts, and more attributes come first
-	TLSCert        string        `key:"tlsCert,tls"`    // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
-	TLSKey         string        `key:"tlsKey,tls"`     // absolute path of the certificate's key, PEM
-	MaxBody        int64         `key:"maxBody"`        // bytes of a body; default 16 MiB
-	MaxBodyMemory  int64         `key:"maxBodyMemory"`  // bytes that the bodies of all requests and long answers take together; default 256 MiB
-	MaxHeader      int64         `key:"maxHeader"`      // bytes of a request's line and headers; default 64 KiB
-	MaxBatch       int           `key:"maxBatch"`       // messages of one batch; default 100
-	ReadTimeout    time.Duration `key:"readTimeout"`    // for a client to send a request; default 1m
-	MaxConnections int           `key:"maxConnections"` // connections, and requests over HTTP/2, at the same time; default 4096
-	MaxSessions    int           `key:"maxSessions"`    // of clients at the same time; default 1000
-	SessionTimeout time.Duration `key:"sessionTimeout"` // after which an idle session ends; default 30m
+	TLSCert        string        `key:"tlsCert,tls" edit:"restart"` // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
+	TLSKey         string        `key:"tlsKey,tls" edit:"restart"`  // absolute path of the certificate's key, PEM
+	MaxBody        int64         `key:"maxBody"`                    // bytes of a body; default 16 MiB
+	MaxBodyMemory  int64         `key:"maxBodyMemory"`              // bytes that the bodies of all requests and long answers take together; default 256 MiB
+	MaxHeader      int64         `key:"maxHeader" edit:"restart"`   // bytes of a request's line and headers; default 64 KiB
+	MaxBatch       int           `key:"maxBatch"`                   // messages of one batch; default 100
+	ReadTimeout    time.Duration `key:"readTimeout"`                // for a client to send a request; default 1m
+	MaxConnections int           `key:"maxConnections"`             // connections, and requests over HTTP/2, at the same time; default 4096
+	MaxSessions    int           `key:"maxSessions"`                // of clients at the same time; default 1000
+	SessionTimeout time.Duration `key:"sessionTimeout"`             // after which an idle session ends; default 30m
 
 	// Rate limits the requests of each client. Clients are told apart by their tokens, else
 	// by their addresses: behind a proxy, all clients without tokens count as one. The

@@ -42,6 +42,7 @@ type checker struct {
 	expander
 	level       string                  // where in the file the decoded object stands, as in levels
 	profileName string                  // of the profile that is decoded now; "" outside of profiles
+	member      hujson.ObjectMember     // the last one of known key, whose value may be decoded now
 	last        map[string]sourceMember // the last members of "metarouter", by their levels
 	strange     int                     // how many unknown keys were compared with the known ones
 	closed      []closing               // by mistakes about guards
@@ -71,6 +72,14 @@ type sourceMember struct {
 func (d *checker) at(level string) int {
 	d.source, d.name = d.last[level].source, "" // no server
 	return d.last[level].member.Name.StartOffset
+}
+
+// placeOf returns the place of the key of a value, or of the value itself if it is in an array.
+func (d *checker) placeOf(v hujson.Value) int {
+	if d.member.Value.StartOffset == v.StartOffset {
+		return d.member.Name.StartOffset
+	}
+	return v.StartOffset
 }
 
 // elements returns the elements of the member's array. Another value has no elements.
@@ -165,7 +174,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 			continue
 		}
 		if m.Value.Value.Kind() != 'n' {
-			d.level = path
+			d.level, d.member = path, m
 			if strings.HasPrefix(path, atRouter) {
 				d.last[path] = sourceMember{d.source, m}
 			}

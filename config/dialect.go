@@ -147,9 +147,8 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
 			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
 		}),
-		"args":    arguments,
-		"env":     environment,
-		"service": serviceField(d.decoder, &s.Service),
+		"args": arguments,
+		"env":  environment,
 		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
 			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),

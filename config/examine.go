@@ -84,35 +84,11 @@ func atFolder(written, path string, orFile bool) look {
 	}
 }
 
-// atLog looks whether the file of "accessLog" or "audit" can be appended to.
-func atLog(key, path string) look {
-	return func(r Router) (mistake, fix string) {
-		used, example := path == r.AccessLog.File, "access.log"
-		if key == "audit" {
-			used, example = path == r.Audit.File && !r.Audit.Off, "audit.jsonl"
-		}
-		if err := safefile.CanAppend(path); err != nil && used {
-			return message(`'metarouter serve' does not start with this %q: %v`, key, withoutPath(err)), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, key, example)
-		}
-		return "", ""
-	}
-}
-
-// atClientCA looks whether a file has certificates.
-func atClientCA(path string) look {
-	return func(r Router) (mistake, fix string) {
-		if err := checkAuthorities(path); err != nil && path == r.HTTP.ClientCA {
-			return message(`'metarouter serve --http' does not start with this "clientCA": %v`, err), "write the path of a PEM file with the certificates that sign those of clients"
-		}
-		return "", ""
-	}
-}
-
-// atPair looks whether two files have a certificate and its key.
-func atPair(cert, key string) look {
-	return func(Router) (mistake, fix string) {
-		if err := checkPair(cert, key); err != nil {
-			return message(`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, strings.ReplaceAll(err.Error(), "\n", ", ")), "correct the paths: both files are PEM, and the key is that of the certificate"
+// atFile looks whether a file that is used can be used. The mistake has the error.
+func atFile(check func() error, isUsed func(Router) bool, mistake, fix string) look {
+	return func(r Router) (string, string) {
+		if err := check(); err != nil && isUsed(r) {
+			return message(mistake, strings.ReplaceAll(withoutPath(err).Error(), "\n", ", ")), fix
 		}
 		return "", ""
 	}
@@ -156,26 +132,12 @@ func atPlainToken(hash, object string) look {
 	}
 }
 
-// atNATS looks whether a file for connections to NATS can be used. certKey is the key of a certificate.
-func atNATS(key, path, certKey string) look {
-	return func(r Router) (mistake, fix string) {
-		if c := r.Cluster; c == nil || !slices.Contains([]string{c.Creds, c.TLS.CA, c.TLS.Cert}, path) {
-			return "", ""
-		}
-		var err error
-		switch key {
-		case "ca":
-			err = checkAuthorities(path)
-		case "cert":
-			err = checkPair(path, certKey)
-		default:
-			_, err = safefile.Read(path, maxPEM)
-		}
-		if err != nil {
-			return message(`the router can't join its cluster with this %q: %v`, key, withoutPath(err)), "correct the path, or the file"
-		}
-		return "", ""
-	}
+// atNATS looks whether a file for connections to NATS can be used.
+func atNATS(key, path string, check func() error) look {
+	return atFile(check, func(r Router) bool {
+		c := r.Cluster
+		return c != nil && slices.Contains([]string{c.Creds, c.TLS.CA, c.TLS.Cert}, path)
+	}, fmt.Sprintf("the router can't join its cluster with this %q: %%v", key), "correct the path, or the file")
 }
 
 // checkPair says why two files do not hold a certificate and its key.
@@ -205,21 +167,20 @@ func withoutPath(err error) error {
 	return err
 }
 
-// addressField returns the function that decodes "addr".
-func addressField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		set(d, to, keys.Text)(m)
-		host, _, err := net.SplitHostPort(*to)
-		if err != nil {
-			d.mistake(m.Name.StartOffset, `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
-			return
-		}
-		if !urls.IsLoopback(host) {
-			d.examine(m.Name.StartOffset, severityWarning, atOpen(*to, func(h HTTP) string { return h.Addr },
-				message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", *to),
-				`write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`))
-		}
+// listen reads "addr". A wrong address stays, so that no other is listened at.
+func (d *checker) listen(v hujson.Value) (string, error) {
+	s, err := keys.Text(v)
+	if err != nil {
+		return "", err
 	}
+	if host, _, err := net.SplitHostPort(s); err != nil {
+		d.mistake(d.placeOf(v), `"addr" must be an address with a port; write it like "127.0.0.1:8787"`)
+	} else if !urls.IsLoopback(host) {
+		d.examine(d.placeOf(v), severityWarning, atOpen(s, func(h HTTP) string { return h.Addr },
+			message("other machines reach %s, so 'metarouter serve --http' needs a token, and the configuration has none", s),
+			`write "tokens": ["${ROUTER_TOKEN}"] next to "addr" and set ROUTER_TOKEN, start it with --token-file FILE, or listen on 127.0.0.1`))
+	}
+	return s, nil
 }
 
 // examineFolders examines the folders among the arguments of a well-known server. args are the

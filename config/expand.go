@@ -190,20 +190,16 @@ func (d *expander) isKnown(s string) bool {
 // maxPublicURL bounds "publicUrl", in bytes.
 const maxPublicURL = 512
 
-// publicURLField returns the function that decodes "publicUrl".
-func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		set(d, to, func(v hujson.Value) (string, error) {
-			s, err := d.bounded(maxPublicURL)(v)
-			if err == nil && s != "" && d.isKnown(s) {
-				s, err = urls.Public(s)
-			}
-			return s, err
-		})(m)
-		if urls.LeadsElsewhere(*to) {
-			d.examine(m.Name.StartOffset, severityError, atOpen(*to, func(h HTTP) string { return h.PublicURL },
-				`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
-				`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
-		}
+// publicURL reads "publicUrl".
+func (d *checker) publicURL(v hujson.Value) (string, error) {
+	s, err := d.bounded(maxPublicURL)(v)
+	if err == nil && s != "" && d.isKnown(s) {
+		s, err = urls.Public(s)
 	}
+	if err == nil && urls.LeadsElsewhere(s) {
+		d.examine(d.placeOf(v), severityError, atOpen(s, func(h HTTP) string { return h.PublicURL },
+			`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
+			`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
+	}
+	return s, err
 }

@@ -200,6 +200,7 @@ func readings(d *decoder) map[string]reader[string] {
 		"path": texts.path, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
 		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
 		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
+		"listen": d.listen, "publicUrl": d.publicURL, "service": d.service,
 		"url": texts.checked(d.expanded, true, urls.Web), "address": texts.checked(d.expanded, false, urls.Web),
 		"document": texts.checked(d.expanded, true, urls.Document), "resource": texts.checked(d.expanded, true, urls.Resource),
 		"issuer": texts.checked(value, false, urls.Issuer), "jwks": texts.checked(value, true, urls.Keys), "redirect": texts.redirect,

@@ -195,14 +195,15 @@ func raw(v hujson.Value) (json.RawMessage, error) {
 // names that they are compared with.
 const maxCompared = 100 << 20
 
-// checkProfiles reports patterns that match no server, and pinned tools that are not allowed. They are warnings, since an edit of another file may make them right.
+// checkProfiles reports patterns that match no server, and pinned tools that are not allowed. They are
+// warnings, since an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
 	d.name = ""
 	names, size := namesOf(c.Servers)
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
-		filter := filterOf(profile)
+		patterns := len(strings.Join(slices.Concat(profile.Servers, profile.Allow, profile.Deny), ""))
 		d.source = said.source
 		for i, e := range said.inner("servers").elements() {
 			text := profile.Servers[i]
@@ -218,13 +219,13 @@ func checkProfiles(d *decoder, c Config) {
 		}
 		for i, e := range said.inner("pinned").elements() {
 			text := profile.Pinned[i]
-			if cost += len(text) * filter.size; cost > maxCompared {
+			if cost += len(text) * patterns; cost > maxCompared {
 				return
 			}
 			switch _, _, isID := strings.Cut(text, ":"); {
 			case !isID:
 				d.warn(e.StartOffset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, text, "server:"+text)
-			case !filter.allows(text):
+			case !profile.allows(text):
 				d.warn(e.StartOffset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, text)
 			}
 		}
@@ -250,33 +251,16 @@ func namesOf(servers []Server) (names []string, size int) {
 
 const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
 
-// A filter is the part of a profile that allows and denies, with its patterns parsed.
-type filter struct {
-	allServers           bool
-	servers, allow, deny []glob.Pattern
-	size                 int // bytes of the patterns
-}
-
-func filterOf(p Profile) filter {
-	f := filter{allServers: p.Servers == nil}
-	parse := func(texts []string) (all []glob.Pattern) {
-		for _, text := range texts {
-			f.size += len(text)
-			if pattern, err := glob.Parse(text); err == nil { // always, since it was read
-				all = append(all, pattern)
-			}
-		}
-		return all
-	}
-	f.servers, f.allow, f.deny = parse(p.Servers), parse(p.Allow), parse(p.Deny)
-	return f
-}
-
-// allows reports whether the patterns allow the item with an ID.
-func (f filter) allows(id string) bool {
+// allows reports whether the profile allows the item with an ID, apart from ReadOnly.
+func (p Profile) allows(id string) bool {
 	server, name, _ := strings.Cut(id, ":")
 	item := glob.Item{Name: name, ID: id}
-	return (f.allServers || slices.ContainsFunc(f.servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
-		!slices.ContainsFunc(f.deny, item.Matches) &&
-		(len(f.allow) == 0 || slices.ContainsFunc(f.allow, item.IsAllowed))
+	any := func(patterns []string, matches func(glob.Pattern) bool) bool {
+		return slices.ContainsFunc(patterns, func(text string) bool {
+			p, err := glob.Parse(text)
+			return err == nil && matches(p) // there is no error, since the text was checked
+		})
+	}
+	return (p.Servers == nil || any(p.Servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
+		!any(p.Deny, item.Matches) && (len(p.Allow) == 0 || any(p.Allow, item.IsAllowed))
 }

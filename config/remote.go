@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/tailscale/hujson"
@@ -34,16 +35,11 @@ type OAuth struct {
 }
 
 // secrets returns the secrets of o, which may be nil.
-func (o *OAuth) secrets() (all []string) {
+func (o *OAuth) secrets() []string {
 	if o == nil {
 		return nil
 	}
-	for _, s := range []string{o.ClientSecret, o.PrivateKey} {
-		if s != "" {
-			all = append(all, s)
-		}
-	}
-	return all
+	return slices.DeleteFunc([]string{o.ClientSecret, o.PrivateKey}, func(s string) bool { return s == "" })
 }
 
 func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {

@@ -2,12 +2,16 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // defaultRouter returns the settings of a file without any.
@@ -25,8 +29,6 @@ func routerFields(d *decoder, r *Router) fields {
 		"profiles": profilesField(d, &r.Profiles),
 		"cluster":  clusterField(d),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
-			"addr":         addressField(d, &r.HTTP.Addr),
-			"publicUrl":    publicURLField(d, &r.HTTP.PublicURL),
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
 		})),
@@ -130,7 +132,9 @@ func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise str
 			return "", nil
 		}
 		if s = d.absolute(s); s != "" {
-			d.examine(v.StartOffset, severityError, atLog(name, s))
+			d.examine(v.StartOffset, severityError, atFile(func() error { return safefile.CanAppend(s) }, func(r Router) bool {
+				return name == "accessLog" && s == r.AccessLog.File || name == "audit" && s == r.Audit.File && !r.Audit.Off
+			}, fmt.Sprintf("'metarouter serve' does not start with this %q: %%v", name), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, name, map[string]string{"accessLog": "access.log", "audit": "audit.jsonl"}[name])))
 		}
 		return s, err
 	}
@@ -150,27 +154,15 @@ func hasMember(object hujson.Value, key string) bool {
 	return ok
 }
 
-// restartKeys are the keys of "metarouter" that take effect at the router's next start.
-// All other keys take effect when the file is saved. The descriptions in schema.json name the
-// same keys.
-var restartKeys = []struct {
-	key   string
-	value func(Router) any
-}{
-	{"http.addr", func(r Router) any { return r.HTTP.Addr }},
-	{"http.tlsCert", func(r Router) any { return r.HTTP.TLSCert }},
-	{"http.tlsKey", func(r Router) any { return r.HTTP.TLSKey }},
-	{"http.clientCA", func(r Router) any { return r.HTTP.ClientCA }},
-	{"http.maxHeader", func(r Router) any { return r.HTTP.MaxHeader }},
-}
-
 // RestartKeys returns the keys of "metarouter" in which a and b differ and that take effect
-// at the router's next start, such as "http.addr".
-func RestartKeys(a, b Router) (keys []string) {
-	for _, k := range restartKeys {
-		if k.value(a) != k.value(b) {
-			keys = append(keys, k.key)
+// at the router's next start, such as "http.addr". All other keys take effect when the file is saved.
+func RestartKeys(a, b Router) (all []string) {
+	is, was := reflect.ValueOf(b.HTTP), reflect.ValueOf(a.HTTP)
+	for i := range is.NumField() {
+		if tag := is.Type().Field(i).Tag; tag.Get("edit") == "restart" && !is.Field(i).Equal(was.Field(i)) {
+			key, _, _ := strings.Cut(tag.Get("key"), ",")
+			all = append(all, "http."+key)
 		}
 	}
-	return keys
+	return all
 }

@@ -375,8 +375,8 @@ func permissions(c Config) map[string]float64 {
 							amount -= 0.5
 						}
 					}
-					f := filterOf(profileOf(s))
-					if f.allows(id) && filterOf(p).allows(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
+					f := profileOf(s)
+					if f.allows(id) && p.allows(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
 						all[who+" calls "+id] = max(all[who+" calls "+id], amount)
 					}
 				}

@@ -7,14 +7,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// The words of "ask" in a profile.
-const (
-	askNever       = "never"
-	askDestructive = "destructive"
-	askWrites      = "writes"
-	askAlways      = "always"
-)
-
 // An Ask is why a person is asked before a call. The zero value is that no person is asked.
 type Ask struct {
 	Profile string // that has the rule
@@ -27,11 +19,11 @@ func (a Ask) String() string {
 	switch {
 	case a == Ask{}:
 		return ""
-	case a.Word == askAlways:
+	case a.Word == "always":
 		return fmt.Sprintf("profile %q asks before each call", a.Profile)
-	case a.Word == askWrites:
+	case a.Word == "writes":
 		return fmt.Sprintf("profile %q asks before tools that may write", a.Profile)
-	case a.Word == askDestructive:
+	case a.Word == "destructive":
 		return fmt.Sprintf("profile %q asks before tools that may destroy something", a.Profile)
 	}
 	return fmt.Sprintf("profile %q asks before tools that match %q", a.Profile, a.Pattern)
@@ -65,12 +57,12 @@ func (c *compiled) asks(i item, t *registry.NormalizedTool) Ask {
 // asksFor reports whether the word asks before calls of the tool.
 func asksFor(word string, t *registry.NormalizedTool) bool {
 	switch word {
-	case "", askNever:
+	case "", "never":
 		return false
-	case askDestructive:
+	case "destructive":
 		harmless := t.Hints.Destructive != nil && !*t.Hints.Destructive && t.Doubt == ""
 		return !harmless && !t.Reads()
-	case askWrites:
+	case "writes":
 		return !t.Reads()
 	}
 	return true // also for a word that is not known

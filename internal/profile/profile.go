@@ -104,7 +104,7 @@ func (r *Rules) Everything() bool {
 
 func (c *compiled) everything() bool {
 	p := c.config
-	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != askNever
+	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != "never"
 	return c.allServers && len(p.Allow) == 0 && len(p.Deny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
 }
 

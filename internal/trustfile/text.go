@@ -75,12 +75,9 @@ func (t Text) Digest() string {
 // counts, and how to correct that: users other than this one and root can write to dataDir or to
 // the file of approvals in it. Without a data folder, no text is approved.
 func (t Text) Trusted(dataDir string) error {
-	approved := make(map[string]Approval)
-	if dataDir != "" {
-		var err error
-		if approved, err = read(dataDir); err != nil {
-			return fmt.Errorf("no approval counts: %w", err)
-		}
+	approved, err := read(dataDir)
+	if err != nil {
+		return fmt.Errorf("no approval counts: %w", err)
 	}
 	u := &Untrusted{Text: t}
 	trusted := dataDir != ""

@@ -73,8 +73,7 @@ func Issuer(s string) error {
 // Keys checks the URL of the keys of an issuer.
 func Keys(s string) error { return secure(s, `"https://id.example.com/keys"`) }
 
-// secure checks a whole URL of a host that others on the way can't replace: of https, or of this
-// machine.
+// secure checks a whole URL that others on the way can't answer: of https, or of this machine.
 func secure(s, example string) error {
 	u, err := url.Parse(s)
 	switch {

@@ -213,15 +213,11 @@ func NewToken(files *configfile.Source, entry TokenEntry) error {
 
 // check says which flag can't be used, and what to write instead.
 func (e TokenEntry) check() error {
-	if e.Name != "" {
-		if err := config.Check("metarouter.http.tokens.name", e.Name); err != nil {
-			return fmt.Errorf("--name %q %w", e.Name, err)
-		}
+	if err := config.Check("metarouter.http.tokens.name", e.Name); err != nil && e.Name != "" {
+		return fmt.Errorf("--name %q %w", e.Name, err)
 	}
-	if e.Profile != "" {
-		if err := config.Check("metarouter.http.tokens.profile", e.Profile); err != nil {
-			return fmt.Errorf("--profile %q %w", e.Profile, err)
-		}
+	if err := config.Check("metarouter.http.tokens.profile", e.Profile); err != nil && e.Profile != "" {
+		return fmt.Errorf("--profile %q %w", e.Profile, err)
 	}
 	if e.Role != "" && e.Role != "use" && e.Role != "admin" {
 		return fmt.Errorf(`--role %q must be "use" or "admin"`, e.Role)

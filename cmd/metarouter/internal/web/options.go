@@ -103,9 +103,8 @@ func allTokens(c config.HTTP, file config.Token) []config.Token {
 // plainToken returns the token of an administrator without name and profile. A text that begins with
 // "sha256:" is the token's hash.
 func plainToken(text string) config.Token {
-	t := config.Token{Role: "admin", Plain: true}
-	t.Hash, t.Text, _ = secret.ParseToken(text)
-	return t
+	hash, token, _ := secret.ParseToken(text)
+	return config.Token{Hash: hash, Text: token, Role: "admin", Plain: true}
 }
 
 // rank is lower for a token that says more about its clients.
