@@ -3,17 +3,15 @@
 //
 // # Providers
 //
-// An orchestrator has tasks, and need not know which tool can do them: a
-// [ProviderAdapter] lists its tools, selects the right tool for a task with the reasons,
-// runs it, and reports its own health. There are four providers:
+// A [ProviderAdapter] lists its tools, selects a tool for a task with the reasons, runs it,
+// and reports its own health. There are four providers:
 //
-//   - A [Router] keeps the MCP servers of a .mcp.json running and routes to them.
-//     [Open] starts one inside the program, with no other process but the servers.
+//   - A [Router] keeps the MCP servers of a .mcp.json running. [Open] starts one inside the
+//     program, with no other process but the servers.
 //   - Package adapter/functions makes tools of functions of the program itself.
-//   - Package adapter/openai makes tools of the language models of an AI service:
-//     they write, explain, reason and code.
-//   - Package adapter/mux combines several providers into one: it has one catalog and one
-//     ranking, and uses another provider's tool where the first can't answer.
+//   - Package adapter/openai makes tools of language models.
+//   - Package adapter/mux combines several providers into one, with one catalog and one
+//     ranking. It uses another provider's tool where the first can't answer.
 //
 // # Example
 //
@@ -50,24 +48,21 @@
 //
 // # Results and errors
 //
-// A tool's failure is a result with IsError whose text says what to do, since a model
-// often reads it. A Go error is for the program: ctx has ended, or the provider does not
-// have the tool.
+// A tool's failure is a result with IsError. Its text says how to go on, since a model often
+// reads it. A Go error is for the program: ctx has ended, or the provider does not have the
+// tool.
 //
-// Every result has in its _meta how it was made: trace_id, tool_name, tool_version,
-// server, node_id, execution_path, verified (a signature of the node that ran the tool was
-// checked; false on one machine), degraded (another tool was used instead),
-// arguments_checked (they were validated against the schema), attempts, latency_ms and
-// timestamp.
+// The _meta of a result says how it was made: trace_id, tool_name, tool_version, server,
+// node_id, execution_path, verified (a signature of the node that ran the tool was checked;
+// false on one machine), degraded (another tool was used instead), arguments_checked (they
+// were validated against the schema), attempts, latency_ms and timestamp.
 //
-// The examples below are complete, and examples/orchestrator in the source is a small
-// program of this kind.
+// The examples below are complete. examples/orchestrator in the source is a small program of
+// this kind.
 //
 // # Frontends
 //
-// This is the only package that connects the other packages of the router to each other.
-// [Router.Parts] hands out these connected parts to frontends, such as the MCP server of
-// package server.
+// [Router.Parts] has the router for frontends, such as the MCP server of package server.
 package adapter
 
 import (
@@ -90,20 +85,20 @@ type ProviderAdapter interface {
 
 	// Tools returns the tools that the provider has now, sorted by ID. Neither the tools
 	// nor the slice may be modified, since they are shared.
-	Tools() []*NormalizedTool
+	Tools() []*registry.NormalizedTool
 
 	// FindByCapability returns the tools that have the tag, such as "database", sorted by
 	// ID.
-	FindByCapability(tag string) []*NormalizedTool
+	FindByCapability(tag string) []*registry.NormalizedTool
 
 	// Select picks the best tool for the query, or abstains.
-	Select(ctx context.Context, q Query) (Selection, error)
+	Select(ctx context.Context, q selector.Query) (selector.Selection, error)
 
 	// Execute runs one of the provider's tools. A failure of the tool, or on the way to
 	// it, is a result with IsError; its Err is set if no tool has answered. The error is
-	// an [*Error] with which an MCP server has answered, the cause of ctx's end, or says
-	// that the provider does not have the tool.
-	Execute(ctx context.Context, c Call) (Result, error)
+	// an [*Error] of an MCP server, the cause of ctx's end, or says that the provider does
+	// not have the tool.
+	Execute(ctx context.Context, c selector.Call) (selector.Result, error)
 
 	// Health reports whether the provider can be used. It may ask another program for
 	// that, and returns when ctx ends at the latest.
@@ -119,9 +114,9 @@ type ProviderAdapter interface {
 	//	}
 	Changed() <-chan struct{}
 
-	// Close ends the calls in flight and everything that the provider has started, and
-	// returns when nothing of it is left. Later calls fail. The tools that Tools has
-	// returned stay readable. Further calls of Close do nothing.
+	// Close ends the calls in flight and everything that the provider has started, and waits
+	// for the end of both. Later calls fail. The tools that Tools has returned stay readable.
+	// Further calls of Close do nothing.
 	Close() error
 }
 
@@ -130,64 +125,45 @@ var (
 	_ selector.Provider = (*Parts)(nil) // see [selector.Route]
 )
 
-// An Explainer is a provider that can explain the scores of its tools. All providers of
-// this package are Explainers. See [Why].
-type Explainer interface {
-	Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error)
-}
-
 // Execute runs the provider's tool of that ID. The arguments are a map, a struct, another
 // value that encoding/json encodes as an object, or the JSON itself as [json.RawMessage];
 // nil means no arguments.
-func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (Result, error) {
+func Execute(ctx context.Context, p ProviderAdapter, id string, arguments any) (selector.Result, error) {
 	tool, ok := Tool(p, id)
 	if !ok {
-		return Result{}, inprocess.NoTool(p.Name(), id)
+		return selector.Result{}, inprocess.NoTool(p.Name(), id)
 	}
-	call := Call{Tool: tool}
+	call := selector.Call{Tool: tool}
 	if arguments != nil {
 		var err error
 		if call.Arguments, err = json.Marshal(arguments); err != nil {
-			return Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
+			return selector.Result{}, fmt.Errorf("encode the arguments of %s: %w", id, err)
 		}
 	}
 	return p.Execute(ctx, call)
 }
 
-// Tool returns the provider's tool of that ID. A Mux knows its tools by their
-// qualified IDs too, whether or not these are in use; a Router also takes an ID behind the
-// prefix that its configuration names in "gateway".
-func Tool(p ProviderAdapter, id string) (t *NormalizedTool, ok bool) {
+// Tool returns the provider's tool of that ID. A Mux also knows its tools by their qualified
+// IDs, and a Router by IDs with the prefix of "gateway" in its configuration.
+func Tool(p ProviderAdapter, id string) (*registry.NormalizedTool, bool) {
 	if knows, ok := p.(interface {
-		Tool(id string) (*NormalizedTool, bool)
+		Tool(id string) (*registry.NormalizedTool, bool)
 	}); ok {
 		return knows.Tool(id)
 	}
 	tools := p.Tools()
-	has := func(id string) bool {
-		i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.ID == id })
-		if i >= 0 {
-			t = tools[i]
-		}
-		return i >= 0
+	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.ID == id })
+	if i < 0 {
+		return nil, false
 	}
-	if ok = has(id); ok {
-		return t, true
-	}
-	if r, isRouter := p.(*Router); isRouter {
-		prefix := r.current.load().config.Router.Gateway.Prefix
-		if rest, cut := strings.CutPrefix(id, prefix); cut && prefix != "" {
-			ok = has(rest)
-		}
-	}
-	return t, ok
+	return tools[i], true
 }
 
-// Why says in a line which tool was selected for the query and why, or why none was:
+// Why says in a line which tool was selected for the query and why, or why there is no such tool:
 //
 //	utilities:unit_convert, confidence 0.97: its name has "convert", its parameters have "feet"; its capabilities have math
-func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
-	chosen := Candidate{Tool: s.Tool, Score: s.Score, Confidence: s.Confidence, Features: s.Features}
+func Why(ctx context.Context, p ProviderAdapter, q selector.Query, s selector.Selection) string {
+	chosen := selector.Candidate{Tool: s.Tool, Score: s.Score, Confidence: s.Confidence, Features: s.Features}
 	line := ""
 	switch {
 	case s.Tool == nil && len(s.Alternatives) == 0:
@@ -200,8 +176,10 @@ func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
 	}
 	line += fmt.Sprintf("%s, confidence %.2f", chosen.Tool.ID, chosen.Confidence)
 	var reasons []string
-	if e, ok := p.(Explainer); ok {
-		if all, err := e.Explain(ctx, q.Task, []Candidate{chosen}); err == nil && len(all) == 1 {
+	if e, ok := p.(interface {
+		Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error)
+	}); ok {
+		if all, err := e.Explain(ctx, q.Task, []selector.Candidate{chosen}); err == nil && len(all) == 1 {
 			if why := all[0].Why(); why != "" {
 				reasons = append(reasons, why)
 			}
@@ -225,7 +203,7 @@ func Why(ctx context.Context, p ProviderAdapter, q Query, s Selection) string {
 	return line
 }
 
-// A State says how a provider is, or a part of it.
+// A State is the state of a provider, or of a part of it.
 type State string
 
 const (
@@ -235,7 +213,7 @@ const (
 	Down     State = "down"     // it can't be used
 )
 
-// Health says how a provider is.
+// Health is the health of a provider.
 type Health struct {
 	Name   string   `json:"name"` // the provider's, or the part's
 	State  State    `json:"state"`
@@ -244,8 +222,7 @@ type Health struct {
 	Parts  []Health `json:"parts,omitempty"`  // such as the servers of a router
 }
 
-// Err returns nil if the provider can be used, if only in part, and otherwise an error
-// that says why it can't.
+// Err returns nil if the provider can be used, if only in part, and otherwise the reason.
 func (h Health) Err() error {
 	if h.State == Up || h.State == Degraded {
 		return nil
@@ -253,8 +230,7 @@ func (h Health) Err() error {
 	return errors.New(h.String())
 }
 
-// String says how the provider is in a line, such as `mcp is degraded: files is down:
-// it ended`.
+// String returns a line such as `mcp is degraded: files is down: it ended`.
 func (h Health) String() string {
 	line := fmt.Sprintf("%s is %s", h.Name, h.State)
 	if h.Reason != "" {
@@ -263,8 +239,8 @@ func (h Health) String() string {
 	return line
 }
 
-// CombineHealth returns the health of a provider that consists of parts. Its state is that
-// of its parts if they all have the same one, and [Degraded] otherwise.
+// CombineHealth returns the health of a provider that consists of parts. If their states differ,
+// it is [Degraded].
 func CombineHealth(name string, tools int, parts []Health) Health {
 	h := Health{Name: name, State: Up, Tools: tools, Parts: parts}
 	var reasons []string

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// Programs of other modules can name every type in the signatures of this package: none is
-// of an internal package, other than through an alias that a public package declares.
+// Programs of other modules can name every type in the signatures of this package: a type of an
+// internal package has an alias in a public one.
 func TestSignaturesAreOfPublicTypes(t *testing.T) {
 	fset := token.NewFileSet()
 	pkg := typeCheck(t, fset)
@@ -110,7 +110,7 @@ func isInternal(o *types.TypeName) bool {
 	return o.Pkg() != nil && strings.Contains("/"+o.Pkg().Path()+"/", "/internal/")
 }
 
-// typeCheck returns this package from its source, with what it imports from the build cache.
+// typeCheck returns this package from its source, with its imports from the build cache.
 func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 	t.Helper()
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", ".")

@@ -6,49 +6,49 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
-
-// Approvals returns the desk with the calls that wait for a person's approval.
-func (p *Parts) Approvals() *Desk { return p.router.approvals }
 
 // askingFirst returns the call so that a person is asked before it is made, if the rules, which
 // v has, ask for that.
-func (s *Scope) askingFirst(v *visible, c Call) Call {
-	reason := v.rules.Asks(c.Tool).String()
+func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
+	reason := v.Rules.Asks(call.Tool).String()
 	if reason == "" {
-		unfit := c.Unfit
-		c.Unfit = func(t *NormalizedTool) bool {
-			return v.rules.Asks(t).String() != "" || unfit != nil && unfit(t) // no one would be asked
+		unfit := call.Unfit
+		call.Unfit = func(t *registry.NormalizedTool) bool {
+			return v.Rules.Asks(t).String() != "" || unfit != nil && unfit(t) // no person would be asked
 		}
-		return c
+		return call
 	}
-	client := c.Client
-	if client == "" && c.From != nil {
-		client = c.From.ClientName()
+	client := call.Client
+	if client == "" && call.From != nil {
+		client = call.From.ClientName()
 	}
-	c.Approve = func(ctx context.Context, args json.RawMessage) error {
+	call.Approve = func(ctx context.Context, args json.RawMessage) error {
 		r := approval.Request{
-			Principal: c.Principal, Called: c.PrincipalName, Profile: v.profile, Client: client,
-			Server: c.Tool.Server, Tool: c.Tool.ServerName(), Definition: c.Tool.Definition, Arguments: args, Others: othersOf(c.Params),
-			Reason: reason, Policy: v.rules.Identity(),
+			Principal: call.Principal, Called: call.PrincipalName, Profile: v.Profile, Client: client,
+			Server: call.Tool.Server, Tool: call.Tool.ServerName(), Definition: call.Tool.Definition, Arguments: args, Others: othersOf(call.Params),
+			Reason: reason, Policy: v.Rules.Identity(),
 		}
-		if err := s.parts.Approvals().Ask(audit.By(ctx, actorOf(c.From)), r, approval.PersonAt(c.From)); err != nil {
+		if err := c.router.approvals.Ask(audit.By(ctx, actorOf(call.From)), r, approval.PersonAt(call.From)); err != nil {
 			return err
 		}
-		now := s.now() // the answer was about the rules and the tool as they were before
-		if now.rules != v.rules {
+		now := c.scope.Visible() // the answer was about the rules and the tool as they were before
+		if now.Rules != v.Rules {
 			return fmt.Errorf("%s was not run: the profile was edited while a person was asked; send the call again", r.Name())
 		}
-		return now.callable(c.Tool)
+		return now.Callable(call.Tool)
 	}
-	return c
+	return call
 }
 
-// actorOf returns who is behind a client.
+// actorOf returns the actor for the audit log.
 func actorOf(from Client) audit.Actor {
 	who, ok := session.CallerOf(from)
 	switch {
@@ -60,8 +60,8 @@ func actorOf(from Client) audit.Actor {
 	return audit.Actor{Principal: who.Name, From: "stdio"}
 }
 
-// othersOf returns the parameters of a tools/call that servers get besides the name and the
-// arguments, but for _meta; nil if there are none.
+// othersOf returns the parameters of a tools/call that servers get besides the name, the
+// arguments and _meta; nil if the call has no others.
 func othersOf(params json.RawMessage) json.RawMessage {
 	var others []byte
 	_ = wire.Members(params, func(key string, value []byte) bool {

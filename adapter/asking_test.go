@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// An answerer is a client whose person answers questions.
+// An answerer is a client with a person who answers questions.
 type answerer struct {
 	sink
 	answer func(ctx context.Context, question string) (action string, err error)
@@ -36,7 +36,7 @@ func says(action string) *answerer {
 	return &answerer{answer: func(context.Context, string) (string, error) { return action, nil }}
 }
 
-// asking runs a router whose profile asks before "echo", and which fixes an argument of it.
+// asking runs a router with a profile that asks before "echo", and that fixes an argument of it.
 func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 	t.Helper()
 	c := config.Config{Servers: []config.Server{fake("s", "-tools", "echo,add")}}
@@ -47,7 +47,7 @@ func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
 	return r, func(change func(*config.Profile)) {
-		edited := r.Parts().Edited()
+		edited := r.parts.Edited()
 		change(&p)
 		use()
 		edits <- c
@@ -56,7 +56,7 @@ func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 }
 
 // execute calls the tool as a client with this name does.
-func (s *Scope) call(t *testing.T, tool, args string, from Client, edit ...func(*Call)) Result {
+func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*selector.Call)) selector.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s *Scope) call(t *testing.T, tool, args string, from Client, edit ...func(
 	if !ok {
 		t.Fatalf("no tool %s", tool)
 	}
-	c := Call{Tool: found, Arguments: json.RawMessage(args), From: from, Client: "test", Principal: "ci", PrincipalName: "build"}
+	c := selector.Call{Tool: found, Arguments: json.RawMessage(args), From: from, Client: "test", Principal: "ci", PrincipalName: "build"}
 	for _, e := range edit {
 		e(&c)
 	}
@@ -75,17 +75,17 @@ func (s *Scope) call(t *testing.T, tool, args string, from Client, edit ...func(
 	return result
 }
 
-func outcomeOf(r Result) selector.Outcome {
+func outcomeOf(r selector.Result) selector.Outcome {
 	o, _ := selector.OutcomeOf(r, nil)
 	return o
 }
 
 const notApproved selector.Outcome = "not_approved"
 
-// The client's person is asked before what the profile asks for, and before nothing else.
+// The client's person is asked before the calls that the profile names, and no others.
 func TestAskingFirst(t *testing.T) {
 	r, _ := asking(t)
-	s := r.Parts().Scope("work")
+	s := r.parts.Scope("work")
 	var question string
 	accept := says("accept")
 	accept.answer = func(_ context.Context, q string) (string, error) { question = q; return "accept", nil }
@@ -112,36 +112,36 @@ func TestAskingFirst(t *testing.T) {
 	if got := s.call(t, "s:echo", `{"message":1}`, never); outcomeOf(got) != selector.InvalidArguments || never.asked.Load() != 0 {
 		t.Errorf("arguments that do not fit: %s", got.JSON)
 	}
-	whole := r.Parts().Scope()
+	whole := r.parts.Scope()
 	if got := whole.call(t, "s:echo", `{"message":"x"}`, never); outcomeOf(got) != selector.OK || never.asked.Load() != 0 {
 		t.Errorf("without a profile: %s", got.JSON)
 	}
 }
 
-// A client that can't ask is answered what to do. After an admin has approved the call, it
+// A client that can't ask gets an instruction. After an admin has approved the call, it
 // passes once: with the same principal, profile, tool, arguments and rules.
 func TestApprovedOnThePage(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		edit func(*Call)
+		edit func(*selector.Call)
 		rule func(*config.Profile)
 		want selector.Outcome
 	}{
-		{"the same call", func(c *Call) { c.Arguments = json.RawMessage(`{ "message": "x" }`) }, nil, selector.OK},
-		{"renamed client", func(c *Call) { c.Client = "other" }, nil, selector.OK},
-		{"other principal", func(c *Call) { c.Principal = "other" }, nil, notApproved},
-		{"other arguments", func(c *Call) { c.Arguments = json.RawMessage(`{"message":"y"}`) }, nil, notApproved},
-		{"other parameters", func(c *Call) { c.Params = json.RawMessage(`{"name":"echo","task":{"ttl":1}}`) }, nil, notApproved},
+		{"the same call", func(c *selector.Call) { c.Arguments = json.RawMessage(`{ "message": "x" }`) }, nil, selector.OK},
+		{"renamed client", func(c *selector.Call) { c.Client = "other" }, nil, selector.OK},
+		{"other principal", func(c *selector.Call) { c.Principal = "other" }, nil, notApproved},
+		{"other arguments", func(c *selector.Call) { c.Arguments = json.RawMessage(`{"message":"y"}`) }, nil, notApproved},
+		{"other parameters", func(c *selector.Call) { c.Params = json.RawMessage(`{"name":"echo","task":{"ttl":1}}`) }, nil, notApproved},
 		{"other rules", nil, func(p *config.Profile) { p.Deny = []string{"x"} }, notApproved},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, edit := asking(t)
-			s := r.Parts().Scope("work")
+			s := r.parts.Scope("work")
 			got := s.call(t, "s:echo", `{"message":"x"}`, &sink{})
 			if text := got.Text(); outcomeOf(got) != notApproved || !strings.Contains(text, "echo") || !strings.Contains(text, `profile "work"`) || !strings.Contains(text, "/#approvals") {
 				t.Fatalf("the client is answered %s", got.JSON)
 			}
-			desk := r.Parts().Approvals()
+			desk := r.parts.Approvals()
 			all := desk.List()
 			if len(all) != 1 || all[0].Principal != "build" || all[0].Profile != "work" || all[0].Client != "test" {
 				t.Fatalf("on the desk: %+v", all)
@@ -153,7 +153,7 @@ func TestApprovedOnThePage(t *testing.T) {
 				edit(tc.rule)
 			}
 			if tc.edit == nil {
-				tc.edit = func(*Call) {}
+				tc.edit = func(*selector.Call) {}
 			}
 			if got := s.call(t, "s:echo", `{"message":"x"}`, &sink{}, tc.edit); outcomeOf(got) != tc.want {
 				t.Errorf("the call: %s", got.JSON)
@@ -177,14 +177,14 @@ func TestEditedWhileAsked(t *testing.T) {
 				edit(change)
 				return "accept", nil
 			}}
-			if got := r.Parts().Scope("work").call(t, "s:echo", `{"message":"x"}`, slow); outcomeOf(got) != notApproved || !strings.Contains(got.Text(), "send the call again") {
+			if got := r.parts.Scope("work").call(t, "s:echo", `{"message":"x"}`, slow); outcomeOf(got) != notApproved || !strings.Contains(got.Text(), "send the call again") {
 				t.Errorf("the call: %s", got.JSON)
 			}
 		})
 	}
 }
 
-// What is shown is what the server gets: with the arguments that the profile fixes.
+// The person sees the arguments that the server gets, with those that the profile fixes.
 func TestAskingShowsFixedArguments(t *testing.T) {
 	r, edit := asking(t)
 	edit(func(p *config.Profile) {
@@ -192,29 +192,29 @@ func TestAskingShowsFixedArguments(t *testing.T) {
 	})
 	var question string
 	from := &answerer{answer: func(_ context.Context, q string) (string, error) { question = q; return "accept", nil }}
-	if got := r.Parts().Scope("work").call(t, "s:echo", `{}`, from); outcomeOf(got) != selector.OK || !strings.Contains(got.Text(), "fixed") || !strings.Contains(question, `"message": "fixed"`) {
+	if got := r.parts.Scope("work").call(t, "s:echo", `{}`, from); outcomeOf(got) != selector.OK || !strings.Contains(got.Text(), "fixed") || !strings.Contains(question, `"message": "fixed"`) {
 		t.Errorf("%s after %q", got.JSON, question)
 	}
 }
 
-// A task is routed by way of the same question; the caller's permission is not that of a person.
+// A routed task asks the same question; the permission of the caller does not replace a person's.
 func TestRouteAsksFirst(t *testing.T) {
 	r, _ := asking(t)
-	s := r.Parts().Scope("work")
+	s := r.parts.Scope("work")
 	tool, _ := s.Snapshot().Tool("s:echo")
 	no := says("decline")
 	routed, err := selector.Route(t.Context(), s, selector.RouteRequest{
-		Call: Call{Tool: tool, Arguments: json.RawMessage(`{"message":"x"}`), From: no}, RunUnsure: true, RunUnsafe: true,
+		Call: selector.Call{Tool: tool, Arguments: json.RawMessage(`{"message":"x"}`), From: no}, RunUnsure: true, RunUnsafe: true,
 	})
 	if err != nil || outcomeOf(routed.Result) != notApproved || no.asked.Load() != 1 {
 		t.Errorf("%s, %v", routed.Result.JSON, err)
 	}
 }
 
-// A call whose client cancels while its person is asked is not made.
+// A call that the client cancels while its person is asked is not made.
 func TestCancelledWhileAsked(t *testing.T) {
 	r, _ := asking(t)
-	s := r.Parts().Scope("work")
+	s := r.parts.Scope("work")
 	tool, _ := s.Snapshot().Tool("s:echo")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	left := errors.New("the client has left")
@@ -223,8 +223,8 @@ func TestCancelledWhileAsked(t *testing.T) {
 		<-ctx.Done()
 		return "accept", nil
 	}}
-	result, err := s.Execute(ctx, Call{Tool: tool, Arguments: json.RawMessage(`{"message":"x"}`), From: from})
-	if !errors.Is(err, left) || result.JSON != nil || len(r.Parts().Approvals().List()) != 0 {
+	result, err := s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"message":"x"}`), From: from})
+	if !errors.Is(err, left) || result.JSON != nil || len(r.parts.Approvals().List()) != 0 {
 		t.Errorf("%s, %v", result.JSON, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestCancelledWhileAsked(t *testing.T) {
 // A client of the router's own process has its person answer in its own way.
 func TestAskerAnswersItself(t *testing.T) {
 	r, _ := asking(t)
-	if got := r.Parts().Scope("work").call(t, "s:echo", `{"message":"x"}`, &typedYes{}); outcomeOf(got) != selector.OK {
+	if got := r.parts.Scope("work").call(t, "s:echo", `{"message":"x"}`, &typedYes{}); outcomeOf(got) != selector.OK {
 		t.Errorf("%s", got.JSON)
 	}
 }
@@ -246,10 +246,10 @@ func (*typedYes) Person() approval.Person {
 
 // No one is asked about a stand-in: one before which a person must be asked is unfit.
 func TestStandInsThatAsk(t *testing.T) {
-	s := stocked(t, map[string]config.Profile{"work": {AskFor: []string{"b:*"}}}, "a", "b").Parts().Scope("work")
-	v := s.now()
-	asked, unasked := v.snapshot.Server("b")[0], v.snapshot.Server("a")[0]
-	c := s.askingFirst(v, Call{Tool: unasked})
+	s := stocked(t, map[string]config.Profile{"work": {AskFor: []string{"b:*"}}}, "a", "b").parts.Scope("work")
+	v := s.calls.scope.Visible()
+	asked, unasked := v.Snapshot.Server("b")[0], v.Snapshot.Server("a")[0]
+	c := s.askingFirst(v, selector.Call{Tool: unasked})
 	if c.Approve != nil || c.Unfit == nil || c.Unfit(unasked) || !c.Unfit(asked) {
 		t.Error("a tool stands in before which a person must be asked")
 	}

@@ -19,12 +19,12 @@ type assistance struct {
 	current *holder
 	log     *zap.Logger
 
-	mu     sync.Mutex // guards what follows
-	in     config.Endpoint
-	client *assist.Client // of the endpoint in; nil without
+	mu     sync.Mutex      // guards the fields below
+	in     config.Endpoint // in use
+	client *assist.Client  // of in; nil if in is empty
 }
 
-// assistant returns the model of the configuration in use, or nil if it names none.
+// assistant returns the model that the configuration names, or nil.
 func (a *assistance) assistant() selector.Assistant {
 	var wanted config.Endpoint
 	if c := a.current.load().config.Router.Assist; c != nil {
@@ -41,7 +41,7 @@ func (a *assistance) assistant() selector.Assistant {
 	return assistant{a.client, a.log}
 }
 
-// replace makes the client that of the endpoint. a.mu must be held.
+// replace replaces the client by one of the endpoint. a.mu must be held.
 func (a *assistance) replace(wanted config.Endpoint) {
 	if a.client != nil {
 		a.client.Close()
@@ -58,7 +58,7 @@ func (a *assistance) replace(wanted config.Endpoint) {
 	a.client = client
 }
 
-// close closes connections that are not in use.
+// close closes idle connections.
 func (a *assistance) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,13 +25,13 @@ func chooses(t *testing.T, answer string) string {
 	return s.URL + "/v1"
 }
 
-// The model that is asked is that of the configuration in use, and what it fails by is logged
+// The model of the configuration in use is asked, and its failures are logged
 // without secrets.
 func TestAssistantFollowsConfiguration(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	r := New(config.Config{}, Options{Log: zap.New(core)})
 	defer r.Close()
-	p := r.Parts()
+	p := r.parts
 	use := func(a *config.Assist) { r.current.edit(config.Config{Router: config.Router{Assist: a}}) }
 	named := func(url string) *config.Assist {
 		return &config.Assist{Endpoint: config.Endpoint{URL: url, Model: "m", Headers: map[string]string{"Authorization": "Bearer hidden"}}}

@@ -4,21 +4,21 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// tagCategories returns the capability tags as categories, for a configuration without
-// categories: the tags of the taxonomy and of the servers' entries, in alphabetical order.
+// tagCategories returns the tags of the taxonomy and of the servers' entries as categories, for a
+// configuration without categories, in alphabetical order.
 func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
 	tags := t.Tags()
 	for _, s := range c.Servers {
@@ -36,7 +36,7 @@ func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
 // tools, and classifies the tasks of searches.
 type sorting struct {
 	servers  classify.Sessions
-	writer   *catalogWriter
+	writer   *catalog.Writer
 	onDemand bool
 	log      *zap.Logger
 
@@ -44,20 +44,20 @@ type sorting struct {
 	hurried atomic.Int64 // until when no search waits for the outside server, in Unix nanoseconds
 }
 
-func newSorting(c config.Config, t *tagger, servers classify.Sessions, w *catalogWriter, o Options) *sorting {
+func newSorting(c config.Config, t *catalog.Tagger, servers classify.Sessions, w *catalog.Writer, o Options) *sorting {
 	s := &sorting{servers: servers, writer: w, onDemand: o.OnDemand, log: o.Log}
 	s.adopt(c, t)
 	return s
 }
 
-// adopt makes the classifier that of the configuration.
-func (s *sorting) adopt(c config.Config, t *tagger) {
-	k := classify.New(c.Router.Classification, tagCategories(c, t.taxonomy), s.servers, s.log)
+// adopt makes the classifier of a configuration.
+func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
+	k := classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.servers, s.log)
 	s.now.Store(k)
 	if k.HasOutside() {
-		s.writer.setLabels(newLabels(k))
+		s.writer.Label(k)
 	} else {
-		s.writer.setLabels(nil)
+		s.writer.Label(nil)
 	}
 }
 
@@ -73,12 +73,12 @@ func (s *sorting) run(ctx context.Context, current *holder) error {
 	return current.whileEqual(ctx, part, func(ctx context.Context, now *setup) error {
 		if next := part(now.config.Router); !reflect.DeepEqual(inUse, next) {
 			inUse = next
-			s.adopt(now.config, newTagger(now.config.Router.Capabilities, s.log))
+			s.adopt(now.config, catalog.NewTagger(now.config.Router.Capabilities, s.log))
 		}
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.now.Load().Run(ctx, s.onDemand) })
-		if labels := s.writer.labelsNow(); labels != nil && !s.onDemand {
-			g.Go(func() error { return labels.run(ctx, s.writer.texts, s.writer.relabel) })
+		if !s.onDemand {
+			g.Go(func() error { return s.writer.RunLabels(ctx) })
 		}
 		return g.Wait()
 	})
@@ -93,12 +93,11 @@ const (
 	hurry = 10 * time.Second
 )
 
-// Category implements [selector.Classifier]. The category of a task is the tag of tools
-// that are right for it. Only an outside classifier knows better than the words of the
-// task, so there is no category without one.
+// Category implements [selector.Classifier]. Only an outside classifier knows better than the
+// words of the task, so there is no category without one.
 func (s *sorting) Category(ctx context.Context, task string) (tag string, likely float64) {
 	if k := s.now.Load(); k.HasOutside() {
-		o, err := s.classify(ctx, k, clip(task, k.Limit()))
+		o, err := s.classify(ctx, k, catalog.Clip(task, k.Limit()))
 		if tag = k.Tag(o, err); tag != "" {
 			likely = o.Confidence
 		}
@@ -119,16 +118,4 @@ func (s *sorting) classify(ctx context.Context, k *classify.Classifier, task str
 		}
 	}
 	return k.ClassifyBuiltin(ctx, task)
-}
-
-// maxDescribed is how much of a task or of a tool's description is classified at
-// most, in bytes.
-const maxDescribed = 1000
-
-// clip returns the beginning of a text: at most limit bytes, which may be classified.
-func clip(text string, limit int) string {
-	if limit = min(limit, maxDescribed); len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "")
-	}
-	return text
 }

@@ -12,15 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -78,7 +72,7 @@ func TestOutsideTags(t *testing.T) {
 	if found := r.FindByCapability("music"); found[0].ID != "s:singing_bird" || len(r.FindByCapability("other")) != 0 {
 		t.Errorf("music: %s", found[0].ID)
 	}
-	ranking, err := r.Find(t.Context(), selector.Query{Task: "let it sing like a bird"})
+	ranking, err := r.selector.Find(t.Context(), selector.Query{Task: "let it sing like a bird"})
 	if err != nil || len(ranking.Candidates) == 0 {
 		t.Fatalf("%+v, %v", ranking, err)
 	}
@@ -89,7 +83,9 @@ func TestOutsideTags(t *testing.T) {
 }
 
 // featureOf returns the value of a feature by its name.
-func featureOf(t *testing.T, e Explainer, task string, c selector.Candidate, feature string) float64 {
+func featureOf(t *testing.T, e interface {
+	Explain(context.Context, string, []selector.Candidate) ([]selector.Explanation, error)
+}, task string, c selector.Candidate, feature string) float64 {
 	t.Helper()
 	all, err := e.Explain(t.Context(), task, []selector.Candidate{c})
 	if err != nil || len(all) != 1 {
@@ -104,8 +100,7 @@ func featureOf(t *testing.T, e Explainer, task string, c selector.Candidate, fea
 	return 0
 }
 
-// An oracle is an outside classification server of plain JSON-RPC whose answers can be
-// changed.
+// An oracle is an outside classification server of plain JSON-RPC with answers that change.
 type oracle struct {
 	url  string
 	mu   sync.Mutex
@@ -183,112 +178,6 @@ func TestTagsChange(t *testing.T) {
 	})
 }
 
-// An outside server that changes its list is asked about each tool again, but not faster
-// than once per askAgain. Until it has answered, its old tags remain.
-func TestAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		texts := make([]string, 40)
-		for i := range texts {
-			texts[i] = fmt.Sprintf("bird %d", i)
-		}
-		o := &inProcessOracle{list: `["music", "other"]`}
-		outside := config.DefaultClassification()
-		outside.Outside = &config.Outside{
-			Server: "oracle", ClassifyTool: "classify_text", ListTool: "list_categories",
-			Timeout: 20 * time.Second, CacheCategories: true, RefreshInterval: time.Second,
-		}
-		classifier := classify.New(outside, nil, o, zap.NewNop())
-		l := newLabels(classifier)
-		var running sync.WaitGroup
-		ctx, cancel := context.WithCancel(t.Context())
-		defer running.Wait()
-		defer cancel()
-		running.Go(func() { classifier.Run(ctx, false) })
-		running.Go(func() { l.run(ctx, func() []string { return texts }, func() {}) })
-		musical := func() (n int) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			for _, text := range texts {
-				if l.known[text].tag == "music" {
-					n++
-				}
-			}
-			return n
-		}
-		time.Sleep(500 * time.Millisecond)
-		if n := musical(); n != len(texts) {
-			t.Fatalf("%d of %d texts have the tag at first", n, len(texts))
-		}
-		o.change(`["other", "music"]`)
-		asked := o.asked()
-		for len(asked()) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		if n := musical(); n < len(texts)-1 {
-			t.Errorf("%d of %d texts have the tag while the server is asked again", n, len(texts))
-		}
-		time.Sleep(time.Duration(len(texts)) * askAgain)
-		times := asked()
-		if len(times) != len(texts) {
-			t.Errorf("asked about %d texts again, want %d", len(times), len(texts))
-		}
-		for i := 1; i < len(times); i++ {
-			if pause := times[i].Sub(times[i-1]); pause < askAgain {
-				t.Errorf("asked again after %v, want at least %v", pause, askAgain)
-			}
-		}
-	})
-}
-
-// inProcessOracle is an outside classification server without a process: every text
-// belongs to the first category of its list.
-type inProcessOracle struct {
-	mu    sync.Mutex // guards what follows
-	list  string
-	times []time.Time // of the questions about birds
-}
-
-func (o *inProcessOracle) Session(context.Context, string, session.Client) (session.Session, error) {
-	return oracleSession{inProcessOracle: o}, nil
-}
-
-// oracleSession is the session with an inProcessOracle; the router only calls its tools.
-type oracleSession struct {
-	session.Session
-	*inProcessOracle
-}
-
-func (o oracleSession) Call(_ context.Context, r session.Request) (json.RawMessage, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	text := `{"categories": ` + o.list + `}`
-	if strings.Contains(string(r.Params), "classify_text") {
-		if strings.Contains(string(r.Params), "bird") { // else it is a probe
-			o.times = append(o.times, time.Now())
-		}
-		text = class(0)
-	}
-	return json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}})
-}
-
-func (o *inProcessOracle) change(list string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.list = list
-}
-
-// asked returns a function that returns the times of the questions from now on.
-func (o *inProcessOracle) asked() func() []time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	before := len(o.times)
-	return func() []time.Time {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return slices.Clone(o.times[before:])
-	}
-}
-
 // A tool that the outside server can't classify doesn't keep the others from it.
 func TestTagsOfTheOthers(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(_ context.Context, text string) string {
@@ -305,8 +194,7 @@ func TestTagsOfTheOthers(t *testing.T) {
 	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 6 })
 }
 
-// Nobody waits for an outside server that hangs from the beginning, but a search for
-// half a second.
+// An outside server that hangs from the beginning delays only a search, for half a second.
 func TestOutsideHangsAtStart(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // so that it is noticed when the client leaves
@@ -320,10 +208,10 @@ func TestOutsideHangsAtStart(t *testing.T) {
 		Router:  config.Router{Classification: classification},
 	}, Options{})
 	settled(t, r)
-	h := r.Parts().Classifier().Health()
+	h := r.parts.Classifier().Health()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := r.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil || !h.Degraded() || h.Outside.State != "starting" {
+	if _, err := r.selector.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil || !h.Degraded() || h.Outside.State != "starting" {
 		t.Errorf("%v, %v, %+v", err, ctx.Err(), h.Outside)
 	}
 }
@@ -346,7 +234,7 @@ func TestSearchIsNotDelayed(t *testing.T) {
 	hangs.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := r.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil {
+	if _, err := r.selector.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil {
 		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }
@@ -382,7 +270,7 @@ func TestSearchesAreNotDelayed(t *testing.T) {
 	r := withBird(t, o.classification())
 	slow.Store(true)
 	for range 12 {
-		if _, err := r.Find(t.Context(), selector.Query{Task: task}); err != nil {
+		if _, err := r.selector.Find(t.Context(), selector.Query{Task: task}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -391,7 +279,7 @@ func TestSearchesAreNotDelayed(t *testing.T) {
 	}
 }
 
-// A text that is longer than what is classified is classified by its beginning.
+// A long text is classified by its beginning.
 func TestShortTexts(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
 	c := o.classification()
@@ -404,74 +292,17 @@ func TestShortTexts(t *testing.T) {
 	}
 }
 
-// What is remembered is about tools that there are.
-func TestLabelsAreForgotten(t *testing.T) {
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
-	k := classify.New(o.classification(), nil, nil, zap.NewNop())
-	l := newLabels(k)
-	for i := range 10 {
-		l.guess(t.Context(), []string{fmt.Sprint("text ", i), "text"})
-	}
-	if len(l.known) != 2 {
-		t.Errorf("%d labels", len(l.known))
-	}
-}
-
-// A router that ends while the built-in classifier is trained does not take the tags away.
-func TestLabelsAtTheEnd(t *testing.T) {
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
-	l := newLabels(classify.New(o.classification(), []config.Category{{Name: "music"}}, nil, zap.NewNop()))
-	if l.guess(&endsSoon{Context: t.Context()}, []string{"text"}) {
-		t.Error("there are new tags")
-	}
-}
-
-// endsSoon ends after it was asked once.
-type endsSoon struct {
-	context.Context
-	asked atomic.Int64
-}
-
-func (c *endsSoon) Err() error {
-	if c.asked.Add(1) > 1 {
-		return context.Canceled
-	}
-	return nil
-}
-
-// To publish many tools takes no classification of each: that comes after.
-func TestLabelsComeLater(t *testing.T) {
-	o := newOracle(t, `{"categories": ["bird", "other"]}`, func(context.Context, string) string { return class(0) })
-	c := o.classification()
-	c.Fallback, c.Threshold = "", 0
-	k := classify.New(c, []config.Category{{Name: "bird"}}, nil, zap.NewNop())
-	catalog := newCatalogWriter(false, newTagger(nil, zap.NewNop()), registry.New(), nil, zap.NewNop())
-	catalog.labels = newLabels(k)
-	tool := registry.NormalizedTool{ID: "s:a", Server: "s", Name: "a", Description: "a bird"}
-	if _, err := catalog.publish("s", registry.Offer{Tools: []registry.NormalizedTool{tool}}); err != nil {
-		t.Fatal(err)
-	}
-	if len(catalog.registry.Snapshot().FindByCapability("bird")) != 0 {
-		t.Error("it was classified by who published it")
-	}
-	catalog.labels.guess(t.Context(), catalog.texts())
-	catalog.relabel()
-	if len(catalog.registry.Snapshot().FindByCapability("bird")) != 1 {
-		t.Error("it was not classified")
-	}
-}
-
-// Without categories of its own, capability tags are what texts are sorted into: those
-// of the taxonomy and of the servers' entries, in a fixed order.
+// Without categories of its own, a router sorts texts into capability tags: the tags of the taxonomy
+// and of the servers' entries, in a fixed order.
 func TestTagsAreCategories(t *testing.T) {
 	browser := fake("browser")
 	browser.Capabilities = []string{"Mine"}
 	r := New(config.Config{Servers: []config.Server{browser}}, Options{})
-	categories := r.Parts().Classifier().Categories(t.Context()).Categories
+	categories := r.parts.Classifier().Categories(t.Context()).Categories
 	if !slices.IsSorted(categories) || !slices.Contains(categories, "mine") || !slices.Contains(categories, "browser") || len(categories) < 30 {
 		t.Errorf("%v", categories)
 	}
-	o, err := r.Parts().Classifier().Classify(t.Context(), "take a screenshot of the web page in the browser")
+	o, err := r.parts.Classifier().Classify(t.Context(), "take a screenshot of the web page in the browser")
 	if err != nil || !slices.Contains([]string{"browser", "screenshot", "web"}, o.Category) {
 		t.Errorf("%+v, %v", o, err)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// clusterWait is how long commands and the first lists wait for the servers of other nodes, of which
-// 1.5 s are to hear which nodes are alive. A slow machine needs the rest.
+// clusterWait is how long commands and the first lists wait for the servers of other nodes. It takes
+// 1.5 s to hear which nodes are alive; a slow machine needs the rest.
 const clusterWait = 8 * time.Second
 
 // A clusterNode is a router's part in a cluster, as [cluster.Node] is.
@@ -45,41 +45,42 @@ type clusterNode interface {
 	Counters() ClusterCounters
 }
 
-// A membership is whether a router is in a cluster, and by which node. One goroutine calls follow and
-// leave; the other methods may be called by many.
+// A membership has the node of a router that is in a cluster. One goroutine calls follow and leave;
+// the other methods may be called by many.
 type membership struct {
 	current *holder
 	log     *zap.Logger
 	newNode func() clusterNode
-	left    func()                 // is called when the router has left a cluster
-	changed func() <-chan struct{} // is closed at the next change of the router
+	left    func()                 // called when the router has left a cluster
+	changed func() <-chan struct{} // closed at the next change of the router
 
 	services *services
 
-	now atomic.Pointer[member] // nil in no cluster
+	now atomic.Pointer[joined] // nil in no cluster
 }
 
-// A member is a router's part in one cluster.
-type member struct {
-	node   clusterNode
-	joined time.Time
-	named  atomic.Pointer[nodeName]
+// A joined is a node in its cluster.
+type joined struct {
+	node  clusterNode
+	since time.Time
+	named atomic.Pointer[nodeName]
 
-	config  config.Cluster      // in use; belongs to the goroutine of follow, as what follows does
+	// The goroutine of follow owns the fields below.
+	config  config.Cluster      // in use
 	configs chan config.Cluster // holds the latest one
 	cancel  context.CancelFunc  // nil until the node runs
 	ended   chan struct{}       // closed when it has ended
 }
 
 // join makes the node of a cluster. It does not run until follow is called.
-func (m *membership) join() *member {
-	joined := &member{node: m.newNode(), joined: time.Now(), configs: make(chan config.Cluster, 1), ended: make(chan struct{})}
-	m.now.Store(joined)
-	return joined
+func (m *membership) join() *joined {
+	now := &joined{node: m.newNode(), since: time.Now(), configs: make(chan config.Cluster, 1), ended: make(chan struct{})}
+	m.now.Store(now)
+	return now
 }
 
-// follow has the router be in the cluster of a configuration; nil is none. ctx bounds how long the
-// node runs. A node that fails is logged; the router's own servers do not need it.
+// follow joins the cluster of a configuration, or leaves it if c is nil. The node runs until ctx ends
+// at the latest. A node that fails is logged; the router's own servers do not need it.
 func (m *membership) follow(ctx context.Context, c *config.Cluster) {
 	now := m.now.Load()
 	switch {
@@ -117,7 +118,7 @@ func (m *membership) follow(ctx context.Context, c *config.Cluster) {
 	}()
 }
 
-// leave leaves the cluster, if the router is in one, and returns when nothing of the node is left.
+// leave leaves the cluster, if the router is in one, and waits for the end of the node.
 func (m *membership) leave() {
 	now := m.now.Load()
 	if now == nil {
@@ -131,8 +132,8 @@ func (m *membership) leave() {
 	m.left()
 }
 
-// with returns the node by which the router reaches a server of another node; nil for other servers.
-// A server of the configuration hides one of the same name.
+// with returns the node if it reaches the server on another node, else nil. A server of the
+// configuration hides one of the same name.
 func (m *membership) with(server string) clusterNode {
 	now := m.now.Load()
 	if now == nil || m.current.load().has(server) || !now.node.Has(server) {
@@ -149,60 +150,59 @@ func (m *membership) node() clusterNode {
 	return nil
 }
 
-// settled returns when the servers of other nodes are known, clusterWait after the router joined the
-// cluster, or when ctx ends. The error says why servers may be missing.
+// settled waits until the servers of other nodes are known, at most until clusterWait after the
+// router joined. The error says why servers may be missing.
 func (m *membership) settled(ctx context.Context) error {
 	now := m.now.Load()
 	if now == nil {
 		return nil
 	}
-	ctx, cancel := context.WithDeadline(ctx, now.joined.Add(clusterWait))
+	ctx, cancel := context.WithDeadline(ctx, now.since.Add(clusterWait))
 	defer cancel()
 	return now.node.Settled(ctx)
 }
 
 // newMembership returns the membership of a router that is in no cluster yet.
-func newMembership(r *Router, listener *listening) *membership {
+func newMembership(r *Router) *membership {
 	host := newClusterHost(r)
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
 	m.services = newServices(r, m.load)
-	others := &othersCatalog{writer: r.writer, current: r.current, services: m.services, log: r.writer.log}
 	m.left = func() {
-		others.clear()
-		r.levels.forget(&host.levels)
+		m.services.clear()
+		r.levels.forget(host)
 	}
 	m.newNode = func() clusterNode {
 		if r.options.onNode != nil {
-			return r.options.onNode(r, others)
+			return r.options.onNode(r, m.services)
 		}
 		o := cluster.Options{
 			KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand,
-			Host: host, Handler: others, Log: r.options.Log,
+			Host: host, Handler: m.services, Log: r.options.Log,
 			OnMessage: func(server string, owner Client, one Message) {
-				listener.hear(m.services.grouping().name(server), owner, one)
+				r.listeners.hear(m.services.grouping().name(server), owner, one)
 			},
 		}
 		if o.KeyFile == "" {
-			o.KeyFile, _ = configpath.NodeKey() // without it, the node says what is wrong
+			o.KeyFile, _ = configpath.NodeKey() // without it, the node reports the error
 		}
 		return cluster.New(o)
 	}
 	return m
 }
 
-// policyOf returns how calls to a server of another node are made. The node applies its own limits:
-// here a call may take longer, since the node may have to start the server or ask a person.
+// policyOf returns the policy for a server of another node. The node applies its own limits: here a
+// call may take longer, since the node may have to start the server or ask a person.
 func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Policy {
 	p := selector.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
 	if t.Timeout > 0 {
 		p.Timeout += selector.StartWait + time.Minute
 	}
-	setTerms(&p, t.Retry, t.Validate)
+	setModes(&p, t.Retry, t.Validate)
 	return p
 }
 
-// elsewhere returns the error of something that can be done on the node of a server only; nil for
-// other servers.
+// elsewhere returns the error of an attempt to start or stop a server of another node, or nil if the
+// server is on this one.
 func (m *membership) elsewhere(server string) error {
 	if m.with(server) == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -17,28 +18,26 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A clusterHost is the router as other nodes use it. It has the router's own servers only, so that a
-// request never goes on to a third node, and of these the shared ones.
+// A clusterHost is the router as other nodes use it: with the router's own shared servers only, so
+// that a request never goes on to a third node.
 //
 // A request must be allowed twice: by this router's own profile of the same name, or else by its
-// "default", and by the rules of the client's own node, which that has signed. What is not
-// allowed has the answer of something that does not exist.
+// "default", and by the rules that the client's own node has signed. A request that is not allowed
+// has the answer of one about something that does not exist.
 type clusterHost struct {
 	router *Router
 
-	mu     sync.Mutex // guards what follows
-	scopes map[string]*Scope
+	mu     sync.Mutex // guards the fields below
+	views  map[string]*View
 	rules  map[string]*profile.Rules // by their text
 	offers map[string]*hostOffer     // of servers, as they were last asked for
-
-	levels Scope // stands for the other nodes among those that set levels
 }
 
-// maxScopes is how many scopes and rules of other nodes' clients are kept.
-const maxScopes = 256
+// maxViews is how many scopes and rules of other nodes' clients are kept.
+const maxViews = 256
 
 func newClusterHost(r *Router) *clusterHost {
-	return &clusterHost{router: r, scopes: make(map[string]*Scope), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer)}
+	return &clusterHost{router: r, views: make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer)}
 }
 
 // State implements [cluster.Host].
@@ -60,7 +59,7 @@ func (h *clusterHost) Execute(ctx context.Context, in cluster.Incoming) (json.Ra
 		return nil, false, err
 	}
 	in.Request.Here = true
-	result, err := v.scope.Relay(ctx, in.Server, in.Request)
+	result, err := v.view.Relay(ctx, in.Server, in.Request)
 	return result, false, err
 }
 
@@ -71,14 +70,14 @@ func (h *clusterHost) Subscribe(ctx context.Context, in cluster.Incoming) (done 
 		return nil, nil, err
 	}
 	if !v.uri(in.Server, in.URI) {
-		return nil, nil, noResource(in.URI)
+		return nil, nil, scope.NoResource(in.URI)
 	}
-	return v.scope.Subscribe(ctx, in.Server, in.URI, in.Request.From)
+	return v.view.Subscribe(ctx, in.Server, in.URI, in.Request.From)
 }
 
 // Listen implements [cluster.Host].
 func (h *clusterHost) Listen(hear func(server string, owner session.Client, m session.Message)) (stop func()) {
-	return h.router.fleet.Listen(func(server string, owner Client, m Message) {
+	return h.router.listeners.add(func(server string, owner Client, m Message) {
 		if h.router.current.load().has(server) {
 			hear(server, owner, m)
 		}
@@ -100,69 +99,69 @@ func (h *clusterHost) Tell(home session.Client, method string, params json.RawMe
 
 // SetLevel implements [cluster.Host].
 func (h *clusterHost) SetLevel(ctx context.Context, level string) {
-	h.router.supervisor.SetLevel(ctx, h.router.levels.least(&h.levels, level))
+	h.router.supervisor.SetLevel(ctx, h.router.levels.least(h, level))
 }
 
-// A visitor is a client of another node: what it may see here.
+// A visitor is the rules for a client of another node.
 type visitor struct {
-	host  *clusterHost
-	setup *setup
-	scope *Scope         // what this router allows
-	rules *profile.Rules // what its own node allows; nil is everything
-	node  string         // the name of this node, which is in the names to which the rules apply
+	setup  *setup
+	origin *session.Origin
+	view   *View          // by the rules of this router
+	rules  *profile.Rules // of its own node; nil allows everything
+	node   string         // the name of this node, which is in the names to which the rules apply
 
-	server, as string // a server whose name in the rules is another one; as is "" if there is none
+	server, as string // a server that has the name as in the rules; "" if all have their own
 }
 
-// admit returns who makes a request.
+// admit returns the client of a request.
 func (h *clusterHost) admit(in cluster.Incoming) (*visitor, error) {
-	v := &visitor{host: h, setup: h.router.current.load()}
+	v := &visitor{setup: h.router.current.load(), origin: in.Request.Origin}
+	if v.origin == nil {
+		v.origin = new(session.Origin)
+	}
 	if !v.setup.shared[in.Server] {
-		return nil, &session.Error{Code: session.CodeInvalidParams, Message: noServer(in.Server).Error()}
+		return nil, &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(in.Server).Error()}
 	}
-	origin := in.Request.Origin
-	if origin == nil {
-		origin = new(session.Origin)
-	}
-	if origin.Rules != nil {
+	if v.origin.Rules != nil {
 		var err error
-		if v.rules, err = h.decoded(origin.Rules); err != nil {
+		if v.rules, err = h.decoded(v.origin.Rules); err != nil {
 			return nil, &session.Error{Code: session.CodeInvalidParams, Message: "the node that has " + in.Server + " refuses the request: " + err.Error() + "; its version of metarouter may be older"}
 		}
 		v.node = h.router.members.name()
-		v.server, v.as = in.Server, v.service(in.Server, origin.As)
+		v.server, v.as = in.Server, v.service(in.Server, v.origin.As)
 	}
 	if v.rules != nil && !v.rules.Server(v.alias(in.Server)) {
-		return nil, &session.Error{Code: session.CodeInvalidParams, Message: noServer(in.Server).Error()}
+		return nil, &session.Error{Code: session.CodeInvalidParams, Message: scope.NoServer(in.Server).Error()}
 	}
-	v.scope = h.scope(origin.Profile)
+	v.view = h.view(v.origin.Profile)
 	return v, nil
 }
 
 // decoded returns the rules that another node has encoded.
 func (h *clusterHost) decoded(text json.RawMessage) (*profile.Rules, error) {
 	h.mu.Lock()
-	rules, ok := h.rules[string(text)]
-	h.mu.Unlock()
-	if ok {
+	defer h.mu.Unlock()
+	if rules, ok := h.rules[string(text)]; ok {
 		return rules, nil
 	}
 	rules, err := profile.Decode(text)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		keep(h.rules, string(text), rules)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.rules) >= maxScopes {
-		clear(h.rules)
-	}
-	h.rules[string(text)] = rules
-	return rules, nil
+	return rules, err
 }
 
-// scope returns the router under its own profiles of the same names, joined by "+", or else under
+// keep adds to a map, which it empties if the map is full.
+func keep[V any](m map[string]V, key string, value V) {
+	if len(m) >= maxViews {
+		clear(m)
+	}
+	m[key] = value
+}
+
+// view returns the router under its own profiles of the same names, joined by "+", or else under
 // "default".
-func (h *clusterHost) scope(profiles string) *Scope {
+func (h *clusterHost) view(profiles string) *View {
 	all := h.router.current.load().config.Router.Profiles
 	var chosen []string
 	for name := range strings.SplitSeq(profiles, "+") {
@@ -170,22 +169,19 @@ func (h *clusterHost) scope(profiles string) *Scope {
 			chosen = append(chosen, name)
 		}
 	}
-	key := joined(chosen)
+	key := strings.Join(chosen, "+")
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s, ok := h.scopes[key]
+	s, ok := h.views[key]
 	if !ok {
-		if len(h.scopes) >= maxScopes {
-			clear(h.scopes)
-		}
-		s = h.router.Parts().Scope(chosen...)
-		h.scopes[key] = s
+		s = h.router.parts.Scope(chosen...)
+		keep(h.views, key, s)
 	}
 	return s
 }
 
-// allows reports whether the client's node and this one let the client use a tool of this router.
-func (v *visitor) allows(t *NormalizedTool) bool {
+// allows reports whether the client may use a tool of this router.
+func (v *visitor) allows(t *registry.NormalizedTool) bool {
 	if !v.setup.shared[t.Server] {
 		return false
 	}
@@ -198,8 +194,8 @@ func (v *visitor) allows(t *NormalizedTool) bool {
 	return v.rules.Tool(&theirs)
 }
 
-// service returns the name under which the client knows a server as a service; "" if the server is
-// none. as is that name, as the client's node says.
+// service returns as, the name that the client's node gives the server as a service, if the server
+// is one, else "".
 func (v *visitor) service(server, as string) string {
 	if len(as) > maxMatched {
 		return ""
@@ -220,8 +216,8 @@ func (v *visitor) alias(server string) string {
 	return server + "@" + v.node
 }
 
-// maxMatched bounds the names and URIs that are compared with the patterns of another node's rules,
-// in bytes: these may take as many steps as both have characters, multiplied.
+// maxMatched bounds the names and URIs that are compared with patterns of another node's rules, in
+// bytes: that may take as many steps as the product of both lengths.
 const maxMatched = 16 << 10
 
 // uri reports whether the client's node lets it read a URI of a server.
@@ -236,21 +232,17 @@ func (v *visitor) name(server, name string) bool {
 
 // call carries out tools/call.
 func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessage, bool, error) {
-	tools := v.scope.Snapshot().Server(in.Server)
-	i := slices.IndexFunc(tools, func(t *NormalizedTool) bool { return t.Name == in.Tool })
+	tools := v.view.Snapshot().Server(in.Server)
+	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.Name == in.Tool })
 	if i < 0 || !v.allows(tools[i]) {
 		return nil, false, &session.Error{Code: session.CodeInvalidParams, Message: "unknown tool " + registry.ID(in.Server, in.Tool)}
 	}
-	origin := in.Request.Origin
-	if origin == nil {
-		origin = new(session.Origin)
-	}
-	c := Call{
+	c := selector.Call{
 		Tool: tools[i], Arguments: wire.Member(in.Request.Params, "arguments"), Params: in.Request.Params, Meta: in.Request.Meta, Here: true,
-		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + origin.Principal, PrincipalName: cluster.NameAt(origin.Name, in.Gateway),
-		Unfit: func(t *NormalizedTool) bool { return !v.allows(t) },
+		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + v.origin.Principal, PrincipalName: cluster.NameAt(v.origin.Name, in.Gateway),
+		Unfit: func(t *registry.NormalizedTool) bool { return !v.allows(t) },
 	}
-	r, err := v.scope.Execute(ctx, c)
+	r, err := v.view.Execute(ctx, c)
 	if err == nil && isRetriable(r) {
 		err = r.Err
 	}
@@ -260,9 +252,9 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 	return r.JSON, r.Tool != nil && r.Tool.ID != c.Tool.ID, nil
 }
 
-// isRetriable reports whether the client's node decides what becomes of a call: its server was not
-// there. Otherwise the result is final, also where it says that the call was not made.
-func isRetriable(r Result) bool {
+// isRetriable reports whether the client's node decides whether to send the call again, since the
+// server was not there. Otherwise the result is final, even if it says that the call was not made.
+func isRetriable(r selector.Result) bool {
 	outcome, _ := selector.OutcomeOf(r, nil)
 	if outcome != selector.NoAnswer || selector.IsTooSoon(r.Err) || errors.Is(r.Err, session.ErrForbidden) {
 		return false
@@ -273,31 +265,18 @@ func isRetriable(r Result) bool {
 // relayable returns the error of a request that the client's node does not allow, or that this one
 // does not carry out for others, or nil.
 func (v *visitor) relayable(in cluster.Incoming) error {
-	params, allowed := in.Request.Params, false
-	switch in.Request.Method {
-	case "tasks/get", "tasks/update", "tasks/cancel":
-		allowed = true
-	case "resources/read":
-		uri := text(params, "uri")
-		if !v.uri(in.Server, uri) {
-			return noResource(uri)
+	refused := func(allowed bool, err error) error {
+		if allowed {
+			return nil
 		}
-		allowed = true
-	case "prompts/get":
-		allowed = v.name(in.Server, text(params, "name"))
-	case "completion/complete":
-		ref := wire.Member(params, "ref")
-		name, uri := text(ref, "name"), text(ref, "uri")
-		if text(ref, "type") == "ref/prompt" {
-			allowed = v.name(in.Server, name)
-		} else {
-			allowed = v.name(in.Server, uri) || v.uri(in.Server, uri)
-		}
-	default:
-		return &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + in.Request.Method}
+		return err
 	}
-	if !allowed {
-		return &session.Error{Code: session.CodeInvalidParams, Message: "unknown prompt or template"}
-	}
-	return nil
+	unknown := &session.Error{Code: session.CodeInvalidParams, Message: "unknown prompt or template"}
+	return scope.CheckSubject(in.Request, func(uri string) error {
+		return refused(v.uri(in.Server, uri), scope.NoResource(uri))
+	}, func(prompt string) error {
+		return refused(v.name(in.Server, prompt), unknown)
+	}, func(uri string) error {
+		return refused(v.name(in.Server, uri) || v.uri(in.Server, uri), unknown)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -37,8 +38,8 @@ func TestTwoRoutersOverNATS(t *testing.T) {
 	laptop, _ := runningWith(t, configure("laptop", "box", nil, []string{"*"}), Options{NodeKey: files["laptop"]})
 	mcptest.WaitFor(t, "the server of box", func() bool { return idsOf(laptop) == "gpu@box:echo" })
 
-	tool, _ := laptop.Parts().Tool("gpu@box:echo")
-	result, err := laptop.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+	tool, _ := laptop.parts.Tool("gpu@box:echo")
+	result, err := laptop.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
 	if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
 		t.Fatalf("got %s, %v", result.JSON, err)
 	}
@@ -47,7 +48,7 @@ func TestTwoRoutersOverNATS(t *testing.T) {
 			t.Errorf("_meta has %s %s, want %s", key, got, want)
 		}
 	}
-	if nodes := laptop.Parts().Nodes(); len(nodes) != 2 || nodes[0].Node != "laptop" || nodes[1].Node != "box" {
+	if nodes := laptop.parts.Nodes(); len(nodes) != 2 || nodes[0].Node != "laptop" || nodes[1].Node != "box" {
 		t.Errorf("the nodes are %+v", nodes)
 	}
 	edits <- configure("box", "laptop", nil, nil, fake("gpu", "-tools", "echo"))

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// sharedServers returns the names of the servers that other nodes may use; nil for none.
+// sharedServers returns the names of the servers that other nodes may use.
 func sharedServers(c config.Config) map[string]bool {
 	if c.Router.Cluster == nil {
 		return nil
@@ -35,7 +35,7 @@ func sharedServers(c config.Config) map[string]bool {
 	return shared
 }
 
-// A hostOffer is what a server offers to other nodes, and what that was made of.
+// A hostOffer is a server's offer to other nodes, and the listing that it was made from.
 type hostOffer struct {
 	listing registry.Listing
 	cluster.Offer
@@ -81,7 +81,7 @@ func sameItems(a, b registry.Listing) bool {
 		slices.Equal(a.Templates, b.Templates) && string(a.Capabilities) == string(b.Capabilities) && a.Version == b.Version
 }
 
-// clusterOffer returns what other nodes get to know of a server.
+// clusterOffer returns the offer of a server to other nodes.
 func clusterOffer(l registry.Listing) (o cluster.Offer) {
 	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities}
 	for _, t := range l.Tools {
@@ -101,14 +101,14 @@ func clusterOffer(l registry.Listing) (o cluster.Offer) {
 
 // offeredTool returns the definition of a tool, without hints that this router does not believe:
 // others can't know why.
-func offeredTool(t *NormalizedTool) json.RawMessage {
+func offeredTool(t *registry.NormalizedTool) json.RawMessage {
 	if t.Doubt == "" {
 		return t.Definition
 	}
 	return wire.DeleteMember(t.Definition, "annotations")
 }
 
-// termsOf returns how calls of a server are made. Its timeout is the longest of any of its tools.
+// termsOf returns the terms for calls of a server. The timeout is the longest of its tools.
 func termsOf(entry config.Server) cluster.Terms {
 	t := cluster.Terms{Timeout: entry.Timeout, MaxConcurrent: entry.MaxConcurrent, Validate: string(entry.Validate), Retry: entry.Retry}
 	for _, limit := range entry.ToolTimeouts {

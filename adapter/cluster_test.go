@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -27,16 +26,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// A pairNode is the node of a router that uses the servers of one other router, whose host it calls
+// A pairNode is the node of a router that uses the servers of one other router, and calls its host
 // without a network. The zero value uses nothing.
 type pairNode struct {
 	name     string
 	other    *clusterHost // nil without one
-	handler  *othersCatalog
+	handler  *services
 	running  chan struct{} // closed while it runs
 	released chan session.Client
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   map[string]cluster.Offer
 	changed chan struct{}
 }
@@ -48,7 +47,7 @@ func (n *pairNode) Run(ctx context.Context, configs <-chan config.Cluster) error
 	return nil
 }
 
-// learn has the router learn what the other one offers now.
+// learn has the router learn the offers of the other one.
 func (n *pairNode) learn(t *testing.T) {
 	t.Helper()
 	offers, _ := n.other.Offers()
@@ -211,7 +210,7 @@ func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, b
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
 		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), released: make(chan session.Client, 9)}
-		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *othersCatalog) clusterNode {
+		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
 		}})
@@ -241,7 +240,7 @@ func idsOf(r *Router) string {
 }
 
 // A server on another node is in the catalog next to an own one of its name, and calls of it say
-// where they ran. What is not shared is not there.
+// where they ran. Other servers are not there.
 func TestServersOfOtherNodes(t *testing.T) {
 	box := inCluster(config.Config{Servers: []config.Server{
 		fake("gpu", "-tools", "echo", "-prompts", "greet", "-resources", "doc://a,doc://b", "-templates", "doc://t/{x}"), fake("private", "-tools", "echo"),
@@ -250,7 +249,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	if got := idsOf(r); got != "gpu:echo gpu@box:echo" {
 		t.Fatalf("the catalog has %s", got)
 	}
-	snapshot := r.Parts().Snapshot()
+	snapshot := r.parts.Snapshot()
 	if got := itemsOf(snapshot); !strings.Contains(got, "gpu@box:greet") || !strings.Contains(got, "doc://b") || !strings.Contains(got, "doc://t/{") {
 		t.Errorf("the catalog has %s", got)
 	}
@@ -259,7 +258,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 	}
 	for id, want := range map[string][2]string{"gpu:echo": {`"laptop"`, `["local"]`}, "gpu@box:echo": {`"box"`, `["laptop","box"]`}} {
 		tool, _ := snapshot.Tool(id)
-		result, err := r.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+		result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
 		if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
 			t.Fatalf("%s: %s, %v", id, result.JSON, err)
 		}
@@ -268,49 +267,49 @@ func TestServersOfOtherNodes(t *testing.T) {
 			t.Errorf("%s: node_id and execution_path %s, want %s", id, got, want)
 		}
 	}
-	scope := r.Parts().Everything()
+	scope := r.parts.View
 	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
 		if _, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)}); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	infos := r.Parts().Servers()
+	infos := r.parts.Servers()
 	if i := slices.IndexFunc(infos, func(i ServerInfo) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
 		t.Errorf("the servers are %+v", infos)
 	}
-	for what, err := range map[string]error{"restart": r.Parts().Restart(t.Context(), "gpu@box"), "turn": r.Parts().Turn(t.Context(), "gpu@box", false)} {
+	for what, err := range map[string]error{"restart": r.parts.Restart(t.Context(), "gpu@box"), "turn": r.parts.Turn(t.Context(), "gpu@box", false)} {
 		if err == nil || !strings.Contains(err.Error(), "on its node only") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must(t, r.Parts().Await(t.Context(), "gpu@box"))
+	must(t, r.parts.Await(t.Context(), "gpu@box"))
 	node.lose()
 	if got := idsOf(r); got != "gpu:echo" {
 		t.Errorf("without the node, the catalog has %s", got)
 	}
-	if err := r.Parts().Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
+	if err := r.parts.Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
 	}
 }
 
-// What a definition was before it changed is known while the router runs, also if the node was away.
+// The definition before a change is known while the router runs, even if the node was away.
 func TestChangeWhileNodeWasAway(t *testing.T) {
 	first := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tool", "run: Run a job")}}, "*")
 	r, node, boxes, _ := pair(t, first, inCluster(config.Config{}))
 	node.lose()
-	offer, _ := boxes.Parts().Snapshot().Tool("gpu:run")
+	offer, _ := boxes.parts.Snapshot().Tool("gpu:run")
 	changed := *offer
 	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)
-	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
+	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	node.learn(t)
-	seen := r.Parts().Snapshot().Offer("gpu@box").LastSeen
+	seen := r.parts.Snapshot().Offer("gpu@box").LastSeen
 	if !strings.Contains(string(seen["run"]), "Run a job") {
 		t.Errorf("last seen: %s", seen)
 	}
-	must(t, r.Parts().Seen("gpu@box"))
-	if seen := r.Parts().Snapshot().Offer("gpu@box").LastSeen; seen != nil {
+	must(t, r.parts.Seen("gpu@box"))
+	if seen := r.parts.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
 		t.Errorf("a person has seen the change, and last seen is %s", seen)
 	}
 }
@@ -331,15 +330,15 @@ func TestClusterFollowsEdits(t *testing.T) {
 		t.Errorf("when the node is lost, the catalog has %s", got)
 	}
 	edits <- config.Config{}
-	mcptest.WaitFor(t, "the router to leave", func() bool { return r.Parts().Nodes() == nil })
+	mcptest.WaitFor(t, "the router to leave", func() bool { return r.parts.Nodes() == nil })
 	mcptest.WaitFor(t, "an empty catalog", func() bool { return idsOf(r) == "" })
 	node.running = make(chan struct{})
 	edits <- inCluster(own)
 	<-node.running
 	node.learn(t)
 	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
-	tool, _ := r.Parts().Tool("gpu@box:own")
-	result, err := r.Execute(t.Context(), Call{Tool: tool})
+	tool, _ := r.parts.Tool("gpu@box:own")
+	result, err := r.Execute(t.Context(), selector.Call{Tool: tool})
 	if err != nil || string(wire.Member(result.Meta(), "execution_path")) != `["local"]` {
 		t.Errorf("the own server: %s, %v", result.JSON, err)
 	}
@@ -358,7 +357,7 @@ func TestHostAllows(t *testing.T) {
 		"nothing": {Servers: []string{}},
 	}, "a", "b", "off"), "a", "off")
 	c.Servers[2].Disabled = true
-	r := New(c, Options{onNode: func(*Router, *othersCatalog) clusterNode { return &pairNode{name: "box"} }})
+	r := New(c, Options{onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
 	defer r.Close()
 	for _, name := range []string{"a", "b", "off"} {
 		_, err := r.registry.Replace(name, offerOf(name))
@@ -463,16 +462,14 @@ func TestStandInsOfHost(t *testing.T) {
 	for i := range box.Servers {
 		box.Servers[i].Group = "g"
 	}
-	r, _ := runningWith(t, inCluster(box, "gpu", "open"), Options{onNode: func(*Router, *othersCatalog) clusterNode {
+	r, _ := runningWith(t, inCluster(box, "gpu", "open"), Options{onNode: func(*Router, *services) clusterNode {
 		return &pairNode{name: "box", running: make(chan struct{})}
 	}})
 	settled(t, r)
-	tool, _ := r.Parts().Tool("open:echo")
+	tool, _ := r.parts.Tool("open:echo")
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
-	r.writer.mu.Lock()
-	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []NormalizedTool{lost}})
-	r.writer.mu.Unlock()
+	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	must(t, err)
 	for range 3 {
 		result, degraded, err := newClusterHost(r).Execute(t.Context(), cluster.Incoming{
@@ -487,32 +484,6 @@ func TestStandInsOfHost(t *testing.T) {
 	}
 }
 
-// What is remembered of servers that are gone is bounded.
-func TestGoneOffers(t *testing.T) {
-	var g goneOffers
-	for i := range maxGone + 10 {
-		g.put(fmt.Sprint(i), registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: json.RawMessage(`{}`)}}})
-	}
-	if len(g.offers) != maxGone || len(g.order) != maxGone || g.bytes != 2*maxGone {
-		t.Errorf("%d offers, %d names, %d bytes", len(g.offers), len(g.order), g.bytes)
-	}
-	g.put("large", registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes-1)}}})
-	if len(g.offers) != 1 {
-		t.Errorf("%d offers next to a large one", len(g.offers))
-	}
-	g.put("too large", registry.Offer{Tools: []NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes+1)}}})
-	if len(g.offers) != 0 || g.bytes != 0 || len(g.order) != 0 {
-		t.Errorf("%d offers with %d bytes", len(g.offers), g.bytes)
-	}
-	g.put("a", registry.Offer{Tools: []NormalizedTool{{Name: "x"}}})
-	if _, ok := g.take("a"); !ok {
-		t.Error("a is not remembered")
-	}
-	if _, ok := g.take("a"); ok {
-		t.Error("a is remembered twice")
-	}
-}
-
 var _ selector.Sessions = sessions{}
 
 // The rules to ask of the node that carries out a call hold too: the client's person is asked, once.
@@ -522,22 +493,22 @@ func TestHostAsks(t *testing.T) {
 	r, _, boxes, _ := pair(t, box, inCluster(config.Config{}))
 	for action, want := range map[string]selector.Outcome{"accept": selector.OK, "decline": selector.ToolError} {
 		client := says(action)
-		result := r.Parts().Everything().call(t, "gpu@box:echo", `{}`, client)
+		result := r.parts.View.call(t, "gpu@box:echo", `{}`, client)
 		if got := outcomeOf(result); got != want || client.asked.Load() != 1 {
 			t.Errorf("%s: %s after %d questions: %s", action, got, client.asked.Load(), result.JSON)
 		}
 	}
-	if n := len(boxes.Parts().Approvals().List()); n != 0 {
+	if n := len(boxes.parts.Approvals().List()); n != 0 {
 		t.Errorf("%d calls wait", n)
 	}
 }
 
-// What is counted for a principal counts for its node alone, even if another node has its name
+// Calls of a principal count for its node alone, even if another node has its name
 // meanwhile.
 func TestHostTellsNodesApart(t *testing.T) {
 	gpu := fake("gpu", "-tools", "echo")
 	gpu.ToolRates = map[string]config.Rate{"echo": {PerSecond: 1.0 / 3600, Burst: 1}}
-	r, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"), Options{onNode: func(*Router, *othersCatalog) clusterNode {
+	r, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"), Options{onNode: func(*Router, *services) clusterNode {
 		return &pairNode{name: "box", running: make(chan struct{})}
 	}})
 	settled(t, r)
@@ -573,20 +544,20 @@ func TestTraceCrossesNodes(t *testing.T) {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
 	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
-		Tracer: tracer("box"), Observer: &seen, onNode: func(*Router, *othersCatalog) clusterNode {
+		Tracer: tracer("box"), Observer: &seen, onNode: func(*Router, *services) clusterNode {
 			return &pairNode{name: "box", running: make(chan struct{})}
 		},
 	})
 	settled(t, boxes)
-	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *othersCatalog) clusterNode {
+	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *services) clusterNode {
 		node.handler = h
 		return node
 	}})
 	node.other = newClusterHost(boxes)
 	<-node.running
 	node.learn(t)
-	tool, _ := r.Parts().Tool("gpu@box:echo")
-	if result, err := r.Execute(t.Context(), Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
+	tool, _ := r.parts.Tool("gpu@box:echo")
+	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
 		t.Fatalf("%s, %v", result.JSON, err)
 	}
 	last := func(name string) sdk.ReadOnlySpan { ended := spans[name].Ended(); return ended[len(ended)-1] }
@@ -601,7 +572,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 
 // executions are those that an observer was notified of.
 type executions struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	list []selector.Execution
 }
 

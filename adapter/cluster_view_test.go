@@ -9,7 +9,7 @@ import (
 
 // A fakeCluster is a cluster of fixed nodes.
 type fakeCluster struct {
-	clusterNode // what a view has no use for
+	clusterNode // for the methods that a view does not need
 	nodes       []NodeInfo
 }
 
@@ -22,10 +22,10 @@ func TestNodesOfScope(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{
 		"gpu": {Servers: []string{"gpu@*"}}, "own": {Servers: []string{"a"}}, "all": {},
 	}, "a")
-	if r.Parts().Nodes() != nil || r.Parts().Scope().Nodes() != nil {
+	if r.parts.Nodes() != nil || r.parts.Scope().Nodes() != nil {
 		t.Error("a router without a cluster has nodes")
 	}
-	if _, _, ok := r.Parts().ClusterReport(); ok {
+	if _, _, ok := r.parts.ClusterReport(); ok {
 		t.Error("a router without a cluster has a report")
 	}
 	nodes := []NodeInfo{
@@ -34,23 +34,24 @@ func TestNodesOfScope(t *testing.T) {
 		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
 		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
 	}
-	r.members.now.Store(&member{node: fakeCluster{nodes: nodes}})
-	if _, _, ok := r.Parts().ClusterReport(); !ok {
+	r.members.now.Store(&joined{node: fakeCluster{nodes: nodes}})
+	if _, _, ok := r.parts.ClusterReport(); !ok {
 		t.Error("no report")
 	}
 	desk := NodeInfo{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
 	for _, tt := range []struct {
-		scope *Scope
-		want  []NodeInfo
+		name string
+		view *View
+		want []NodeInfo
 	}{
-		{r.Parts().Everything(), nodes},
-		{r.Parts().Scope("all"), nodes},
-		{r.Parts().Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
-		{r.Parts().Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
-		{r.Parts().Scope("none"), []NodeInfo{desk}},
+		{"everything", r.parts.View, nodes},
+		{"all", r.parts.Scope("all"), nodes},
+		{"gpu", r.parts.Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
+		{"own", r.parts.Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
+		{"none", r.parts.Scope("none"), []NodeInfo{desk}},
 	} {
-		if got := tt.scope.Nodes(); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.scope.Profile(), got, tt.want)
+		if got := tt.view.Nodes(); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 }

@@ -13,25 +13,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// helper, as its first argument, makes a program do what [Embed] says.
+// helper is the first argument of a program that is a helper; see [Embed].
 const helper = "metarouter-helper"
 
-// Embed returns the options with the program itself as the router's helper: as its
-// guard, which kills the servers if the program is killed; as what npx reports to; and
-// as the bundled servers. No other program need be installed then.
+// Embed returns the options with the program itself as the router's helper: as its guard, which kills
+// the servers if the program is killed; as the reporter for npx; and as the bundled servers. No other
+// program need be installed then.
 //
-// It must be called before main does anything else. The router starts the program once
-// more for each of these ends, and in such a process Embed does what is wanted and
-// exits:
+// It must be called before main does anything else. The router starts the program again for each of
+// these purposes, and in such a process Embed does the work and exits:
 //
 //	func main() {
 //		options := adapter.Embed(adapter.Options{})
 //		…
 //		router, err := adapter.Open(ctx, options, ".mcp.json")
 //
-// Without it, or a Guard of another kind, Close leaves no server either. But a program
-// that ends without Close, be it killed, interrupted or by [os.Exit], may leave those
-// behind that do not end with their stdin.
+// Without a guard, Close ends all servers, too. But a program that ends without Close, be it killed,
+// interrupted or by [os.Exit], may leave servers behind that do not end with their stdin.
 func Embed(o Options) Options {
 	supervisor.OpenForUser(os.Args)
 	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
@@ -57,7 +55,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// help does what a process was started for.
+// help is the main function of a helper.
 func help(args []string) error {
 	switch {
 	case len(args) > 1 && args[0] == "builtin":

@@ -16,11 +16,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// meanings has the vectors of the tools by the model in the program or that of "embeddings". It
+// meanings has the vectors of the tools by the program's own model or the one of "embeddings". It
 // implements [selector.Meanings].
 type meanings struct {
 	registry *registry.Registry
-	folder   string // where vectors are kept; "" keeps none
+	folder   string // where vectors are kept; "" keeps nothing
 	log      *zap.Logger
 	now      atomic.Pointer[embeddings.Set] // of the model in use
 
@@ -130,7 +130,7 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 	}
 }
 
-// embedded returns what the model gets of the tools.
+// embedded returns the tools as the model gets them.
 func embedded(s *registry.Snapshot) []embeddings.Tool {
 	tools := make([]embeddings.Tool, len(s.Tools()))
 	for i, t := range s.Tools() {

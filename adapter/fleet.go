@@ -2,92 +2,23 @@ package adapter
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A fleet is a router's servers: their states, and how to start, stop and reach them.
+// A fleet starts and stops a router's servers.
 type fleet struct {
 	current    *holder
 	supervisor *supervisor.Supervisor
 	members    *membership
-	sessions   sessions
-	selector   *selector.Selector
-	registry   *registry.Registry
-	sole       bool // see Options.Sole
-	listener   *listening
 }
 
-// A ServerInfo is the state of one server.
-type ServerInfo struct {
-	Status
-	selector.Load
-	Tools  int  // known tools, whether or not the server runs
-	ByHand bool // turned on or off by hand; see [Parts.Turn]
-}
-
-// Servers returns the state of each server, in the order of the configuration, and then of those of
-// other nodes.
-func (f *fleet) Servers() []ServerInfo {
-	now := f.current.load()
-	snapshot := f.registry.Snapshot()
-	servers := f.supervisor.Status()
-	if servers == nil { // the router does not run yet
-		for _, s := range now.config.Servers {
-			st := Status{Name: s.Name, State: status.Starting, Transport: string(s.Transport)}
-			switch {
-			case s.Disabled:
-				st.State = status.Disabled
-			case s.Misconfigured != "":
-				st.State, st.LastError = status.Misconfigured, s.Misconfigured
-			}
-			servers = append(servers, st)
-		}
-	}
-	servers = append(servers, f.members.statuses()...)
-	all := make([]ServerInfo, len(servers))
-	for i, st := range servers {
-		_, byHand := now.byHand[st.Name]
-		st.Repairs = f.selector.Repairs(st.Name)
-		all[i] = ServerInfo{st, f.selector.Load(st.Name), len(snapshot.Server(st.Name)), byHand}
-	}
-	return all
-}
-
-// statusOf returns the state of one server.
-func statusOf(s *supervisor.Supervisor, server string) (status.Status, bool) {
-	all := s.Status()
-	i := slices.IndexFunc(all, func(s status.Status) bool { return s.Name == server })
-	if i < 0 {
-		return status.Status{}, false
-	}
-	return all[i], true
-}
-
-// Await returns when the server can be called, after at most [selector.StartWait]. Its
-// error wraps [ErrNotSent] and says why the server can't be called.
-func (f *fleet) Await(ctx context.Context, server string) error {
-	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
-	defer cancel()
-	if !f.current.load().has(server) && f.members.with(server) == nil && f.members.replica(server) == "" {
-		f.members.settled(ctx)
-	}
-	_, err := f.sessions.Session(ctx, server, nil)
-	return err
-}
-
-// AwaitNodes returns when the servers of other nodes are known, if the router is in a cluster. It
-// waits for at most 8 s after the router joined. The error says why servers may be missing.
+// AwaitNodes waits until the servers of other nodes are known, for at most 8 s after the router joined
+// its cluster. The error says why servers may be missing.
 func (f *fleet) AwaitNodes(ctx context.Context) error { return f.members.settled(ctx) }
 
 // Restart stops a server and starts it again; see [supervisor.Supervisor.Restart]. A server
@@ -137,36 +68,35 @@ func (f *fleet) Turn(ctx context.Context, server string, on bool) error {
 	return context.Cause(ctx)
 }
 
-// Try starts the named servers that are not running, or all servers if none is named. It
-// returns when the first start of each has succeeded or failed, or when ctx ends. Servers of other
-// nodes are waited for a short time.
+// Try starts the named servers that are not running, or all servers without names. It returns when
+// the first start of each has succeeded or failed, or when ctx ends. Servers of other nodes are
+// waited for a short time.
 func (f *fleet) Try(ctx context.Context, names ...string) {
 	if len(names) == 0 {
 		for _, s := range f.current.load().config.Servers {
 			names = append(names, s.Name)
 		}
 	}
-	until(ctx, f.supervisor, func() bool { return f.none(names, status.Starting, status.Idle) }, names)
+	until(ctx, f.supervisor, func() bool { return f.areNot(names, status.Starting, status.Idle) }, names)
 	f.members.settled(ctx)
 }
 
 // Started returns when no server is starting, or when ctx ends.
 func (f *fleet) Started(ctx context.Context) {
-	until(ctx, f.supervisor, func() bool { return f.none(nil, status.Starting) }, nil)
+	until(ctx, f.supervisor, func() bool { return f.areNot(nil, status.Starting) }, nil)
 }
 
-// none reports whether none of the named servers, of all servers if names is nil, is in one
-// of the states.
-func (f *fleet) none(names []string, states ...status.State) bool {
+// areNot reports whether the named servers, or all servers if names is nil, are in other states.
+func (f *fleet) areNot(names []string, states ...status.State) bool {
 	servers := f.supervisor.Status()
 	return len(servers) == len(f.current.load().config.Servers) && !slices.ContainsFunc(servers, func(s status.Status) bool {
 		return (names == nil || slices.Contains(names, s.Name)) && slices.Contains(states, s.State)
 	})
 }
 
-// until starts the servers of wake, also those that become idle: all alike, since no call waits for one of them. It
-// returns when done is true after a change of any server, or when ctx ends. A server that has
-// failed is started once: two that take long to fail would never be done otherwise.
+// until starts the servers of wake, again if they become idle. It returns when done is true after a
+// change of any server, or when ctx ends. A server that has failed is started once: two that take
+// long to fail would never be done otherwise.
 func until(ctx context.Context, servers *supervisor.Supervisor, done func() bool, wake []string) {
 	for first := true; ; first = false {
 		changed := servers.Changed()
@@ -186,101 +116,12 @@ func until(ctx context.Context, servers *supervisor.Supervisor, done func() bool
 	}
 }
 
-// Subscribe has a server report when a resource changes, to [Parts.Listen]. done is closed
-// when the server's session has ended, and the subscription with it; cancel ends the
-// subscription before. Errors are those of [selector.Selector.Relay].
-func (f *fleet) Subscribe(ctx context.Context, server, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
-	waiting, stop := context.WithTimeout(ctx, selector.StartWait)
-	defer stop()
-	s, err := f.sessions.Session(waiting, server, from)
-	if err != nil {
-		return nil, nil, &Error{Code: session.CodeInternal, Message: err.Error()}
+// statusOf returns the state of one server.
+func statusOf(s *supervisor.Supervisor, server string) (status.Status, bool) {
+	all := s.Status()
+	i := slices.IndexFunc(all, func(s status.Status) bool { return s.Name == server })
+	if i < 0 {
+		return status.Status{}, false
 	}
-	if cancel, err = s.Subscribe(waiting, uri); err != nil {
-		return nil, nil, err
-	}
-	return s.Done(), cancel, nil
-}
-
-// Listen has hear called with each message of a server that belongs to no request. It is
-// called on the goroutine that reads from the server, and must not block. owner is the
-// only client that uses the server's session, or nil if several may. Several may listen at a
-// time: each gets all messages, also those for an owner that is another one's client.
-func (f *fleet) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
-	return f.listener.add(hear)
-}
-
-// A listening passes on what servers say that belongs to no request. The zero value has no
-// listeners.
-type listening struct {
-	mu  sync.Mutex // one goroutine at a time replaces all
-	all atomic.Pointer[[]*listener]
-}
-
-type listener struct {
-	hear func(server string, owner Client, m Message)
-}
-
-// add adds a listener, which stop removes.
-func (l *listening) add(hear func(server string, owner Client, m Message)) (stop func()) {
-	one := &listener{hear}
-	l.edit(func(all []*listener) []*listener { return append(all, one) })
-	return func() {
-		l.edit(func(all []*listener) []*listener {
-			return slices.DeleteFunc(all, func(other *listener) bool { return other == one })
-		})
-	}
-}
-
-// edit replaces the list by an edited copy.
-func (l *listening) edit(edit func([]*listener) []*listener) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []*listener
-	if old := l.all.Load(); old != nil {
-		all = slices.Clone(*old)
-	}
-	all = edit(all)
-	l.all.Store(&all)
-}
-
-func (l *listening) hear(server string, owner Client, m Message) {
-	if all := l.all.Load(); all != nil {
-		for _, one := range *all {
-			one.hear(server, owner, m)
-		}
-	}
-}
-
-// Attach sets the only client of a router whose [Options.Sole] is set.
-func (f *fleet) Attach(home Client) {
-	if f.sole {
-		f.supervisor.Attach(home)
-	}
-}
-
-// Release ends what servers run for a client that has left.
-func (f *fleet) Release(home Client) {
-	f.supervisor.Release(home)
-	f.selector.ForgetClient(home)
-	if node := f.members.node(); node != nil {
-		node.Release(home)
-	}
-}
-
-// Tell sends a notification to each server whose session is the client's alone.
-func (f *fleet) Tell(home Client, method string, params json.RawMessage) {
-	f.supervisor.Notify(home, method, params)
-	if node := f.members.node(); node != nil {
-		node.Notify(home, method, params)
-	}
-}
-
-// SetLevel has servers send log messages from the level on, such as "info". It waits for
-// the servers, but only for a short time.
-func (f *fleet) SetLevel(ctx context.Context, level string) {
-	if node := f.members.node(); node != nil {
-		node.SetLevel(ctx, level)
-	}
-	f.supervisor.SetLevel(ctx, level)
+	return all[i], true
 }

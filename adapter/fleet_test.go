@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -19,10 +20,10 @@ func TestTurn(t *testing.T) {
 	settled(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	must(t, r.Parts().Await(ctx, "a")) // its tools are known a moment before
+	must(t, r.parts.Await(ctx, "a")) // its tools are known a moment before
 	want := func(server string, state status.State, byHand bool) {
 		t.Helper()
-		for _, s := range r.Parts().Servers() {
+		for _, s := range r.parts.Servers() {
 			if s.Name == server && (s.State != state || s.ByHand != byHand || (s.Tools > 0) != (state == status.Ready)) {
 				t.Errorf("server %s is %s, by hand: %v, %d tools; want %s, %v", server, s.State, s.ByHand, s.Tools, state, byHand)
 			}
@@ -31,29 +32,29 @@ func TestTurn(t *testing.T) {
 	want("a", status.Ready, false)
 	want("b", status.Disabled, false)
 	for _, name := range []string{"a", "b"} {
-		if err := r.Parts().Turn(ctx, name, name == "b"); err != nil {
+		if err := r.parts.Turn(ctx, name, name == "b"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want("a", status.Disabled, true)
 	want("b", status.Ready, true)
 
-	// An edit of another entry leaves what was asked for by hand; one of its own does not.
+	// A server turned off by hand stays off after an edit of another entry, but not of its own.
 	off.Timeout = time.Minute
 	edits <- config.Config{Servers: []config.Server{on, off}}
-	mcptest.WaitFor(t, "the edit", func() bool { return r.Parts().Config().Servers[1].Timeout != 0 })
+	mcptest.WaitFor(t, "the edit", func() bool { return r.parts.Config().Servers[1].Timeout != 0 })
 	until(ctx, r.supervisor, func() bool { s, _ := statusOf(r.supervisor, "b"); return s.State == status.Disabled }, nil)
 	want("a", status.Disabled, true)
 	want("b", status.Disabled, false)
 
-	if err := r.Parts().Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
+	if err := r.parts.Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
 		t.Errorf("a call of it is refused with %v", err)
 	}
-	if err := r.Parts().Restart(ctx, "a"); err != nil {
+	if err := r.parts.Restart(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	want("a", status.Ready, false)
-	if err := r.Parts().Turn(ctx, "nobody", true); err == nil {
+	if err := r.parts.Turn(ctx, "nobody", true); err == nil {
 		t.Error("a server that is not there was turned on")
 	}
 }
@@ -66,7 +67,7 @@ func TestSettingsAreLive(t *testing.T) {
 	c := config.Config{Servers: []config.Server{entry}, Router: config.Router{Learning: true}}
 	r, edits := runningWith(t, c, Options{DataDir: data})
 	settled(t, r)
-	if r.learning.store.Load() == nil || r.Parts().Classifier().HasOutside() || len(r.FindByCapability("oddity")) != 0 {
+	if r.learning.store.Load() == nil || r.parts.Classifier().HasOutside() || len(r.FindByCapability("oddity")) != 0 {
 		t.Fatal("it does not begin as configured")
 	}
 
@@ -75,9 +76,9 @@ func TestSettingsAreLive(t *testing.T) {
 	mcptest.WaitFor(t, "the new tag", func() bool { return len(r.FindByCapability("oddity")) == 1 })
 	mcptest.WaitFor(t, "the end of learning", func() bool { return r.learning.store.Load() == nil })
 	mcptest.WaitFor(t, "the tag as a category", func() bool {
-		return slices.Contains(r.Parts().Classifier().Categories(t.Context()).Categories, "oddity")
+		return slices.Contains(r.parts.Classifier().Categories(t.Context()).Categories, "oddity")
 	})
-	r.writer.saveAll()
+	r.writer.Saves.All()
 	again := New(c, Options{DataDir: data})
 	if len(again.FindByCapability("oddity")) != 1 {
 		t.Error("the tools are not stored with their new tag")
@@ -97,7 +98,7 @@ func TestSettingsAreLive(t *testing.T) {
 	mcptest.WaitFor(t, "the end of the outside classifier's tags", func() bool { return len(r.FindByCapability("music")) == 0 })
 
 	sure := func() bool {
-		selected, err := r.Select(t.Context(), Query{Task: "frobnicate"})
+		selected, err := r.Select(t.Context(), selector.Query{Task: "frobnicate"})
 		return err == nil && selected.Sure
 	}
 	if !sure() {

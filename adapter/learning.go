@@ -12,19 +12,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// Usage is what was learned from the use of tools.
-type Usage = selector.Usage
-
-// OpenUsage returns what was learned from use under the configuration.
-func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*Usage, error) {
+// OpenUsage returns the learned uses of the configuration's tools.
+func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*selector.Usage, error) {
 	return selector.OpenUsage(dataDir, strings.Join(c.Files, "\n"), log)
 }
 
-// learning holds what was learned from use, while the configuration asks for that.
+// learning learns from uses of tools while the configuration asks for it.
 type learning struct {
 	dataDir string
 	log     *zap.Logger
-	store   atomic.Pointer[Usage] // nil while nothing is learned
+	store   atomic.Pointer[selector.Usage] // nil while nothing is learned
 }
 
 func newLearning(c config.Config, o Options) *learning {
@@ -43,7 +40,7 @@ func (l *learning) open(c config.Config) {
 	l.store.Store(s)
 }
 
-// run saves what is learned, and follows the key "learning", until ctx ends.
+// run saves learned uses, and follows the key "learning", until ctx ends.
 func (l *learning) run(ctx context.Context, current *holder) error {
 	return current.whileEqual(ctx, func(r config.Router) any { return r.Learning }, func(part context.Context, now *setup) error {
 		switch {

@@ -8,11 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 const (
@@ -29,39 +31,34 @@ const (
 
 // loggingIn returns the call, which v allows, so that its client's person is asked to log in if its
 // server needs that.
-func (s *Scope) loggingIn(v *visible, c Call) Call {
-	if _, ok := session.CallerOf(c.From); !ok {
-		return c
+func (c calls) loggingIn(v *scope.Visible, call selector.Call) selector.Call {
+	if _, ok := session.CallerOf(call.From); !ok {
+		return call
 	}
-	c.LogIn = func(ctx context.Context, err error) (bool, error) {
-		helps, why := s.LogIn(ctx, c.From, err)
+	call.LogIn = func(ctx context.Context, err error) (bool, error) {
+		helps, why := c.LogIn(ctx, call.From, err)
 		if !helps || why != nil {
 			return helps, why
 		}
-		now := s.now() // the tool and the profile may be others after the login
-		if now.rules != v.rules {
-			return true, fmt.Errorf("%s was not run: the profile was edited while a person logged in; send the call again", c.Tool.ID)
+		now := c.scope.Visible() // the tool and the profile may be others after the login
+		if now.Rules != v.Rules {
+			return true, fmt.Errorf("%s was not run: the profile was edited while a person logged in; send the call again", call.Tool.ID)
 		}
-		return true, now.callable(c.Tool)
+		return true, now.Callable(call.Tool)
 	}
-	return c
+	return call
 }
 
-// LogIn is that of [Parts].
-func (s *Scope) LogIn(ctx context.Context, from Client, err error) (helps bool, why error) {
-	return s.parts.LogIn(ctx, from, err)
-}
-
-// LogIn begins a login if err, by which a request of the client has failed, says that one is
-// needed, and has the client show its person the URL. It reports false if the client is the
-// program itself, or if no login helps. Otherwise, with nil, a person has logged in, so that the
-// request may be sent again; or else why says why it was not carried out, and what to do.
+// LogIn begins a login if a request of the client has failed with err because of one, and has the
+// client show its person the URL. It reports false if the client is the program itself, or if no
+// login helps. If why is nil, a person has logged in, and the request may be sent again; else why
+// says why it was not carried out, and how to go on.
 //
 // A client of the modern era waits for the login. One of the legacy era gets a [*session.Error],
 // and a notification when the login is over. Clients that show no URLs get both in the text. Other
 // errors wrap [ErrNotSent], or are the cause of ctx's end.
-func (p *Parts) LogIn(ctx context.Context, from Client, err error) (helps bool, why error) {
-	helps, why = p.logIn(ctx, from, err)
+func (c calls) LogIn(ctx context.Context, from Client, err error) (helps bool, why error) {
+	helps, why = c.router.accounts.logIn(ctx, from, err)
 	if why == nil || ctx.Err() != nil || errors.As(why, new(*session.Error)) {
 		return helps, why
 	}
@@ -73,8 +70,8 @@ type notLoggedIn struct{ error }
 
 func (e notLoggedIn) Unwrap() []error { return []error{e.error, session.ErrNotSent} }
 
-// logIn is LogIn, whose errors need not wrap ErrNotSent.
-func (p *Parts) logIn(ctx context.Context, from Client, err error) (helps bool, why error) {
+// logIn is LogIn, but its errors need not wrap ErrNotSent.
+func (a *accounts) logIn(ctx context.Context, from Client, err error) (helps bool, why error) {
 	who, ok := session.CallerOf(from)
 	needed := neededLogin(err)
 	if !ok || needed == nil {
@@ -84,12 +81,12 @@ func (p *Parts) logIn(ctx context.Context, from Client, err error) (helps bool, 
 		return true, fmt.Errorf("server %q needs a login: %s. Ask the administrator of this router to log in to it, then send the request again", needed.Server, needed.Why.Text())
 	}
 	r := login.Request{By: who.Principal, Way: login.Loopback, Scopes: needed.Scopes}
-	if who.OverHTTP && p.Config().Router.HTTP.PublicURL != "" {
+	if who.OverHTTP && a.current.load().config.Router.HTTP.PublicURL != "" {
 		r.Way = login.Public
 	}
 	beginning, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
-	pending, failed := p.BeginLogin(audit.By(beginning, actorOf(from)), needed.Server, r)
+	pending, failed := a.BeginLogin(audit.By(beginning, actorOf(from)), needed.Server, r)
 	switch {
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
@@ -98,10 +95,10 @@ func (p *Parts) logIn(ctx context.Context, from Client, err error) (helps bool, 
 	case failed != nil:
 		return true, fmt.Errorf("server %q needs a login: %s. No login could be begun: %w. Run \"%s\" on the router's machine, which says more", needed.Server, needed.Why.Text(), failed, needed.Command())
 	}
-	return true, p.askToLogIn(ctx, from, needed, pending)
+	return true, a.askToLogIn(ctx, from, needed, pending)
 }
 
-// neededLogin returns which login is needed by an error; nil if none would help.
+// neededLogin returns the login that an error asks for; nil if no login would help.
 func neededLogin(err error) *login.NeededError {
 	needed, ok := errors.AsType[*login.NeededError](err)
 	if !ok {
@@ -119,7 +116,7 @@ func neededLogin(err error) *login.NeededError {
 
 // askToLogIn has the client show its person the URL of a login, and waits for the login if the
 // client can be asked while a request of it is under way. It returns nil after the login.
-func (p *Parts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
+func (a *accounts) askToLogIn(ctx context.Context, from Client, needed *login.NeededError, pending *login.Pending) error {
 	question := fmt.Sprintf("server %q needs a login: %s. All clients of this router share the login.", needed.Server, needed.Why.Text())
 	if pending.Device != nil {
 		question += fmt.Sprintf(" The code to enter is %s.", pending.Device.UserCode)
@@ -129,7 +126,7 @@ func (p *Parts) askToLogIn(ctx context.Context, from Client, needed *login.Neede
 	case !session.OpensURLs(from.Capabilities()):
 		return inWords(question, needed, url)
 	case !from.Modern():
-		p.router.notices.follow(from.Home(), pending)
+		a.notices.follow(from.Home(), pending)
 		return &session.Error{Code: codeURLNeeded, Message: question, Data: wire.Marshal(map[string]any{"elicitations": []any{map[string]string{
 			"mode": "url", "elicitationId": pending.ID, "url": url, "message": question,
 		}}})}
@@ -138,7 +135,7 @@ func (p *Parts) askToLogIn(ctx context.Context, from Client, needed *login.Neede
 		result, err := from.Ask(ctx, "metarouter", session.Message{Method: "elicitation/create", Params: wire.Marshal(map[string]string{
 			"mode": "url", "url": url, "message": question,
 		})})
-		return text(result, "action"), err
+		return scope.Text(result, "action"), err
 	})
 	_, unable := errors.AsType[*session.Error](err)
 	switch {
@@ -151,7 +148,7 @@ func (p *Parts) askToLogIn(ctx context.Context, from Client, needed *login.Neede
 	case err == nil && action != "accept":
 		return fmt.Errorf("server %q needs a login, and the person at the client did not agree to one (%s). Do not send the request again unless that person wants it", needed.Server, action)
 	}
-	return p.awaitLogin(ctx, needed.Server, pending)
+	return a.awaitLogin(ctx, needed.Server, pending)
 }
 
 // loginURL returns the URL that a person opens.
@@ -165,7 +162,7 @@ func loginURL(pending *login.Pending) string {
 	return pending.Device.URL
 }
 
-// inWords is the answer to a client that shows no URLs.
+// inWords is the error for a client that shows no URLs.
 func inWords(question string, needed *login.NeededError, url string) error {
 	return fmt.Errorf("%s Have the person log in within %v at %s or with the command \"%s\" on the router's machine, then send the request again", question, login.Lifetime, url, needed.Command())
 }
@@ -191,7 +188,7 @@ func questionUntil(ctx context.Context, over <-chan struct{}, ask func(context.C
 }
 
 // awaitLogin waits until a person has logged in, and the server is tried again.
-func (p *Parts) awaitLogin(ctx context.Context, server string, pending *login.Pending) error {
+func (a *accounts) awaitLogin(ctx context.Context, server string, pending *login.Pending) error {
 	bounded, cancel := context.WithTimeout(ctx, login.Lifetime)
 	defer cancel()
 	err := pending.Wait(bounded)
@@ -205,8 +202,8 @@ func (p *Parts) awaitLogin(ctx context.Context, server string, pending *login.Pe
 	}
 	trying, stop := context.WithTimeout(ctx, restartTime)
 	defer stop()
-	until(trying, p.supervisor, func() bool {
-		s, ok := statusOf(p.supervisor, server)
+	until(trying, a.supervisor, func() bool {
+		s, ok := statusOf(a.supervisor, server)
 		return !ok || s.State != status.NeedsAuth
 	}, nil)
 	if ctx.Err() != nil {
@@ -215,17 +212,17 @@ func (p *Parts) awaitLogin(ctx context.Context, server string, pending *login.Pe
 	return nil
 }
 
-// loginNotices say to legacy clients that a login is over that they were asked for. The zero
-// value is ready.
+// loginNotices notify legacy clients of the end of a login that they were asked for. The zero value
+// is ready.
 type loginNotices struct {
 	running sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	ended bool
 	due   map[loginNotice]bool
 }
 
-// A loginNotice is what is said to the client with the session.
+// A loginNotice is a notification that a client is to get.
 type loginNotice struct {
 	home  Client
 	login string // the ID of the Pending
@@ -255,7 +252,7 @@ func (n *loginNotices) follow(home Client, pending *login.Pending) {
 	})
 }
 
-// close waits until all logins are over and takes no more; they must end meanwhile.
+// close takes no more logins, and waits until all are over.
 func (n *loginNotices) close() {
 	n.mu.Lock()
 	n.ended = true

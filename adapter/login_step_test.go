@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -23,7 +25,7 @@ type caller struct {
 	sink
 	who          session.Caller
 	modern       bool
-	capabilities string // "" is those of a client that shows URLs
+	capabilities string // "" is for a client that shows URLs
 	ask          func(ctx context.Context, params json.RawMessage) (action string, err error)
 	told         chan string // IDs of logins that are over
 }
@@ -45,7 +47,7 @@ func (c *caller) Ask(ctx context.Context, _ string, m session.Message) (json.Raw
 
 func (c *caller) Notify(_ string, m session.Message) {
 	if m.Method == "notifications/elicitation/complete" {
-		c.told <- text(m.Params, "elicitationId")
+		c.told <- scope.Text(m.Params, "elicitationId")
 	}
 }
 
@@ -70,16 +72,16 @@ func protected(t *testing.T, edit ...func(*config.Config)) (*Router, *fakeissuer
 }
 
 // unlisted is a tool of the server as a catalog of before knows it.
-var unlisted = &NormalizedTool{ID: registry.ID("s", "echo"), Server: "s", Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`), Definition: json.RawMessage(`{"name":"echo","inputSchema":{"type":"object"}}`)}
+var unlisted = &registry.NormalizedTool{ID: registry.ID("s", "echo"), Server: "s", Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`), Definition: json.RawMessage(`{"name":"echo","inputSchema":{"type":"object"}}`)}
 
-func echo(ctx context.Context, r *Router, from Client) (Result, error) {
-	return r.Parts().Everything().Execute(ctx, Call{Tool: unlisted, Arguments: json.RawMessage(`{"message":"hi"}`), From: from})
+func echo(ctx context.Context, r *Router, from Client) (selector.Result, error) {
+	return r.parts.View.Execute(ctx, selector.Call{Tool: unlisted, Arguments: json.RawMessage(`{"message":"hi"}`), From: from})
 }
 
 // opening plays a person who opens the URL.
 func opening(t *testing.T) func(context.Context, json.RawMessage) (string, error) {
 	return func(_ context.Context, params json.RawMessage) (string, error) {
-		go fakeissuer.Follow(t.Context(), text(params, "url"))
+		go fakeissuer.Follow(t.Context(), scope.Text(params, "url"))
 		return "accept", nil
 	}
 }
@@ -132,7 +134,7 @@ func TestOnlyAdminsLogIn(t *testing.T) {
 	}
 }
 
-// What a person says, or a client that can't ask, ends a call in words.
+// A refusal of a person, or a client that can't ask, ends a call with a text.
 func TestLoginNotMade(t *testing.T) {
 	r, _, _ := protected(t)
 	said := func(action string, err error) func(context.Context, json.RawMessage) (string, error) {
@@ -199,7 +201,7 @@ func TestLegacyClientIsNotified(t *testing.T) {
 // A relayed request has a login as a call has.
 func TestRelayLogsIn(t *testing.T) {
 	r, _, _ := protected(t)
-	scope := r.Parts().Everything()
+	scope := r.parts.View
 	request := func(from Client) error {
 		_, err := scope.Relay(t.Context(), "s", Request{Method: "completion/complete", Params: json.RawMessage(`{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`), From: from})
 		return err
@@ -236,7 +238,7 @@ func TestCancelledWhileLoggingIn(t *testing.T) {
 func TestLoggedInElsewhere(t *testing.T) {
 	r, _, _ := protected(t)
 	result, err := echo(t.Context(), r, &caller{who: local, modern: true, ask: func(ctx context.Context, params json.RawMessage) (string, error) {
-		if _, _, err := fakeissuer.Follow(t.Context(), text(params, "url")); err != nil {
+		if _, _, err := fakeissuer.Follow(t.Context(), scope.Text(params, "url")); err != nil {
 			t.Error(err)
 		}
 		<-ctx.Done() // the person never answers

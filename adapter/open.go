@@ -23,18 +23,16 @@ import (
 // follows the files as they are edited. It runs inside the program until [Router.Close]
 // is called or ctx ends; see [Embed] for a program that may end before.
 //
-// Open does not wait for the servers: with Options.DataDir their tools are known from
-// the last time, and [Router.Settled] waits until all are. A call waits for its server.
+// Open does not wait for the servers: with Options.DataDir their tools are known from the last time,
+// and [Router.Settled] waits until all are. A call waits for its server.
 //
-// The files run programs, so they must be the user's own. What is wrong with single
-// servers is no error, but logged, and in [Router.Config] and [Router.Health]. It is an
-// error if a file can't be read, or if a router has started this program as one of its
-// servers.
+// The files run programs, so they must be the user's own. Mistakes in the entries of single servers
+// are logged, and [Router.Health] has them. It is an error if a file can't be read, or if a router
+// has started this program as one of its servers.
 //
-// An entry whose command is "metarouter" means one of the bundled servers, such as
-// "builtin utilities". The command line for them is Options.Bundled, which [Embed]
-// sets; else it is the metarouter in the PATH; and without that the server is
-// misconfigured, and Health says so.
+// An entry with the command "metarouter" is one of the bundled servers, such as "builtin utilities".
+// Their command line is Options.Bundled, which [Embed] sets, else the metarouter in the PATH. Without
+// both the server is misconfigured.
 func Open(ctx context.Context, o Options, paths ...string) (*Router, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("open a router: no configuration file is named")
@@ -87,8 +85,8 @@ func start(ctx context.Context, c config.Config, o Options, follow bool) (*Route
 	return r, nil
 }
 
-// ownEntries returns c with the entries of bundled servers as they run in this program.
-// config takes the command "metarouter" for the program itself, which it is not here. bundled is Options.Bundled.
+// ownEntries returns c with the commands of bundled servers, since config replaces "metarouter" by
+// this program. bundled is Options.Bundled.
 func ownEntries(c config.Config, bundled []string) config.Config {
 	self, err := os.Executable()
 	if err != nil {
@@ -111,17 +109,16 @@ func ownEntries(c config.Config, bundled []string) config.Config {
 	return c
 }
 
-// A life is the state of a value that runs once and may be closed at any time.
+// A life is the life of a value that runs once and may be closed at any time.
 type life struct {
-	mu     sync.Mutex         // guards what follows
+	mu     sync.Mutex         // guards the fields below
 	cancel context.CancelFunc // nil until it begins
 	done   chan struct{}      // closed when it has ended
 	closed bool
-	err    error // by which it ended
+	err    error // the reason of its end
 }
 
-// begin begins it. The context ends with ctx or with close, and end must then be
-// called.
+// begin begins it. The context ends with ctx or with close; then end must be called.
 func (l *life) begin(ctx context.Context) (_ context.Context, end func(error), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,8 +139,7 @@ func (l *life) begin(ctx context.Context) (_ context.Context, end func(error), e
 	}, nil
 }
 
-// close ends it, and returns when it has ended. begun is false if it never began, and
-// then never will.
+// close ends it, and waits for its end. If begun is false, it never began and never will.
 func (l *life) close() (begun bool, err error) {
 	l.mu.Lock()
 	l.closed = true
@@ -158,7 +154,7 @@ func (l *life) close() (begun bool, err error) {
 	return true, err
 }
 
-// ended reports whether it has ended, and by what error.
+// ended reports whether it has ended, and the error.
 func (l *life) ended() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

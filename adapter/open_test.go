@@ -100,7 +100,7 @@ func TestOpenClosedDuringCall(t *testing.T) {
 		result, _ := Execute(context.Background(), r, "s:hang", nil)
 		ended <- result
 	}()
-	must(t, r.Parts().Await(t.Context(), "s"))
+	must(t, r.parts.Await(t.Context(), "s"))
 	must(t, r.Close())
 	if result := <-ended; !result.IsError || result.Err == nil {
 		t.Errorf("%s", result.JSON)
@@ -216,7 +216,7 @@ func embedIfAsked(o Options) {
 	time.Sleep(time.Hour)
 }
 
-// What helpers are asked that they don't know.
+// Helpers refuse unknown work.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"builtin"}, {"builtin", "nothing"}, {"dance"}} {
 		if help(args) == nil {

@@ -1,65 +1,85 @@
 package adapter
 
 import (
-	"context"
 	"reflect"
 	"sync/atomic"
 
-	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// Parts are what a router consists of. They are for frontends of the router, such as the
-// MCP server of package server. A program that hands out work needs only the [Router].
+// Parts are the router as its administrators see it: all of it, and the means to control it. They
+// are for frontends of the router, such as the MCP server of package server. A program that hands
+// out work needs only the [Router].
 type Parts struct {
-	*catalog
+	*View // without any limit, also if there is a profile "default"
 	*fleet
-	*selector.Selector
-	router *Router
+	*accounts
+	administration
 }
 
-// Parts returns what the router consists of.
-func (r *Router) Parts() *Parts { return &Parts{r.catalog, r.fleet, r.selector, r} }
+// Scope returns the router for clients that have chosen all of these profiles: each must allow a
+// tool. A profile is a name, a union such as "dev|ops" (one of them must allow the tool), or "@read"
+// (all but the tools that may write). Without a choice, the profile "default" applies if it exists.
+func (p *Parts) Scope(chosen ...string) *View {
+	r := p.administration.router
+	return scoped{r, scope.New(whole{r.current, r.registry}, chosen...)}.view()
+}
 
-// Classifier returns the classifier that sorts texts into the categories of the
-// configuration, or into capability tags if it has none.
-func (p *Parts) Classifier() *classify.Classifier { return p.router.sorting.now.Load() }
+// whole is the router as [scope.New] needs it.
+type whole struct {
+	*holder
+	*registry.Registry
+}
 
-// Assistant returns the model behind an API that the configuration names for searches that are
-// not sure, or nil if it names none. It is for Assistant of a [Query].
-func (p *Parts) Assistant() selector.Assistant { return p.router.assistance.assistant() }
+// administration is for administrators of the router.
+type administration struct{ router *Router }
 
-// Config returns the configuration in use. Servers that were turned on or off by hand are
-// so in it.
-func (p *Parts) Config() config.Config { return p.router.current.load().config }
+// Config returns the configuration in use, with servers turned on or off by hand.
+func (a administration) Config() config.Config { return a.router.current.load().config }
 
-// Audit records what administrators and principals do besides calls, with [Options].Audit.
-func (p *Parts) Audit(e AuditEvent) { p.router.options.Audit.Record(e) }
+// Configured returns the configuration as its files have it.
+func (a administration) Configured() config.Config { return a.router.current.load().file }
 
 // Edited returns a channel that is closed when another configuration is in use. Take it
 // before Config, and no edit is missed.
-func (p *Parts) Edited() <-chan struct{} { return p.router.current.load().replaced }
+func (a administration) Edited() <-chan struct{} { return a.router.current.load().replaced }
 
-// Configured returns the configuration as its files have it.
-func (p *Parts) Configured() config.Config { return p.router.current.load().file }
+// Audit records an event that is no call, with [Options].Audit.
+func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
 
-// Usage returns what was learned from use, or nil if the configuration turns that off.
-func (p *Parts) Usage() *Usage { return p.router.learning.store.Load() }
+// Approvals returns the desk with the calls that wait for a person's approval.
+func (a administration) Approvals() *Desk { return a.router.approvals }
 
-// Tool returns the tool of that ID, "server:name".
-func (p *Parts) Tool(id string) (*NormalizedTool, bool) { return p.router.registry.Snapshot().Tool(id) }
+// Usage returns the learned uses, or nil if the configuration turns learning off.
+func (a administration) Usage() *selector.Usage { return a.router.learning.store.Load() }
 
-// Tools returns all tools, by ID.
-func (p *Parts) Tools() []*NormalizedTool { return p.router.Tools() }
+// Seen notes that a person has seen how the definitions of the server's tools changed; see
+// LastSeen of [registry.Offer].
+func (a administration) Seen(server string) error { return a.router.writer.Seen(server) }
 
-// Learn notes that a client called a tool after it had searched for a task; see
-// [Router.Learn].
-func (p *Parts) Learn(ctx context.Context, u selector.Use) { p.router.Learn(ctx, u) }
+// ConfirmHints notes that a person has confirmed the hints that were shown, by the server's own
+// names of its tools; see Confirmed of [registry.Offer]. A tool that has other hints by now is an
+// error, and stays unconfirmed.
+func (a administration) ConfirmHints(server string, shown map[string]registry.Hints) error {
+	return a.router.writer.ConfirmHints(server, shown)
+}
 
-// Follow returns a function that returns what a configuration means to a frontend: what
-// derive makes of the configuration in use, and a channel that is closed when another one
-// is. The value is the same pointer until an edit makes it differ, and must not be modified.
+// ClusterReport returns the state of the connection to the cluster, and counters. ok is false if the
+// router is in no cluster.
+func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok bool) {
+	node := a.router.members.node()
+	if node == nil {
+		return r, c, false
+	}
+	return node.Report(), node.Counters(), true
+}
+
+// Follow returns a function that returns a value derived from the configuration in use, and a channel
+// that is closed when another configuration is. The pointer is the same until an edit changes the
+// value, which must not be modified.
 func Follow[T any](p *Parts, derive func(config.Config) *T) func() (*T, <-chan struct{}) {
 	type derived struct {
 		value  *T

@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// One server that is configured twice: if it dies, the other one answers what only reads.
+// A server that is configured twice: if one dies, the other one answers calls that only read.
 func TestTwinStandsIn(t *testing.T) {
 	one := fake("one", "-tools", "pid,crash,browser_click")
 	link := filepath.Join(t.TempDir(), "server")
@@ -27,11 +27,11 @@ func TestTwinStandsIn(t *testing.T) {
 	settled(t, r)
 	call := func(id string) (text, server, degraded string) {
 		t.Helper()
-		tool, ok := r.Parts().Tool(id)
+		tool, ok := r.parts.Tool(id)
 		if !ok {
 			t.Fatalf("no tool %s", id)
 		}
-		result, err := r.Execute(t.Context(), Call{Tool: tool})
+		result, err := r.Execute(t.Context(), selector.Call{Tool: tool})
 		if err != nil {
 			return err.Error(), "", ""
 		}
@@ -40,7 +40,7 @@ func TestTwinStandsIn(t *testing.T) {
 	}
 	route := func() selector.Routed {
 		t.Helper()
-		routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: "return the process id"}})
+		routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: "return the process id"}})
 		if err != nil || routed.Selection.Tool == nil || routed.Selection.Tool.Name != "pid" || !routed.Ran || routed.Ambiguous || len(routed.Selection.Places) != 2 {
 			t.Fatalf("%+v, %v", routed, err)
 		}
@@ -50,7 +50,7 @@ func TestTwinStandsIn(t *testing.T) {
 	first, _, _ := call("one:pid")
 	second, _, _ := call("two:pid")
 
-	must(t, os.Remove(link)) // so that what dies is not started again
+	must(t, os.Remove(link)) // so that the server is not started again
 	pid, err := strconv.Atoi(first)
 	must(t, err)
 	process, err := os.FindProcess(pid)
@@ -80,7 +80,7 @@ func TestServersInSeveralFolders(t *testing.T) {
 	settled(t, r)
 	for _, test := range []struct {
 		name, task, path string
-		want             string // the server that runs it; "" for none
+		want             string // the server that runs it; "" if it does not run
 	}{
 		{"nothing decides", "read my file of notes", "notes.txt", ""},
 		{"the path", "read my file of notes", filepath.Join(dir, "garden", "notes.txt"), "garden"},
@@ -91,7 +91,7 @@ func TestServersInSeveralFolders(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			args, err := json.Marshal(map[string]string{"path": test.path})
 			must(t, err)
-			routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: test.task}, Call: Call{Arguments: args}, RunUnsafe: true})
+			routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: test.task}, Call: selector.Call{Arguments: args}, RunUnsafe: true})
 			if err != nil || routed.Ambiguous != (test.want == "") || routed.Ran == routed.Ambiguous || len(routed.Selection.Places) != 2 {
 				t.Fatalf("%+v, %v", routed, err)
 			}
@@ -109,18 +109,18 @@ func TestPriorityIsEdited(t *testing.T) {
 	r, edits := running(t, Options{}, one, two)
 	settled(t, r)
 	for _, server := range []string{"one", "two"} { // their tools are known a moment before
-		must(t, r.Parts().Await(t.Context(), server))
+		must(t, r.parts.Await(t.Context(), server))
 	}
 	route := func() (server, pid string) {
 		t.Helper()
-		routed, err := selector.Route(t.Context(), r.Parts(), selector.RouteRequest{Query: Query{Task: "return the process id"}})
+		routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: "return the process id"}})
 		if err != nil || !routed.Ran || routed.Ambiguous {
 			t.Fatalf("%+v, %v", routed, err)
 		}
 		return routed.Result.Tool.Server, routed.Result.Text()
 	}
 	edit := func(priority int) {
-		edited := r.Parts().Edited()
+		edited := r.parts.Edited()
 		one.Priority = priority
 		edits <- config.Config{Servers: []config.Server{one, two}}
 		<-edited

@@ -2,13 +2,16 @@ package adapter
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// policies returns how calls to each server are made, by its name.
+// policies returns the policies of servers, by name.
 func policies(servers []config.Server) map[string]selector.Policy {
 	ranked := slices.Clone(servers)
 	slices.SortStableFunc(ranked, func(a, b config.Server) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -28,7 +31,7 @@ func policies(servers []config.Server) map[string]selector.Policy {
 			}
 			p.Rates[pattern] = selector.Rate(limit)
 		}
-		setTerms(&p, s.Retry, s.Validate)
+		setModes(&p, s.Retry, s.Validate)
 		for _, name := range groups[s.Group] {
 			if name != s.Name {
 				p.StandIns = append(p.StandIns, name)
@@ -44,8 +47,8 @@ func policies(servers []config.Server) map[string]selector.Policy {
 	return all
 }
 
-// setTerms sets the terms for retries and for arguments by their words in the configuration.
-func setTerms(p *selector.Policy, retry, validate string) {
+// setModes sets the modes of a policy by the keys "retry" and "validate".
+func setModes(p *selector.Policy, retry, validate string) {
 	switch retry {
 	case "never":
 		p.Retry = selector.NeverRetry
@@ -58,4 +61,26 @@ func setTerms(p *selector.Policy, retry, validate string) {
 	case "off":
 		p.Validate = selector.Off
 	}
+}
+
+// placeOf returns the folders and hosts where a server works: folders from its arguments and cwd,
+// hosts from its URL, arguments and variables.
+func placeOf(s config.Server) *selector.Place {
+	base := s.Cwd
+	if base == "" {
+		base, _ = os.Getwd() // without it, relative folders are not known
+	}
+	values := []string{s.Cwd, s.URL}
+	for _, arg := range s.Args {
+		if arg == "." || arg == ".." || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../") {
+			arg = filepath.Join(base, arg)
+		}
+		values = append(values, arg)
+	}
+	for _, value := range s.Env {
+		if strings.Contains(value, "://") {
+			values = append(values, value)
+		}
+	}
+	return selector.NewPlace(s.Priority, values)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Who may stand in for whom: servers of a group by priority, and those that are the
+// Stand-ins of a server: servers of its group by priority, and those that are the
 // same server twice.
 func TestPolicies(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")

@@ -21,8 +21,8 @@ const (
 	maxNamed = 5
 )
 
-// logStarts logs which servers are starting, until none is. The very first start may take
-// minutes, while packages are fetched.
+// logStarts logs which servers are starting, until all have started or failed. The first start may
+// take minutes, while packages are downloaded.
 func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -34,10 +34,7 @@ func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 			return
 		}
 		line, settled := summary(s.Status())
-		switch {
-		case settled && last == "":
-			return
-		case line != last || time.Since(said) >= progressAgain:
+		if !(settled && last == "") && (line != last || time.Since(said) >= progressAgain) {
 			log.Info(line)
 			last, said = line, time.Now()
 		}
@@ -47,12 +44,12 @@ func logStarts(ctx context.Context, s *supervisor.Supervisor, log *zap.Logger) {
 	}
 }
 
-// summary says in a line how many servers are ready, and which are not. Servers that are
-// not to run are left out. settled reports whether no server is starting.
+// summary returns a line with the number of servers that are ready and the names of others, without
+// disabled servers. settled reports whether no server is starting.
 func summary(all []status.Status) (line string, settled bool) {
 	var ready, starting int
 	var doings, failed []string
-	names := make(map[string][]string) // of starting servers, by what they wait for
+	names := make(map[string][]string) // of starting servers, by the reason of the wait
 	for _, s := range all {
 		switch s.State {
 		case status.Ready:
@@ -66,11 +63,7 @@ func summary(all []status.Status) (line string, settled bool) {
 			failed = append(failed, s.Name)
 		}
 	}
-	noun := "servers"
-	if ready+starting+len(failed) == 1 {
-		noun = "server"
-	}
-	line = fmt.Sprintf("%d of %d %s ready", ready, ready+starting+len(failed), noun)
+	line = fmt.Sprintf("%d of %s ready", ready, prose.Count(ready+starting+len(failed), "server"))
 	if len(failed) > 0 {
 		line += fmt.Sprintf(", %d failed: %s", len(failed), prose.List(failed, maxNamed))
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// What follows is the program in docs/go.md; see TestReadme.
+// The program in docs/go.md; see TestReadme.
 
 type text struct { // the schema of the arguments is made of it
 	Text string `json:"text" jsonschema:"whose words are counted"`
@@ -65,7 +65,7 @@ func check(err error) {
 	}
 }
 
-// The program of docs/go.md is the one above, and prints what that says.
+// The program of docs/go.md is the one above, with the same output.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("../docs/go.md")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// printed returns what f prints.
+// printed returns the output of f.
 func printed(t *testing.T, f func()) string {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -5,13 +5,16 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/login"
@@ -22,71 +25,67 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// Options are what a Router needs besides its configuration. The zero value works.
+// Options are the options of a Router besides its configuration. The zero value works.
 type Options struct {
-	// Name is that of the router as a provider; "mcp" if empty.
+	// Name is the router's name as a provider; "mcp" if empty.
 	Name string
 
 	// DataDir is where the catalog, servers' logs and eras are kept, readable by
 	// its owner alone. "" keeps nothing.
 	DataDir string
 
-	// Guard is the command line that runs [supervisor.RunGuard], of a program that calls
-	// [supervisor.OpenForUser] first; empty means that
-	// servers may outlive a program that is killed: their stdin ends, and most end
-	// with it, but nothing makes them. Close leaves none with or without a guard.
+	// Guard is the command line of a program that calls [supervisor.OpenForUser] first, and
+	// then [supervisor.RunGuard]. Without it, servers may outlive a program that is killed:
+	// most end with their stdin, but nothing forces them. Close ends all in any case.
 	// [Embed] makes the program its own guard.
 	Guard []string
 
-	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started; nil for
-	// none. Run uses it, so that servers start sooner.
+	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started, or nil.
+	// Run uses it, so that servers start sooner.
 	GuardProcess *supervisor.GuardProcess
 
 	// Reporter is the path of a program that calls [supervisor.Report]; without one
 	// npx stays between servers and the router.
 	Reporter string
 
-	// Sole says that the router has one client only, which is passed to
-	// [Parts.Attach]. Servers may then ask it for anything without a session of
-	// its own.
+	// Sole says that the router has one client only, which is passed to Attach of [Parts].
+	// Servers may then ask it for anything without a session of its own.
 	Sole bool
 
 	// Legacy reports whether the router has clients now, and all of them speak revisions up to
 	// 2025-11-25; nil if that is not known. A server that speaks newer ones too needs one process for them.
 	Legacy func() bool
 
-	// HeadStart is how long the servers are not started yet if the tools of all of them are known:
-	// so that clients are answered first, and do not compete with them for the machine.
+	// HeadStart delays the start of the servers if the tools of all are known, so that clients
+	// are answered first, and do not compete with them for the machine.
 	HeadStart time.Duration
 
-	// Bundled is the command line that, with a server's name and arguments behind it,
-	// runs one of the servers that come with metarouter. Entries whose command is
-	// "metarouter" mean these; see [Open] for what becomes of them if it is empty.
+	// Bundled is the command line that runs a bundled server, with the server's name and
+	// arguments behind it. See [Open].
 	Bundled []string
 
 	// Observer is notified of all calls and searches; may be nil.
 	Observer selector.Observer
 
-	// Tracer makes spans of all calls; nil for none.
+	// Tracer makes spans of all calls; may be nil.
 	Tracer trace.Tracer
 
-	// Watched says that somebody is shown how the servers start, so that the log need
-	// not say so.
+	// Watched says that a person is shown how the servers start, so that the log need not
+	// say so.
 	Watched bool
 
-	// OnSecrets is called with values to which references of entries such as
-	// ${keyring:NAME} were resolved, before they are used; nil if no one needs to know.
+	// OnSecrets is called with the values of references such as ${keyring:NAME}, before they
+	// are used; may be nil.
 	OnSecrets func(values []string)
 
-	// OnToken is called with tokens of logins before they are sent, and now and then
-	// again while they are in use; nil if no one needs to know.
+	// OnToken is called with tokens of logins before they are sent, and now and then again
+	// while they are in use; may be nil.
 	OnToken func(token string)
 
 	// Audit records approvals, and logins at remote servers; nil records nothing.
 	Audit AuditRecorder
 
-	// OnDemand starts no server until it is called, or Settled is to find out
-	// what tools it has.
+	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
 
 	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
@@ -94,7 +93,7 @@ type Options struct {
 	NodeKey string
 
 	// onNode makes the node of a cluster in tests; nil is [cluster.New].
-	onNode func(*Router, *othersCatalog) clusterNode
+	onNode func(*Router, *services) clusterNode
 
 	Version string      // of the router, which servers see
 	Log     *zap.Logger // nil is silence
@@ -104,21 +103,21 @@ type Options struct {
 type Router struct {
 	options    Options
 	current    *holder
-	writer     *catalogWriter
+	writer     *catalog.Writer
 	registry   *registry.Registry
 	selector   *selector.Selector
 	supervisor *supervisor.Supervisor
-	fleet      *fleet
-	catalog    *catalog
+	sessions   sessions
+	parts      *Parts
 	learning   *learning
 	sorting    *sorting
 	assistance *assistance
 	meanings   *meanings
 	approvals  *approval.Desk
-	logins     *login.Logins
-	notices    loginNotices // of logins
-	members    *membership  // of a cluster
-	changed    changeSignal // for scopes, as are levels
+	accounts   *accounts
+	members    *membership // of a cluster
+	listeners  listeners
+	changed    changeSignal // for views
 	levels     levels
 	life       life
 }
@@ -128,35 +127,37 @@ type Router struct {
 func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
-	t := newTagger(c.Router.Capabilities, o.Log)
-	r.writer = newCatalogWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
-	r.logins = login.New(login.Options{
+	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
+	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	logins := login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
-	listener := new(listening)
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: listener.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: r.logins,
+		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
-	r.members = newMembership(r, listener)
-	servers := sessions{r.supervisor, r.current, r.members}
-	r.sorting = newSorting(c, t, servers, r.writer, o)
+	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
+	r.members = newMembership(r)
+	r.sessions = sessions{r.supervisor, r.current, r.members}
+	r.sorting = newSorting(c, t, r.sessions, r.writer, o)
 	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.meanings = newMeanings(r.registry, o)
 	r.learning = newLearning(c, o)
 	r.selector = selector.New(r.registry, selector.Options{
-		Sessions: servers, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
+		Sessions: r.sessions, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
 		Node: r.members.name, FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
-	r.fleet = &fleet{r.current, r.supervisor, r.members, servers, r.selector, r.registry, o.Sole, listener}
-	r.catalog = &catalog{r.current, r.registry, r.writer, r.fleet, o.OnDemand}
-	r.writer.configure(c)
-	r.writer.recall(c.Servers)
+	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
+	r.parts = &Parts{all.view(), &fleet{r.current, r.supervisor, r.members}, r.accounts, administration{r}}
+	r.writer.Configure(c)
 	if c.Router.Cluster != nil {
 		r.members.join()
 	}
 	return r
 }
+
+// Parts returns the router with all that frontends need.
+func (r *Router) Parts() *Parts { return r.parts }
 
 // sessions are the servers' sessions, and how to call them.
 type sessions struct {
@@ -167,22 +168,16 @@ type sessions struct {
 
 // Session implements [selector.Sessions].
 func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
-	if node := s.members.with(server); node != nil {
-		return node.Session(ctx, server, from)
-	}
-	if replica := s.members.replica(server); replica != "" {
-		return s.Session(ctx, replica, from)
+	if node, name := s.members.locate(server); node != nil {
+		return node.Session(ctx, name, from)
 	}
 	return s.Supervisor.Session(ctx, server, from)
 }
 
 // State implements [selector.Sessions].
 func (s sessions) State(server string) status.State {
-	if node := s.members.with(server); node != nil {
-		return node.State(server)
-	}
-	if replica := s.members.replica(server); replica != "" {
-		return s.State(replica)
+	if node, name := s.members.locate(server); node != nil {
+		return node.State(name)
 	}
 	return s.Supervisor.State(server)
 }
@@ -205,9 +200,8 @@ func (s sessions) Policy(server string) selector.Policy {
 	return selector.Policy{Timeout: 5 * time.Minute}
 }
 
-// Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each
-// configuration that comes from edits into use: a server whose entry is as before goes on
-// undisturbed. edits may be nil. When Run returns, nothing that it started is left. It may
+// Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each configuration
+// from edits, which may be nil, into use: servers with an unchanged entry go on undisturbed. Run may
 // be called once, and not after [Open] or [Start], which call it.
 func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 	ctx, end, err := r.life.begin(ctx)
@@ -221,8 +215,8 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 
 func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	defer r.assistance.close()
-	defer r.notices.close()
-	defer r.logins.Close()
+	defer r.accounts.notices.close()
+	defer r.accounts.logins.Close()
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
@@ -252,16 +246,15 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		return supply(ctx, r, configs)
 	})
 	g.Go(func() error { r.changed.run(ctx, r); return nil })
-	g.Go(func() error { r.writer.prune(); return nil })
-	g.Go(func() error { r.writer.runSaves(ctx); return nil })
-	defer r.writer.saveRest()
+	g.Go(func() error { r.writer.Saves.Run(ctx); return nil })
+	defer r.writer.Saves.Rest()
 	return g.Wait()
 }
 
 // supply gives the supervisor each configuration that is in use.
 func supply(ctx context.Context, r *Router, configs chan<- config.Config) error {
 	r.members.follow(ctx, r.current.load().config.Router.Cluster)
-	if r.catalog.Complete() {
+	if r.parts.Complete() {
 		select {
 		case <-time.After(r.options.HeadStart):
 		case <-ctx.Done():
@@ -273,11 +266,10 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 		c := now.config
 		if !reflect.DeepEqual(tags, c.Router.Capabilities) {
 			tags = c.Router.Capabilities
-			r.writer.setTagger(newTagger(tags, r.options.Log), c.Servers)
+			r.writer.Retag(catalog.NewTagger(tags, r.options.Log), c.Servers)
 		}
 		r.members.follow(ctx, c.Router.Cluster)
-		r.writer.configure(c)
-		r.writer.recall(c.Servers)
+		r.writer.Configure(c)
 		if r.options.OnDemand {
 			c.Servers = slices.Clone(c.Servers)
 			for i := range c.Servers {
@@ -300,42 +292,49 @@ func supply(ctx context.Context, r *Router, configs chan<- config.Config) error 
 // Name returns Options.Name.
 func (r *Router) Name() string { return r.options.Name }
 
-// Changed returns a channel that is closed at the next change of the tools, or of anything
-// else that the servers offer.
+// Changed returns a channel that is closed at the next change of the catalog.
 func (r *Router) Changed() <-chan struct{} { return r.registry.Changed() }
 
 // Tools returns all tools, by ID.
-func (r *Router) Tools() []*NormalizedTool { return r.registry.Snapshot().Tools() }
+func (r *Router) Tools() []*registry.NormalizedTool { return r.registry.Snapshot().Tools() }
+
+// Tool is [Tool] of the router.
+func (r *Router) Tool(id string) (*registry.NormalizedTool, bool) {
+	tools := r.registry.Snapshot()
+	t, ok := tools.Tool(id)
+	if prefix := r.current.load().config.Router.Gateway.Prefix; !ok && prefix != "" {
+		if own, cut := strings.CutPrefix(id, prefix); cut {
+			return tools.Tool(own)
+		}
+	}
+	return t, ok
+}
 
 // FindByCapability returns the tools that have the tag, by ID.
-func (r *Router) FindByCapability(tag string) []*NormalizedTool {
+func (r *Router) FindByCapability(tag string) []*registry.NormalizedTool {
 	return r.registry.Snapshot().FindByCapability(tag)
 }
 
-// Find ranks the tools that suit a query.
-func (r *Router) Find(ctx context.Context, q Query) (Ranking, error) { return r.selector.Find(ctx, q) }
-
 // Select picks the tool for a query.
-func (r *Router) Select(ctx context.Context, q Query) (Selection, error) {
+func (r *Router) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
 	return r.selector.Select(ctx, q)
 }
 
-// Explain returns what the scores of tools that were found for a task are made of.
-func (r *Router) Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error) {
+// Explain returns the parts of the scores of tools that were found for a task.
+func (r *Router) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
 	return r.selector.Explain(ctx, task, candidates)
 }
 
 // Execute runs a tool; see [selector.Selector.Execute].
-func (r *Router) Execute(ctx context.Context, c Call) (Result, error) {
+func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	if c.Tool == nil {
-		return Result{}, inprocess.NoTool(r.options.Name, "")
+		return selector.Result{}, inprocess.NoTool(r.options.Name, "")
 	}
 	return r.selector.Execute(ctx, c)
 }
 
-// Learn notes that a client called a tool after it had searched for a task, so that the tool
-// ranks higher for such tasks. It fills in the words of u. The influence of one client is
-// limited.
+// Learn notes that a client called a tool after a search, so that the tool ranks higher for such
+// tasks. It fills in the words of u. The influence of one client is limited.
 func (r *Router) Learn(ctx context.Context, u selector.Use) {
 	if store := r.learning.store.Load(); store != nil {
 		if u, ok := r.selector.Credit(ctx, u); ok {
@@ -344,23 +343,20 @@ func (r *Router) Learn(ctx context.Context, u selector.Use) {
 	}
 }
 
-// Match returns what was learned from use, as evidence for a task of these words. It makes
-// a Router a [selector.Experience].
+// Match implements [selector.Experience].
 func (r *Router) Match(words []string, now time.Time) map[string]float64 {
 	return r.learning.Match(words, now)
 }
 
-// Settled returns when the tools of each server are known or the server has failed, or
-// when ctx ends. In a cluster it waits a few seconds for the servers of other nodes, too; the
-// error says why some may be missing.
-func (r *Router) Settled(ctx context.Context) error { return r.catalog.Settled(ctx) }
+// Settled waits until the tools of each server are known, or the server has failed. In a cluster it
+// waits a few seconds for the servers of other nodes, too; the error says why some may be missing.
+func (r *Router) Settled(ctx context.Context) error { return r.parts.Settled(ctx) }
 
-// Health returns how each server is. Disabled servers are left out; a server that starts
-// at its first call is up. Health waits for nothing, since servers are watched all the
-// time.
+// Health returns the health of each server that is not disabled, at once. A server that starts at its
+// first call is up.
 func (r *Router) Health(context.Context) Health {
 	var parts []Health
-	for _, s := range r.fleet.Servers() {
+	for _, s := range r.parts.Servers() {
 		h := Health{Name: s.Name, State: Up, Reason: s.LastError, Tools: s.Tools}
 		switch s.State {
 		case status.Ready, status.Idle:
@@ -384,8 +380,7 @@ func (r *Router) Health(context.Context) Health {
 	return h
 }
 
-// Close ends the router with all its servers, and returns when nothing of it is left. Its
-// error is the one by which the router ended before, if it did.
+// Close ends the router with all its servers. The error is the reason if the router ended before.
 func (r *Router) Close() error {
 	if begun, err := r.life.close(); begun {
 		return err

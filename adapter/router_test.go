@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -95,7 +93,7 @@ func TestRouter(t *testing.T) {
 	if err != nil || result.IsError || !strings.Contains(string(result.JSON), `"tool_name":"browser_navigate"`) {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
 	}
-	for _, s := range r.Parts().Servers() {
+	for _, s := range r.parts.Servers() {
 		if s.Name == "browser" && (s.State != status.Ready || s.Tools != 2) {
 			t.Errorf("status %+v", s)
 		}
@@ -106,53 +104,53 @@ func TestRouter(t *testing.T) {
 	browser.Tools = config.ToolFilter{}
 	edits <- config.Config{Servers: []config.Server{browser}}
 	<-changed
-	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.Parts().Snapshot().Server("browser")) == 3 })
+	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.parts.Snapshot().Server("browser")) == 3 })
 	if n := len(mcptest.PIDs(t, pids)); n != 1 {
 		t.Errorf("%d processes of the server, want 1", n)
 	}
 	edits <- config.Config{}
-	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.Parts().Snapshot().Tools()) == 0 })
+	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.parts.Snapshot().Tools()) == 0 })
 }
 
-// With the stored catalog tools are known without a process, and on demand none
-// is started until a call.
+// With the stored catalog tools are known without a process, and on demand a process starts at the
+// first call.
 func TestOnDemand(t *testing.T) {
 	data, pids := t.TempDir(), t.TempDir()+"/pids"
 	entry := fake("s", "-tools", "echo", "-pid-file", pids)
 	first, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
 	settled(t, first)
-	first.writer.saveAll()
+	first.writer.Saves.All()
 	second, _ := running(t, Options{DataDir: data, OnDemand: true}, entry)
-	if !second.Parts().Complete() {
+	if !second.parts.Complete() {
 		t.Fatal("the stored catalog is not known")
 	}
 	settled(t, second)
 	if n := len(mcptest.PIDs(t, pids)); n != 1 {
 		t.Errorf("%d processes before the first call, want that of the listing alone", n)
 	}
-	tool, _ := second.Parts().Snapshot().Tool("s:echo")
+	tool, _ := second.parts.Snapshot().Tool("s:echo")
 	if result, err := second.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || result.IsError {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
 	}
 	// Another entry of the same name is another server.
 	other := fake("s", "-tools", "pid")
 	third, _ := running(t, Options{DataDir: data, OnDemand: true}, other)
-	if third.Parts().Complete() {
+	if third.parts.Complete() {
 		t.Error("the tools of another entry are taken for this one's")
 	}
 }
 
-// All that a server offers is learned and stored, so that the next router knows it
-// before anything runs.
+// All items of a server are learned and stored, so that the next router knows them before anything
+// runs.
 func TestOfferIsStored(t *testing.T) {
 	data := t.TempDir()
 	entry := fake("s", "-tools", "echo", "-prompts", "greet", "-resources", "file:///harbour.txt")
 	first, _ := running(t, Options{DataDir: data}, entry)
 	settled(t, first)
-	first.writer.saveAll()
+	first.writer.Saves.All()
 	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data})
 	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
-		s := r.Parts().Snapshot()
+		s := r.parts.Snapshot()
 		if len(s.Items("s:greet")) != 1 {
 			t.Errorf("%s: prompts %v", name, s.Prompts())
 		}
@@ -163,67 +161,19 @@ func TestOfferIsStored(t *testing.T) {
 			t.Errorf("%s: %d tools, capabilities %s", name, len(o.Tools), o.Capabilities)
 		}
 	}
-	found, err := first.Find(t.Context(), selector.Query{Task: "harbour", Kinds: []string{"resource"}})
+	found, err := first.selector.Find(t.Context(), selector.Query{Task: "harbour", Kinds: []string{"resource"}})
 	if err != nil || found.Abstained || found.Candidates[0].Resource == nil {
 		t.Errorf("found %+v, %v", found, err)
 	}
 }
 
-// What was listed for a server that was removed meanwhile is not adopted.
-func TestForgottenWhileListing(t *testing.T) {
-	r := New(config.Config{}, Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	entry := fake("s")
-	offer := registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:a", Server: "s", Name: "a"}}}
-	if err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err != nil || len(r.Parts().Snapshot().Tools()) != 1 {
-		t.Fatal(err)
-	}
-	cancel()
-	r.writer.Forget("s")
-	if err := r.writer.adopt(ctx, entry, offer, r.writer.tagger); err == nil || len(r.Parts().Snapshot().Tools()) != 0 || r.writer.listed(entry) {
-		t.Errorf("adopted after its end: %v", err)
-	}
-}
-
-// What was listed is stored soon, and when the router ends.
-func TestOffersAreSaved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		data := t.TempDir()
-		entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s", Lazy: true}
-		open := func() *Router {
-			return New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, OnDemand: true})
-		}
-		stored := func() string { return idsOf(open()) }
-		list := func(r *Router, tool string) {
-			t.Helper()
-			o := registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:" + tool, Server: "s", Name: tool, Definition: json.RawMessage(`{}`)}}}
-			must(t, r.writer.adopt(t.Context(), entry, o, r.writer.tagger))
-		}
-		r := open()
-		ctx, end := context.WithCancel(t.Context())
-		go r.writer.runSaves(ctx)
-		list(r, "first")
-		time.Sleep(2 * saveAfter)
-		synctest.Wait()
-		if got := stored(); got != "s:first" {
-			t.Errorf("stored is %q soon after the listing", got)
-		}
-		end()
-		synctest.Wait()
-		list(r, "second")
-		r.writer.saveRest()
-		if got := stored(); got != "s:second" {
-			t.Errorf("stored is %q when the router has ended", got)
-		}
-	})
-}
-
 // Offers that no router has used for months are removed from the disk; others stay.
 func TestOldOffersAreRemoved(t *testing.T) {
 	data := t.TempDir()
+	const unused = 90 * 24 * time.Hour
 	folder := filepath.Join(data, "catalog")
 	must(t, os.MkdirAll(folder, 0o700))
-	for name, age := range map[string]time.Duration{"old.tools": 2 * unusedOffers, "new.tools": unusedOffers / 2} {
+	for name, age := range map[string]time.Duration{"old.tools": 2 * unused, "new.tools": unused / 2} {
 		path := filepath.Join(folder, name)
 		must(t, os.WriteFile(path, nil, 0o600))
 		then := time.Now().Add(-age)

@@ -14,20 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
-
-// Scope must decide about each method of the router, so it may not promote any.
-func TestScopeEmbedsNothing(t *testing.T) {
-	for i := range reflect.TypeFor[Scope]().NumField() {
-		if f := reflect.TypeFor[Scope]().Field(i); f.Anonymous {
-			t.Errorf("Scope embeds %s", f.Name)
-		}
-	}
-}
 
 // offerOf returns an offer with two tools, and one item of each other kind.
 func offerOf(server string) registry.Offer {
@@ -70,7 +63,7 @@ func configOf(profiles map[string]config.Profile, servers ...string) (c config.C
 	return c
 }
 
-// itemsOf returns what a snapshot has, in one line.
+// itemsOf returns the items of a snapshot in one line.
 func itemsOf(s *registry.Snapshot) string {
 	var all []string
 	for _, t := range s.Tools() {
@@ -122,7 +115,7 @@ func TestScopeSnapshot(t *testing.T) {
 		{"a none", "", ""},
 		{"a missing", "", ""},
 	} {
-		s := r.Parts().Scope(strings.Fields(tc.chosen)...)
+		s := r.parts.Scope(strings.Fields(tc.chosen)...)
 		snapshot := s.Snapshot()
 		if got := itemsOf(snapshot); got != tc.items {
 			t.Errorf("profile %q has\n%s, want\n%s", tc.chosen, got, tc.items)
@@ -149,7 +142,7 @@ func TestScopeSnapshot(t *testing.T) {
 			t.Errorf("profile %q exists: %v", tc.chosen, !exists)
 		}
 	}
-	for _, i := range r.Parts().Scope("readers").Snapshot().Tools() {
+	for _, i := range r.parts.Scope("readers").Snapshot().Tools() {
 		if i.Name != "read_x" {
 			t.Errorf("%s is in a profile that only reads", i.ID)
 		}
@@ -159,19 +152,19 @@ func TestScopeSnapshot(t *testing.T) {
 // Without a profile the scope is the router itself, at no cost.
 func TestScopeOfEverything(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{"work": {Servers: []string{"a"}}, "open": {Mode: "search"}}, "a", "b")
-	for _, s := range []*Scope{r.Parts().Scope(), r.Parts().Scope("open")} {
+	for _, s := range []*View{r.parts.Scope(), r.parts.Scope("open")} {
 		if s.Snapshot() != r.registry.Snapshot() {
 			t.Error("the snapshot was copied")
 		}
-		if q := s.within(Query{}); q.Catalog != nil {
+		if q := s.calls.scope.Visible().Query(selector.Query{}); q.Catalog != nil {
 			t.Error("a search looks at a catalog of its own")
 		}
-		if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.within(Query{}) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.calls.scope.Visible().Query(selector.Query{}) }); n > 0 {
 			t.Errorf("%v allocations for each look", n)
 		}
 	}
-	s := r.Parts().Scope("work")
-	if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.within(Query{}) }); n > 0 {
+	s := r.parts.Scope("work")
+	if n := testing.AllocsPerRun(100, func() { s.Snapshot(); s.calls.scope.Visible().Query(selector.Query{}) }); n > 0 {
 		t.Errorf("%v allocations for each look at a filtered catalog", n)
 	}
 }
@@ -184,7 +177,7 @@ func TestScopeFollows(t *testing.T) {
 	}
 	profiles := map[string]config.Profile{"work": {Servers: []string{"a"}, Arguments: fixed(`"acme"`)}}
 	r := stocked(t, profiles, "a", "b")
-	s := r.Parts().Scope("work")
+	s := r.parts.Scope("work")
 	first := s.Snapshot()
 	tool, _ := first.Tool("a:read_x")
 	const schema = `{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}`
@@ -220,22 +213,22 @@ func TestScopeFollows(t *testing.T) {
 	}
 }
 
-// The profile "default" is that of clients without a profile, from the edit on that adds it.
+// The profile "default" applies to clients without a profile, from the edit on that adds it.
 func TestScopeDefault(t *testing.T) {
 	r := stocked(t, nil, "a", "b")
-	s := r.Parts().Scope()
+	s := r.parts.Scope()
 	changed := s.Changed()
-	if s.Snapshot() != r.registry.Snapshot() || s.judge().profile != "" {
+	if s.Snapshot() != r.registry.Snapshot() || s.calls.scope.Limits().Profile != "" {
 		t.Error("there is no profile, and something is hidden")
 	}
 	r.current.edit(configOf(map[string]config.Profile{config.DefaultProfile: {Servers: []string{"b"}}}, "a", "b"))
-	if got := itemsOf(s.Snapshot()); strings.Contains(got, "a:") || s.judge().profile != config.DefaultProfile {
+	if got := itemsOf(s.Snapshot()); strings.Contains(got, "a:") || s.calls.scope.Limits().Profile != config.DefaultProfile {
 		t.Errorf("the default profile has %s", got)
 	}
-	if whole := r.Parts().Everything(); whole.Snapshot() != r.registry.Snapshot() || !whole.Exists() {
+	if whole := r.parts.View; whole.Snapshot() != r.registry.Snapshot() || !whole.Exists() {
 		t.Error("the default profile limits the whole router")
 	}
-	if again := r.Parts().Scope("a"); again.Exists() {
+	if again := r.parts.Scope("a"); again.Exists() {
 		t.Error("a profile that is not there exists")
 	}
 	r.changed.send()
@@ -252,21 +245,21 @@ func TestScopeClassifier(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := r.Parts().Scope("work")
+	s := r.parts.Scope("work")
 	if got := s.Classifier().Categories(t.Context()).Categories; !slices.Equal(got, []string{"a-tag"}) {
 		t.Errorf("categories %q", got)
 	}
 	if first := s.Classifier(); first != s.Classifier() {
 		t.Error("the classifier is made anew for each call")
 	}
-	if all := r.Parts().Scope().Classifier(); all != r.Parts().Classifier() {
+	if all := r.parts.Scope().Classifier(); all != r.parts.Classifier() {
 		t.Error("without a profile it is another classifier")
 	}
 	c.Router.Classification = config.DefaultClassification()
 	c.Router.Classification.Categories = []config.Category{{Name: "b-tag"}}
 	named := New(c, Options{})
 	t.Cleanup(func() { must(t, named.Close()) })
-	if got := named.Parts().Scope("work").Classifier(); got != named.Parts().Classifier() {
+	if got := named.parts.Scope("work").Classifier(); got != named.parts.Classifier() {
 		t.Error("categories of the configuration are hidden")
 	}
 }
@@ -303,9 +296,9 @@ func TestScopeMemory(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := inUse()
-	scopes := make([]*Scope, 0, profiles)
+	scopes := make([]*View, 0, profiles)
 	for name := range all {
-		s := r.Parts().Scope(name)
+		s := r.parts.Scope(name)
 		if n := len(s.Snapshot().Tools()); n != servers*(tools-1) {
 			t.Fatalf("profile %s has %d tools", name, n)
 		}
@@ -319,8 +312,8 @@ func TestScopeMemory(t *testing.T) {
 	}
 }
 
-// answers returns what the scope answers to requests that name a server and things of it.
-func answers(t *testing.T, s *Scope, server, name, uri string) (all []string) {
+// answers returns the answers to requests that name a server and things of it.
+func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	add := func(what string, value any, err error) {
@@ -339,17 +332,17 @@ func answers(t *testing.T, s *Scope, server, name, uri string) (all []string) {
 	_, _, err := s.Subscribe(ctx, server, uri, &sink{})
 	add("subscribe", "", err)
 	add("await", "", s.Await(ctx, server))
-	result, err := s.Execute(ctx, Call{Tool: &NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
+	result, err := s.Execute(ctx, selector.Call{Tool: &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
 	add("execute", result.JSON, err)
-	checked := s.Check(ctx, &NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
+	checked := s.Check(ctx, &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
 	add("check", checked.Faults, nil)
-	ranking, err := s.Find(ctx, Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
+	ranking, err := s.Find(ctx, selector.Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
 	add("find", wire.Marshal(found(ranking)), err)
 	return all
 }
 
-// found returns what a ranking has.
-func found(r Ranking) []string {
+// found returns the items of a ranking.
+func found(r selector.Ranking) []string {
 	all := []string{fmt.Sprint(r.Sure, r.Abstained)}
 	for _, c := range r.Candidates {
 		all = append(all, fmt.Sprintf("%s %s %.9f %.9f", c.Item().Kind(), c.Item().ID(), c.Score, c.Confidence))
@@ -369,8 +362,8 @@ func (*sink) Ask(context.Context, string, session.Message) (json.RawMessage, err
 	return nil, fmt.Errorf("not asked")
 }
 
-// What is not allowed has the same answers as what does not exist: a router that has it answers as
-// one that does not.
+// Things that are not allowed have the same answers as things that do not exist: a router that has
+// them answers as one that does not.
 func TestScopeHides(t *testing.T) {
 	offers := func(names ...string) []string {
 		var flags []string
@@ -399,8 +392,8 @@ func TestScopeHides(t *testing.T) {
 		{"none", "seen", "prompt_public", "doc://public"},
 		{"missing", "seen", "echo_public", "doc://public"},
 	} {
-		got := answers(t, has.Parts().Scope(tc.chosen), tc.server, tc.name, tc.uri)
-		want := answers(t, hasNot.Parts().Scope(tc.chosen), tc.server, tc.name, tc.uri)
+		got := answers(t, has.parts.Scope(tc.chosen), tc.server, tc.name, tc.uri)
+		want := answers(t, hasNot.parts.Scope(tc.chosen), tc.server, tc.name, tc.uri)
 		for i := range want {
 			if got[i] != want[i] {
 				t.Errorf("%+v:\nhidden:  %s\nmissing: %s", tc, got[i], want[i])
@@ -408,12 +401,12 @@ func TestScopeHides(t *testing.T) {
 		}
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
-	_, err := has.Parts().Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
-	if want := noResource("doc://missing"); !reflect.DeepEqual(err, want) {
+	_, err := has.parts.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
+	if want := scope.NoResource("doc://missing"); !reflect.DeepEqual(err, want) {
 		t.Errorf("a missing resource: %v, want %v", err, want)
 	}
 	// The test would pass if nothing were answered at all.
-	for _, answer := range answers(t, has.Parts().Scope("servers"), "seen", "prompt_secret", "doc://secret") {
+	for _, answer := range answers(t, has.parts.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
 		what, rest, _ := strings.Cut(answer, ":")
 		if ok := strings.Contains(rest, "<nil>"); ok != !slices.Contains([]string{"execute", "check", "tools/list"}, what) && what != "check" {
 			t.Errorf("what is allowed: %s", answer)
@@ -438,7 +431,7 @@ func TestScopeEdits(t *testing.T) {
 	c.Router.Profiles = profilesFor("echo_a")
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
-	one, two := r.Parts().Scope("one"), r.Parts().Scope("two")
+	one, two := r.parts.Scope("one"), r.parts.Scope("two")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 
@@ -446,13 +439,13 @@ func TestScopeEdits(t *testing.T) {
 	if _, both := two.Snapshot().Tool("s:echo_a"); !ok || both {
 		t.Fatal("the scopes do not have their tools")
 	}
-	if result, err := one.Execute(ctx, Call{Tool: stale}); err != nil || result.IsError {
+	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err != nil || result.IsError {
 		t.Fatalf("an allowed call: %s, %v", result.JSON, err)
 	}
 
 	var calls sync.WaitGroup
 	ended := make(chan struct{})
-	for _, s := range []*Scope{one, two} {
+	for _, s := range []*View{one, two} {
 		calls.Go(func() {
 			for {
 				select {
@@ -461,11 +454,11 @@ func TestScopeEdits(t *testing.T) {
 				default:
 				}
 				for _, tool := range s.Snapshot().Tools() {
-					if result, err := s.Execute(ctx, Call{Tool: tool}); err == nil && result.IsError {
+					if result, err := s.Execute(ctx, selector.Call{Tool: tool}); err == nil && result.IsError {
 						t.Errorf("%s: %s", tool.ID, result.JSON)
 					}
 				}
-				if q := s.within(Query{}); q.Catalog == nil || len(q.Catalog.Tools()) != 1 {
+				if q := s.calls.scope.Visible().Query(selector.Query{}); q.Catalog == nil || len(q.Catalog.Tools()) != 1 {
 					t.Error("a search has more than the profile")
 				}
 			}
@@ -485,10 +478,10 @@ func TestScopeEdits(t *testing.T) {
 	<-changed
 	close(ended)
 	calls.Wait()
-	if result, err := one.Execute(ctx, Call{Tool: stale}); err == nil {
+	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err == nil {
 		t.Errorf("a call that the edit forbids: %s", result.JSON)
 	}
-	if result, err := two.Execute(ctx, Call{Tool: stale}); err != nil || result.IsError {
+	if result, err := two.Execute(ctx, selector.Call{Tool: stale}); err != nil || result.IsError {
 		t.Errorf("a call that the edit allows: %s, %v", result.JSON, err)
 	}
 }
@@ -499,7 +492,7 @@ func TestScopeSubscription(t *testing.T) {
 	c.Router.Profiles = map[string]config.Profile{"p": {Allow: []string{"doc://*"}}}
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
-	s := r.Parts().Scope("p")
+	s := r.parts.Scope("p")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	done, end, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
@@ -510,9 +503,9 @@ func TestScopeSubscription(t *testing.T) {
 	updated := Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
 	var heard, all int
 	defer s.Listen(func(string, Client, Message) { heard++ })()
-	defer r.Parts().Listen(func(string, Client, Message) { all++ })()
-	r.fleet.listener.hear("s", nil, updated)
-	r.fleet.listener.hear("other", nil, Message{Method: "notifications/message"})
+	defer r.parts.Listen(func(string, Client, Message) { all++ })()
+	r.listeners.hear("s", nil, updated)
+	r.listeners.hear("other", nil, Message{Method: "notifications/message"})
 	c.Router.Profiles = map[string]config.Profile{"p": {Deny: []string{"doc://*"}}}
 	edits <- c
 	select {
@@ -521,7 +514,7 @@ func TestScopeSubscription(t *testing.T) {
 		t.Error("the subscription goes on for 30 s after the edit")
 	}
 	end()
-	r.fleet.listener.hear("s", nil, updated)
+	r.listeners.hear("s", nil, updated)
 	if heard != 2 || all != 3 {
 		t.Errorf("%d messages of %d were heard, want 2 of 3", heard, all)
 	}
@@ -531,7 +524,7 @@ func TestScopeSubscription(t *testing.T) {
 }
 
 func TestListeners(t *testing.T) {
-	var l listening
+	var l listeners
 	l.hear("s", nil, Message{})
 	var first, second int
 	stop := l.add(func(string, Client, Message) { first++ })
@@ -550,9 +543,9 @@ func TestListeners(t *testing.T) {
 // Servers get the least level that a scope wants, until that scope listens no more.
 func TestLevels(t *testing.T) {
 	var l levels
-	one, two := new(Scope), new(Scope)
+	one, two := new(int), new(int)
 	for i, tc := range []struct {
-		of          *Scope
+		of          *int
 		level, want string
 	}{{one, "warning", "warning"}, {two, "error", "warning"}, {two, "debug", "debug"}, {one, "emergency", "debug"}, {two, "alert", "alert"}} {
 		if got := l.least(tc.of, tc.level); got != tc.want {
@@ -568,7 +561,7 @@ func TestLevels(t *testing.T) {
 // A server that the only client may not see can't ask it for anything.
 func TestScopedClient(t *testing.T) {
 	r := stocked(t, map[string]config.Profile{"p": {Servers: []string{"a"}}}, "a", "b")
-	c := &scopedClient{&sink{}, r.Parts().Scope("p")}
+	c := &scopedClient{&sink{}, r.parts.Scope("p").calls.scope}
 	ask := func(server string) string {
 		_, err := c.Ask(t.Context(), server, session.Message{Method: "roots/list"})
 		return err.Error()
@@ -591,10 +584,10 @@ func TestScopeFixedArguments(t *testing.T) {
 	c.Router.Profiles = map[string]config.Profile{"work": {Arguments: map[string]map[string]json.RawMessage{
 		"create_*": {"owner": json.RawMessage(`"acme"`), "unknown": json.RawMessage(`1`)},
 	}}}
-	s := routerOf(t, c).Parts().Scope("work")
+	s := routerOf(t, c).parts.Scope("work")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	selection, err := s.Select(ctx, Query{Task: "create an issue in the repository"})
+	selection, err := s.Select(ctx, selector.Query{Task: "create an issue in the repository"})
 	must(t, err)
 	if selection.Tool == nil || len(selection.Places) != 2 {
 		t.Fatalf("selected %v, one of %d", selection.Tool, len(selection.Places))
@@ -606,11 +599,11 @@ func TestScopeFixedArguments(t *testing.T) {
 		if checked := s.Check(ctx, tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
 			t.Errorf("check of %s: %q", tool.ID, checked.Faults)
 		}
-		result, err := s.Execute(ctx, Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
+		result, err := s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
 		if err != nil || !strings.Contains(string(result.JSON), `acme`) {
 			t.Errorf("call of %s: %s, %v", tool.ID, result.JSON, err)
 		}
-		result, err = s.Execute(ctx, Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
+		result, err = s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
 		if err == nil && !result.IsError || strings.Contains(string(result.JSON), `"arguments":{"title":"x","owner":"evil"`) {
 			t.Errorf("call of %s with a fixed argument: %s, %v", tool.ID, result.JSON, err)
 		}

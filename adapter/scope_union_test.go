@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 func TestScopeOfUnions(t *testing.T) {
@@ -28,9 +29,9 @@ func TestScopeOfUnions(t *testing.T) {
 		{"@read", "b:read_x b:greet doc://b/a doc://b/t/{x}", "@read+default", true},
 		{"@read gone", "", "@read+gone", false},
 	} {
-		s := r.Parts().Scope(strings.Fields(test.chosen)...)
-		if got := itemsOf(s.Snapshot()); got != test.items || s.Exists() != test.exists || s.judge().profile != test.applies {
-			t.Errorf("%q: exists %t, %q, has\n%s, want %t, %q,\n%s", test.chosen, s.Exists(), s.judge().profile, got, test.exists, test.applies, test.items)
+		s := r.parts.Scope(strings.Fields(test.chosen)...)
+		if got := itemsOf(s.Snapshot()); got != test.items || s.Exists() != test.exists || s.calls.scope.Limits().Profile != test.applies {
+			t.Errorf("%q: exists %t, %q, has\n%s, want %t, %q,\n%s", test.chosen, s.Exists(), s.calls.scope.Limits().Profile, got, test.exists, test.applies, test.items)
 		}
 	}
 }
@@ -39,7 +40,7 @@ func TestScopeOfUnions(t *testing.T) {
 func TestScopeOfUnionFollows(t *testing.T) {
 	profiles := map[string]config.Profile{"a": {Servers: []string{"a"}}, "b": {Servers: []string{"b"}}}
 	r := stocked(t, profiles, "a", "b")
-	s := r.Parts().Scope("a|b")
+	s := r.parts.Scope("a|b")
 	for _, edit := range []struct {
 		profiles map[string]config.Profile
 		servers  string
@@ -62,7 +63,7 @@ func TestScopeOfUnionFollows(t *testing.T) {
 	}
 }
 
-// A search within a union finds what a search within one profile that allows the same finds, with
+// A search within a union finds the same as a search within one profile that allows the same, with
 // the same confidences.
 func TestFindWithinUnion(t *testing.T) {
 	profiles := map[string]config.Profile{
@@ -91,9 +92,9 @@ func TestFindWithinUnion(t *testing.T) {
 	}
 	for union, one := range map[string]string{"even|low": "both", "even|gets": "even-or-gets"} {
 		for _, task := range []string{"delete the invoice of a ticket", "list folders", "get a page", "update the calendar", "delet the brnch", "the weather"} {
-			q := Query{Task: task, Limit: 50}
-			got, err := r.Parts().Scope(union).Find(t.Context(), q)
-			want, wrong := r.Parts().Scope(one).Find(t.Context(), q)
+			q := selector.Query{Task: task, Limit: 50}
+			got, err := r.parts.Scope(union).Find(t.Context(), q)
+			want, wrong := r.parts.Scope(one).Find(t.Context(), q)
 			if err != nil || wrong != nil || !slices.Equal(found(got), found(want)) {
 				t.Errorf("%s, %q: %q, %v; within %s %q, %v", union, task, found(got), err, one, found(want), wrong)
 			}
@@ -130,10 +131,10 @@ func BenchmarkFindWithinUnion(b *testing.B) {
 	}
 	for _, chosen := range [][]string{nil, {"even"}, {"even|lists"}, {"@read", "even|lists"}} {
 		b.Run("profiles="+strings.Join(chosen, "+"), func(b *testing.B) {
-			s := r.Parts().Scope(chosen...)
+			s := r.parts.Scope(chosen...)
 			find := func(i int) {
 				task := fmt.Sprintf("please %s the %s of my %s with option%d", verbs[i%len(verbs)], nouns[i%len(nouns)], nouns[i*7%len(nouns)], i%997)
-				if _, err := s.Find(b.Context(), Query{Task: task}); err != nil {
+				if _, err := s.Find(b.Context(), selector.Query{Task: task}); err != nil {
 					b.Fatal(err)
 				}
 			}

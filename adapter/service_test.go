@@ -29,7 +29,7 @@ func (o offering) session() *pairSession {
 	return &pairSession{offer: cluster.Offer{Info: session.Info{Capabilities: json.RawMessage(`{"tools":{}}`)}, Tools: []json.RawMessage{[]byte(`{"name":"` + o.tool + `","inputSchema":{"type":"object"},"description":"<x>"}`)}}}
 }
 
-func (o offering) learn(t *testing.T, others *othersCatalog) {
+func (o offering) learn(t *testing.T, others *services) {
 	t.Helper()
 	must(t, others.Learn(t.Context(), config.Server{Name: o.server, Service: o.service}, o.session()))
 }
@@ -65,7 +65,7 @@ func TestServicesInCatalog(t *testing.T) {
 			}
 			r := New(c, Options{Log: zap.NewNop()})
 			defer r.Close()
-			others := &othersCatalog{writer: r.writer, current: r.current, services: r.members.services, log: zap.NewNop()}
+			others := r.members.services
 			if tt.own.Name != "" {
 				must(t, r.writer.Learn(t.Context(), tt.own, offering{tool: "echo"}.session()))
 			}
@@ -79,12 +79,20 @@ func TestServicesInCatalog(t *testing.T) {
 			if got := r.members.services.grouping().of; !maps.Equal(got, tt.of) {
 				t.Errorf("replicas: %v, want %v", got, tt.of)
 			}
+			gone := func(when string) {
+				if got := idsOf(r); got != own || others.now.Load() != nil {
+					t.Errorf("after %s the catalog has %s, before %s", when, got, own)
+				}
+			}
 			for _, o := range tt.others {
 				others.Forget(o.server)
 			}
-			if got := idsOf(r); got != own || r.members.services.now.Load() != nil {
-				t.Errorf("after all are gone the catalog has %s, before %s", got, own)
+			gone("all are gone")
+			for _, o := range tt.others {
+				o.learn(t, others)
 			}
+			others.clear()
+			gone("the router left the cluster")
 		})
 	}
 }
@@ -93,7 +101,7 @@ func TestServicesInCatalog(t *testing.T) {
 func TestServiceKeepsItsName(t *testing.T) {
 	r := New(config.Config{}, Options{Log: zap.NewNop()})
 	defer r.Close()
-	others := &othersCatalog{writer: r.writer, current: r.current, services: r.members.services, log: zap.NewNop()}
+	others := r.members.services
 	for i, step := range []struct {
 		learn, forget offering
 		want          string
@@ -196,12 +204,12 @@ func TestServiceOverNATS(t *testing.T) {
 	}
 	call := func(r *Router, profile ...string) (node string) {
 		t.Helper()
-		scope := r.Parts().Scope(profile...)
+		scope := r.parts.Scope(profile...)
 		tool, ok := scope.Snapshot().Tool("gpu:echo")
 		if !ok {
 			t.Fatal("no tool")
 		}
-		result, err := scope.Execute(t.Context(), Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
+		result, err := scope.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"text":"hello"}`)})
 		if err != nil || result.IsError || !strings.Contains(result.Text(), "hello") {
 			t.Fatalf("got %s, %v", result.JSON, err)
 		}
@@ -222,7 +230,7 @@ func TestServiceOverNATS(t *testing.T) {
 	if node := call(desk); nodes[node] {
 		t.Errorf("a call ran on %s, not here", node)
 	}
-	if _, err := laptop.Parts().Relay(t.Context(), "gpu", Request{Method: "ping"}); err == nil || strings.Contains(err.Error(), "not known") {
+	if _, err := laptop.parts.Relay(t.Context(), "gpu", Request{Method: "ping"}); err == nil || strings.Contains(err.Error(), "not known") {
 		t.Errorf("ping: %v", err) // which nodes do not pass on
 	}
 
@@ -247,7 +255,7 @@ func TestServiceOverNATS(t *testing.T) {
 	if node := call(laptop); node != "box" {
 		t.Errorf("a call ran on %s", node)
 	}
-	if err := laptop.Parts().Await(context.Background(), "gpu"); err != nil {
+	if err := laptop.parts.Await(context.Background(), "gpu"); err != nil {
 		t.Error(err)
 	}
 }

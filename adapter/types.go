@@ -1,43 +1,16 @@
 package adapter
 
 import (
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// The types that tools are found and run with.
-type (
-	// A NormalizedTool is one tool of one server: its ID, description, schema and tags.
-	NormalizedTool = registry.NormalizedTool
-
-	// A Query is a task, with conditions on the tools that may do it.
-	Query = selector.Query
-
-	// A Ranking is the tools that were found for a query, the best first.
-	Ranking = selector.Ranking
-
-	// A Candidate is one tool of a ranking, with its score.
-	Candidate = selector.Candidate
-
-	// A Selection is the tool that was chosen for a query, or the reason why none was.
-	Selection = selector.Selection
-
-	// An Explanation is what a score is made of.
-	Explanation = selector.Explanation
-
-	// A Call is a tool with arguments.
-	Call = selector.Call
-
-	// A Result is what a call came to: a CallToolResult as JSON.
-	Result = selector.Result
-)
-
-// The types of a router's clients and their errors.
 type (
 	// A Client is asked by servers for sampling, elicitation and roots.
 	Client = session.Client
@@ -45,43 +18,56 @@ type (
 	// A Message is a JSON-RPC notification or request of a server.
 	Message = session.Message
 
-	// A Request is a JSON-RPC request to a server, for [Scope.Relay].
+	// A Request is a JSON-RPC request to a server, for Relay of a [View].
 	Request = session.Request
 
 	// An Error is a JSON-RPC error with which an MCP server has answered.
 	Error = session.Error
 
-	// A Desk has the calls that wait for a person's approval; see [Parts.Approvals].
+	// A Desk has the calls that wait for a person's approval; see Approvals of [Parts].
 	Desk = approval.Desk
 
 	// A Status is the state of an MCP server at one moment.
 	Status = status.Status
-)
 
-// The types of logins at remote servers.
-type (
-	// Logins are the logins of a router; see [Parts.Logins].
+	// Logins are the logins of a router; see Logins of [Parts].
 	Logins = login.Logins
 
-	// A LoginRequest begins a login; see [Parts.BeginLogin], which sets its Server.
+	// A LoginRequest begins a login; see BeginLogin of [Parts], which sets its Server.
 	LoginRequest = login.Request
 
 	// A PendingLogin is a login that waits for its person.
 	PendingLogin = login.Pending
 
-	// A LoginState says how the login at a server is.
+	// A LoginState is the state of the login at a server.
 	LoginState = login.State
-)
 
-// The types of the audit log.
-type (
-	// An AuditEvent is what an administrator or a client did besides calls.
+	// An AuditEvent is an act of an administrator or a client, but no call.
 	AuditEvent = audit.Event
 
 	// An AuditRecorder takes such events.
 	AuditRecorder = audit.Recorder
+
+	// A NodeInfo is a node of the cluster as people see it.
+	NodeInfo = cluster.NodeInfo
+
+	// ClusterCounters are the router's counters in its cluster.
+	ClusterCounters = cluster.Counters
+
+	// A ClusterReport is the state of the connection to the cluster.
+	ClusterReport = cluster.Report
 )
 
 // ErrNotSent is wrapped by errors of calls that have not reached a tool, so that making
 // them again does no harm.
 var ErrNotSent = session.ErrNotSent
+
+// A Preview is the offers of a configuration's servers as far as they are known without a start.
+type Preview = catalog.Preview
+
+// NewPreview reads the offers that are stored in the data folder. It finds the offer of another
+// configuration's server, too, if that differs only in its name, its variables or the rules for its
+// tools. other may be nil.
+func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
+	return catalog.NewPreview(c, other, dataDir)
+}

@@ -203,7 +203,7 @@ func checkProfiles(d *decoder, c Config) {
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
-		patterns := len(strings.Join(slices.Concat(profile.Servers, profile.Allow, profile.Deny), ""))
+		allows, patterns := profile.allows(), len(strings.Join(slices.Concat(profile.Servers, profile.Allow, profile.Deny), ""))
 		d.source = said.source
 		for i, e := range said.inner("servers").elements() {
 			text := profile.Servers[i]
@@ -225,7 +225,7 @@ func checkProfiles(d *decoder, c Config) {
 			switch _, _, isID := strings.Cut(text, ":"); {
 			case !isID:
 				d.warn(e.StartOffset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, text, "server:"+text)
-			case !profile.allows(text):
+			case !allows(text):
 				d.warn(e.StartOffset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, text)
 			}
 		}
@@ -251,16 +251,22 @@ func namesOf(servers []Server) (names []string, size int) {
 
 const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
 
-// allows reports whether the profile allows the item with an ID, apart from ReadOnly.
-func (p Profile) allows(id string) bool {
-	server, name, _ := strings.Cut(id, ":")
-	item := glob.Item{Name: name, ID: id}
-	any := func(patterns []string, matches func(glob.Pattern) bool) bool {
-		return slices.ContainsFunc(patterns, func(text string) bool {
-			p, err := glob.Parse(text)
-			return err == nil && matches(p) // there is no error, since the text was checked
-		})
+// allows returns the function that reports whether the profile allows the item with an ID, apart from
+// ReadOnly.
+func (p Profile) allows() func(id string) bool {
+	parsed := func(texts []string) (all []glob.Pattern) {
+		for _, text := range texts {
+			if pattern, err := glob.Parse(text); err == nil { // always, since the text was checked
+				all = append(all, pattern)
+			}
+		}
+		return all
 	}
-	return (p.Servers == nil || any(p.Servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
-		!any(p.Deny, item.Matches) && (len(p.Allow) == 0 || any(p.Allow, item.IsAllowed))
+	servers, allow, deny := parsed(p.Servers), parsed(p.Allow), parsed(p.Deny)
+	return func(id string) bool {
+		server, name, _ := strings.Cut(id, ":")
+		item := glob.Item{Name: name, ID: id}
+		return (p.Servers == nil || slices.ContainsFunc(servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
+			!slices.ContainsFunc(deny, item.Matches) && (len(allow) == 0 || slices.ContainsFunc(allow, item.IsAllowed))
+	}
 }

@@ -375,8 +375,8 @@ func permissions(c Config) map[string]float64 {
 							amount -= 0.5
 						}
 					}
-					f := profileOf(s)
-					if f.allows(id) && p.allows(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
+					allows := profileOf(s).allows()
+					if allows(id) && p.allows()(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
 						all[who+" calls "+id] = max(all[who+" calls "+id], amount)
 					}
 				}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -50,7 +51,7 @@ func TestAnswers(t *testing.T) {
 		}
 		fake := newFake(tools...)
 		found := selector.New(fake.Registry, selector.Options{})
-		s := New(searching{fake, found}, Options{Mode: Search})
+		s := newAlone(searching{fake, found}, Options{Mode: exposure.Search})
 		var tokens []int
 		present := 0
 		const most = 400

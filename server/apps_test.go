@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -17,7 +18,7 @@ func TestAppTools(t *testing.T) {
 	both.Definition = json.RawMessage(`{"name":"show_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["model","app"]}}}`)
 	app.Definition = json.RawMessage(`{"name":"refresh_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["app"]}}}`)
 	r := newFake(both, app)
-	s := New(r, Options{Mode: Direct})
+	s := newAlone(r, Options{Mode: exposure.Direct})
 	list := func(capabilities string) string {
 		params := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`)
 		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}), nil)

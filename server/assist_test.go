@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -38,7 +39,7 @@ func TestSearchMayAskClientsModel(t *testing.T) {
 					}
 					return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: says}}, nil
 				}}
-				cs := connectSDK(t, New(r, Options{Mode: Search, Samples: true}), version, options)
+				cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, Samples: true}), version, options)
 				search := func() {
 					t.Helper()
 					arguments := json.RawMessage(`{"query":"store it"}`)
@@ -83,7 +84,7 @@ func TestSearchAsksOnlyModelsThatAreMeant(t *testing.T) {
 				t.Errorf("%s: a search may ask %v", test.name, a)
 			}
 		}
-		cs := connectSDK(t, New(r, Options{Mode: Search, Samples: test.samples}), "2025-11-25", test.client)
+		cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, Samples: test.samples}), "2025-11-25", test.client)
 		if _, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "find_tools", Arguments: json.RawMessage(`{"query":"x"}`)}); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,7 @@ func TestSearchGoesOnWithoutClientsModel(t *testing.T) {
 				}
 			}
 			times := 0
-			cs := connectSDK(t, New(r, Options{Mode: Search, Samples: true}), version, &mcp.ClientOptions{
+			cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, Samples: true}), version, &mcp.ClientOptions{
 				CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 					times++
 					close(<-asked)

@@ -11,13 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // As the examples of JSON-RPC 2.0 have it, and MCP.
 func TestPlainBatch(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{MaxBatch: 5})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBatch: 5})
 	const pong, invalid = `{"jsonrpc":"2.0","id":%s,"result":{"status":"ok"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
 	for name, test := range map[string]struct {
 		body   string
@@ -80,7 +81,7 @@ func TestBatchWidth(t *testing.T) {
 			time.Sleep(time.Minute)
 			now.Add(-1)
 		})
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		began := time.Now()
 		status, answer := w.text(http.MethodPost, "/mcp", "["+strings.Repeat(legacyCall+",", 99)+legacyCall+"]")
 		if status != 200 || strings.Count(answer, `"result":`) != 100 {
@@ -107,7 +108,7 @@ func TestBatchOfLongAnswers(t *testing.T) {
 				time.Sleep(time.Minute)
 				return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 			}
-			w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+			w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 			var header []string
 			if session {
 				response := w.do(http.MethodPost, "/mcp", openedAs("2025-03-26"), both...)
@@ -135,7 +136,7 @@ func TestBatchOfLongAnswers(t *testing.T) {
 func TestBatchWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(func(context.Context, selector.Call) { time.Sleep(time.Second) })
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		go func() {
 			time.Sleep(500 * time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -156,7 +157,7 @@ func TestBatchOverStdio(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26"} {
 		r := newFake(tool("a", "b"))
 		r.asking("sampling/createMessage")
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		refused := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`
 		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, refused)
 		c.wantPrefix(strings.Replace(openedAs(version), `"capabilities":{}`, `"capabilities":{"sampling":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"`+version)
@@ -183,7 +184,7 @@ func TestBatchOverStdio(t *testing.T) {
 		}
 	}
 	for _, version := range []string{"2025-06-18", "2025-11-25"} {
-		c := connect(t, newFake(), Options{Mode: Direct})
+		c := connect(t, newFake(), Options{Mode: exposure.Direct})
 		c.wantPrefix(openedAs(version), `{"jsonrpc":"2.0","id":"init","result":`)
 		c.wantPrefix(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"`+version+` has no batches`)
 	}
@@ -196,7 +197,7 @@ func TestBatchInSession(t *testing.T) {
 			c.From.Notify("a", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progressToken":"t"}`)})
 		}
 	})
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 	open := func(version string) []string {
 		response := w.do(http.MethodPost, "/mcp", openedAs(version), both...)
 		response.Body.Close()

@@ -138,7 +138,7 @@ func TestSubscriptionsOfProfiles(t *testing.T) {
 				t.Errorf("%s: %s", profile, answer)
 			}
 			of, _ := s.Of(profile)
-			if of.notifier.subscriptions.quotas != s.bounds.subscriptions {
+			if of.notifier.subscriptions.quota != s.bounds.subscriptions.listeners {
 				t.Errorf("%s has subscriptions of its own", profile)
 			}
 		}
@@ -218,7 +218,7 @@ func TestDroppedServerEnds(t *testing.T) {
 		if n := listening.Load(); n != 2 {
 			t.Errorf("%d servers listen after one was dropped", n)
 		}
-		if all := dropped.Clients(); len(all) > 0 {
+		if all := dropped.clients.Infos(); len(all) > 0 {
 			t.Errorf("the dropped server has clients: %+v", all)
 		}
 	})
@@ -271,7 +271,7 @@ func TestIdleServerIsDropped(t *testing.T) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if n := len(s.members()); n != want {
+			if n := len(s.all()); n != want {
 				t.Errorf("%d servers, want %d", n, want)
 			}
 		}

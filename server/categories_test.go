@@ -5,12 +5,14 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 // The two tools of the classification protocol can always be called, and are listed
 // if the configuration has it.
 func TestClassification(t *testing.T) {
-	c := connect(t, newFake(), Options{Mode: Direct})
+	c := connect(t, newFake(), Options{Mode: exposure.Direct})
 	c.initialize()
 	if got := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); strings.Contains(got, "classify_text") {
 		t.Errorf("listed: %s", got)
@@ -50,7 +52,7 @@ func TestClassification(t *testing.T) {
 		}
 	}
 
-	listed := connect(t, newFake(tool("s", "a")), Options{Mode: Direct, Classifies: true})
+	listed := connect(t, newFake(tool("s", "a")), Options{Mode: exposure.Direct, Classifies: true})
 	listed.initialize()
 	if got := listed.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(got, `"classify_text"`) || !strings.Contains(got, `"list_categories"`) || strings.Contains(got, "find_tools") {
 		t.Errorf("listed: %s", got)

@@ -11,10 +11,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 // known returns the clients of a server as lines, sorted.
-func known(s *Server) string {
+func known(s *alone) string {
 	var lines []string
 	for _, k := range s.Clients() {
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %d", cmp.Or(k.Name, "-"), cmp.Or(k.Version, "-"), cmp.Or(k.Revision, "-"), k.Transport, k.Calls))
@@ -26,7 +28,7 @@ func known(s *Server) string {
 // The server knows its clients on every path, and what they call.
 func TestClients(t *testing.T) {
 	r := newFake(tool("a", "b"))
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 	if got := known(w.server); got != "" {
 		t.Fatalf("at first: %s", got)
 	}
@@ -60,7 +62,7 @@ func TestClientsOverStdio(t *testing.T) {
 		"modern": {rpc("tools/call", `"name":"a__b","arguments":{},`+strings.Replace(modernMeta, `"_meta":{`, `"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"new","version":"2"},`, 1)), "new 2 2026-07-28 stdio 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(newFake(tool("a", "b")), Options{Mode: Direct})
+			s := newAlone(newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 			in, toServer := io.Pipe()
 			fromServer, out := io.Pipe()
 			ended := make(chan error, 1)
@@ -88,7 +90,7 @@ func TestClientsOverStdio(t *testing.T) {
 // The number of clients without a session is bounded, and they are forgotten.
 func TestVisitorsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{})
 		for i := range 150 {
 			w.text(http.MethodPost, "/mcp", rpc("tools/list", ""), "User-Agent", fmt.Sprintf("agent%d/1", i))
 			time.Sleep(time.Second)

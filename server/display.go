@@ -4,19 +4,25 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
-// defaultName is what the router calls itself.
+// defaultName is the router's own name.
 const defaultName = "metarouter"
 
 // A display decides how clients see the catalog, and follows the options.
@@ -32,7 +38,7 @@ type display struct {
 	now atomic.Pointer[displayed]
 }
 
-// displayed is what follows from the options and the decision. It is replaced, not modified.
+// displayed follows from the options and the decision. It is replaced, not modified.
 type displayed struct {
 	options  *Options
 	decision *decision
@@ -75,7 +81,7 @@ func (d *display) catalogOptions() *catalog.Options { return d.current().catalog
 // info returns our serverInfo under the options in force.
 func (d *display) info() json.RawMessage { return d.current().info }
 
-// current returns what follows from the options in force.
+// current returns the view that follows from the options in force.
 func (d *display) current() *displayed {
 	o, snapshot := d.options(), d.router.Snapshot()
 	if now := d.now.Load(); now.is(o, snapshot, d.decider.now.Load()) && now.decision.isFinal() {
@@ -109,8 +115,8 @@ func (d *displayed) is(o *Options, s *registry.Snapshot, decision *decision) boo
 	return d != nil && d.options == o && d.snapshot == s && d.decision == decision
 }
 
-// serverInfo returns the router's serverInfo. A title is what clients show, so a router with a
-// name of its own has none.
+// serverInfo returns the router's serverInfo. Clients show the title, so a router with a
+// name of its own has no title.
 func serverInfo(name, version string) json.RawMessage {
 	i := struct {
 		Name    string `json:"name"`
@@ -178,7 +184,7 @@ func (d *display) cost() int { return registry.Tokens(d.router.Snapshot().Tools(
 // warnOfBudget logs that the list costs more than Auto allows, if it does.
 func (d *display) warnOfBudget() bool {
 	o := d.options()
-	if o.Mode == Direct || d.catalogOptions().Search {
+	if o.Mode == exposure.Direct || d.catalogOptions().Search {
 		return false
 	}
 	cost := d.cost()
@@ -188,4 +194,67 @@ func (d *display) warnOfBudget() bool {
 	d.log.Warn("the list of tools has grown over the budget; the next start is in search mode",
 		zap.Int("tokens", cost), zap.Int("budget", o.ToolBudget))
 	return true
+}
+
+// maxFindTools is how long the description of find_tools may be, in characters: clients cut longer ones.
+const maxFindTools = 2000
+
+// serverNames names the servers in the description of find_tools: agents that do not know the servers behind
+// a search do not search. The text changes only when servers come or go, since each change costs clients
+// their cache of the prompt.
+type serverNames struct {
+	uses func() map[string]int // calls by server; nil if that is not known
+
+	once sync.Once
+	used map[string]int // as it was when names did not fit first
+}
+
+// of returns the names of the servers that clients may see and that can have tools, sorted.
+func (n *serverNames) of(servers []adapter.ServerInfo) (names []string) {
+	for _, s := range servers {
+		if s.State != status.Disabled && s.State != status.Self && s.State != status.Misconfigured {
+			names = append(names, plain.Line(s.Name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// add returns the definition of find_tools with the names in its description, as many as have room:
+// the names of the servers that were used most.
+func (n *serverNames) add(definition []byte, names []string) []byte {
+	description, _ := wire.String(wire.Member(definition, "description"))
+	if len(names) == 0 {
+		return definition
+	}
+	const title, more = " The servers: ", ", and %d more"
+	room := maxFindTools - len([]rune(description)) - len(title) - len(more) - len(".") - 8
+	length := func(name string) int { return len([]rune(name)) + len(", ") }
+	all := 0
+	for _, name := range names {
+		all += length(name)
+	}
+	shown := names
+	if all > room {
+		n.once.Do(func() {
+			if n.uses != nil {
+				n.used = n.uses()
+			}
+		})
+		byUse := slices.Clone(names)
+		slices.SortStableFunc(byUse, func(a, b string) int { return cmp.Compare(n.used[b], n.used[a]) })
+		shown = nil
+		for _, name := range byUse {
+			if room -= length(name); room < 0 {
+				break
+			}
+			shown = append(shown, name)
+		}
+		slices.Sort(shown)
+	}
+	text := title + strings.Join(shown, ", ")
+	if left := len(names) - len(shown); left > 0 {
+		text += fmt.Sprintf(more, left)
+	}
+	return wire.SetMember(definition, "description", wire.AppendString(nil, description+text+"."))
 }

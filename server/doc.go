@@ -1,14 +1,14 @@
 // Package server is the MCP server that clients of a router see: it shows all tools
-// of all servers as those of one server.
+// of all servers as the tools of one server.
 //
 // [NewServers] makes a [Server] for each set of profiles that clients have chosen, over the
-// [Router] as these clients see it; [New] makes one alone. [Server.Serve] serves one client over a pair
+// [Router] as these clients see it. [Server.Serve] serves one client over a pair
 // of streams and [Servers.Handler] any number of clients over HTTP, in both eras of
 // the protocol and in plain JSON-RPC, while [Servers.Run] runs. Messages of servers
 // and clients leave as the bytes that came.
 //
-// In direct mode a client sees every tool of every server under its exposed name
-// ([Names]). In search mode it sees five tools that find and run the others.
+// In direct mode a client sees every tool of every server under its exposed name. In search
+// mode it sees five tools that find and run the others.
 //
 // # Parts
 //
@@ -22,19 +22,9 @@
 //	  │    └────────────┬──────────────┐
 //	  ├─ conversation   one client: its era, open requests, questions to it
 //	  │    └─ legacy    results for strict clients of the legacy era
-//	  ├─ catalog   names, URIs and lists as clients see them
-//	  └─ budget    bounds of what the servers of all profiles keep together
+//	  ├─ catalog   URIs and lists as clients see them
+//	  └─ budget    common bounds of the servers of all profiles
 //
 // The conversation lies below the transports, and not in this package, so that they
 // can use its types while this package wires both.
-//
-// # A call
-//
-//	stdio.connection.read        a line
-//	stdio.connection.receive     its envelope is scanned (conversation.Parse)
-//	Conversation.Begin           the era is known, the request is open
-//	conversation.Request.Run     on a worker
-//	tools.Tools.Call             the name is resolved in the catalog's view
-//	Router.Execute               the result's bytes come back
-//	stdio.queue.put              one line out
 package server

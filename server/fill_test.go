@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -54,7 +55,7 @@ func TestRouteTaskFills(t *testing.T) {
 				}
 				r.selection = selector.Selection{Tool: r.Tools()[[]int{2, 1, 0}[tc.tool]], Confidence: 0.9}
 				var asked []string
-				cs := connectSDK(t, New(r, Options{Mode: Search, RouteThreshold: 0.5, FillArguments: true}), version, &mcp.ClientOptions{
+				cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, RouteThreshold: 0.5, FillArguments: true}), version, &mcp.ClientOptions{
 					CreateMessageHandler: func(_ context.Context, q *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 						asked = append(asked, "sampling")
 						if text := q.Params.Messages[0].Content.(*mcp.TextContent).Text; !strings.Contains(text, "write to Ada") || !strings.Contains(text, `"required"`) {
@@ -113,7 +114,7 @@ func TestRouteTaskAsksOnlyWhoAnswers(t *testing.T) {
 				return &mcp.ElicitResult{Action: "accept"}, nil
 			}
 		}
-		cs := connectSDK(t, New(r, Options{Mode: Search, FillArguments: fill}), "2025-11-25", options)
+		cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, FillArguments: fill}), "2025-11-25", options)
 		result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"write"}`)})
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +126,7 @@ func TestRouteTaskAsksOnlyWhoAnswers(t *testing.T) {
 }
 
 // connectSDK connects the SDK's client over a pipe.
-func connectSDK(t *testing.T, s *Server, version string, options *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
+func connectSDK(t *testing.T, s *alone, version string, options *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()

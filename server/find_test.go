@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -44,7 +45,7 @@ func everything(t *testing.T) *fakeRouter {
 
 func TestFindOtherKinds(t *testing.T) {
 	r := everything(t)
-	s := New(r, Options{Mode: Search})
+	s := newAlone(r, Options{Mode: exposure.Search})
 	result := calls[found](t, s, "find_tools", `{"query":"x","kinds":["tool","resource","prompt"]}`)
 	if strings.Join(r.query.Kinds, " ") != "tool resource prompt" {
 		t.Errorf("asked for %q", r.query.Kinds)
@@ -77,7 +78,7 @@ func TestFindOtherKinds(t *testing.T) {
 
 func TestDescribeOtherKinds(t *testing.T) {
 	r := everything(t)
-	s := New(r, Options{Mode: Search})
+	s := newAlone(r, Options{Mode: exposure.Search})
 	got := calls[struct{ Tools []description }](t, s, "describe_tools", `{"ids":["lib:file:///tides","lib:weather://{city}","lib:essay"]}`).StructuredContent.Tools
 	want := []description{
 		{ID: "lib:file:///tides", Kind: "resource", Definition: r.Snapshot().Resources()[0].Definition},

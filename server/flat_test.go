@@ -33,7 +33,7 @@ func TestCallForms(t *testing.T) {
 		got = &c
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	s := New(r, Options{})
+	s := newAlone(r, Options{})
 	for _, test := range []struct{ args, tool, arguments, repaired string }{
 		{`{"tool":"s:echo","n":7}`, "s:echo", `{"n":7}`, "the arguments stood next to the tool's name"},
 		{`{"tool_name":"s:echo","parameters":{"n":7}}`, "s:echo", `{"n":7}`, `the tool was named by "tool_name"; the arguments stood in "parameters"`},

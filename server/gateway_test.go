@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -20,7 +21,7 @@ func TestPrefix(t *testing.T) {
 	}
 	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("gw", "ready", 1)}
 	r.await = func() error { return nil }
-	e := newEdited(Options{Mode: Direct, Prefix: "gw."})
+	e := newEdited(Options{Mode: exposure.Direct, Prefix: "gw."})
 	o := e.options()
 	w, c := serveWeb(t, r, o, HTTPOptions{}), connect(t, r, o)
 	c.initialize()
@@ -75,7 +76,7 @@ func TestPrefixOfLateServer(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("gw", "starting", 0)}
 	r.await = func() error { r.replace("gw", tool("gw", "b")); return nil }
-	w := serveWeb(t, r, Options{Mode: Direct, Prefix: "gw."}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct, Prefix: "gw."}, HTTPOptions{})
 	if _, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"gw.b","arguments":{}}`); !strings.Contains(answer, `"tool":"gw:b"`) {
 		t.Errorf("%s", answer)
 	}
@@ -83,7 +84,7 @@ func TestPrefixOfLateServer(t *testing.T) {
 
 // The name in serverInfo is configurable, and an edit changes it for new sessions.
 func TestName(t *testing.T) {
-	e := newEdited(Options{Mode: Direct, Name: "dwo", Version: "1"})
+	e := newEdited(Options{Mode: exposure.Direct, Name: "dwo", Version: "1"})
 	r := newFake(tool("a", "b"))
 	o := e.options()
 	w := serveWeb(t, r, o, HTTPOptions{})
@@ -111,7 +112,7 @@ func TestName(t *testing.T) {
 // The answer to a plain initialize has a sessionId, which means nothing: a client may send it
 // back, or another one, in parameters or as a header.
 func TestPlainSessionID(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{})
 	var begun struct {
 		Result struct{ SessionID, ProtocolVersion string }
 	}

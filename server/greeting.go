@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// A greeting answers a client's first request: what the router is and has.
+// A greeting answers a client's first request: the router's name and capabilities.
 type greeting struct {
 	router  Router
 	info    func() json.RawMessage // our serverInfo
@@ -44,13 +45,13 @@ func (g *greeting) discover(context.Context, conversation.Call) (json.RawMessage
 }
 
 // tasksExtension is the extension of 2026-07-28 by which a call may be answered with
-// a task, whose state the client then asks for.
+// a task; the client then asks for its state.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// skillsExtension is the extension whose requests, such as skills/list, are not relayed.
+// skillsExtension is an extension of servers; its requests, such as skills/list, are not relayed.
 const skillsExtension = "io.modelcontextprotocol/skills"
 
-// capabilities are what clients may ask for: everything that the router relays,
+// capabilities has everything that clients may ask for: all that the router relays,
 // whether or not a server that has it is up yet; of extensions, those that servers
 // have, as far as their requests are relayed.
 func (g *greeting) capabilities(modern bool) json.RawMessage {
@@ -92,7 +93,7 @@ If find_tools is not in your list of tools, the list has all tools. If it is, th
 If it says "sure": false, try other words, or read the nearest.
 2. call_tool {"tool": "<id>", "arguments": {…}} runs one; call_read_only_tool runs only what changes nothing; describe_tools {"ids": […]} shows full schemas.
 route_task {"task": "…", "arguments": {…}} does both steps at once where that is safe.
-Search before you say that something cannot be done.
+exposure.Search before you say that something cannot be done.
 `
 	emptyInstructions = `This router has no MCP server yet, so it has no tools.
 The user adds servers in a terminal: "metarouter import CLIENT --write" copies those of a client such as claude-desktop, "metarouter add NAME --write -- COMMAND" adds one, "metarouter init --write" begins with bundled ones.
@@ -100,7 +101,7 @@ Their tools appear here at once. If they do not, "metarouter doctor" says why.
 `
 )
 
-// instructions tell a model what is behind the router, and how to find it.
+// instructions tell a model which servers are behind the router, and how to find their tools.
 func (g *greeting) instructions() string {
 	view := g.catalog.View()
 	snapshot, o := view.Snapshot, view.Options
@@ -109,7 +110,7 @@ func (g *greeting) instructions() string {
 		return emptyInstructions
 	}
 	naming := "server" + cmp.Or(o.Separator, "__") + "tool"
-	if o.Names == Bare {
+	if o.Names == exposure.Bare {
 		naming = "as by its server, or " + naming + " where several servers have that name"
 	}
 	tools, of := prose.Count(len(snapshot.Tools()), "tool"), prose.Count(len(servers), "MCP server")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -63,7 +64,7 @@ func TestHeartbeat(t *testing.T) {
 					}
 					return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 				}
-				c := connect(t, r, Options{Mode: Direct})
+				c := connect(t, r, Options{Mode: exposure.Direct})
 				if ask.name != "modern" {
 					c.initialize()
 				}
@@ -99,7 +100,7 @@ func TestHeartbeatOfCancelled(t *testing.T) {
 			time.Sleep(time.Minute) // it does not look at its context
 			return selector.Result{}, nil
 		}
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		c.initialize()
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","_meta":{"progressToken":"p"}}}`)
 		synctest.Wait()

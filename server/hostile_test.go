@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -69,7 +70,7 @@ func TestUnreadNotifications(t *testing.T) {
 		in, inW := io.Pipe()
 		outR, out := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
-		s := New(r, Options{Mode: Direct})
+		s := newAlone(r, Options{Mode: exposure.Direct})
 		ran, served := make(chan error, 1), make(chan error, 1)
 		go func() { ran <- s.Run(ctx) }()
 		go func() { served <- s.Serve(ctx, in, out) }()
@@ -103,7 +104,7 @@ func TestPrincipals(t *testing.T) {
 	r.relay = func(_ context.Context, _ string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"asked":%s}`, q.Params), nil
 	}
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one", "two"), MaxSessions: 2})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("one", "two"), MaxSessions: 2})
 	one, two := []string{"Authorization", "Bearer one"}, []string{"Authorization", "Bearer two"}
 
 	_, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"s__long",`+modernMeta), append(modernHeaders("tools/call", "s__long"), one...)...)
@@ -142,7 +143,7 @@ func TestPrincipals(t *testing.T) {
 // Ids, subscriptions and parked requests are bounded.
 func TestBounds(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	long := strings.Repeat("x", maxID)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":"`+long+`","method":"ping"}`, `{"jsonrpc":"2.0","id":"`+long+`","error":{"code":-32600,`)
 	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a","x:a","x:none"]},`+modernMeta+`}}`,
@@ -162,7 +163,7 @@ func TestBounds(t *testing.T) {
 func TestCancelledWhileParking(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	ended := r.asking("roots/list")
-	s := New(r, Options{Mode: Direct})
+	s := newAlone(r, Options{Mode: exposure.Direct})
 	for range 200 {
 		in, inW := io.Pipe()
 		served := make(chan error, 1)

@@ -7,13 +7,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 // Clients that stall within a body lose their connections soon, and keep no one else's calls
 // from being answered, even if they hold all memory for bodies.
 func TestStalledBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{MaxBodyMemory: 110_000})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBodyMemory: 110_000})
 		stalled := make(chan string, 2)
 		for range 2 {
 			conn, err := w.dial(t.Context(), "", "")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -44,7 +45,7 @@ func TestCallback(t *testing.T) {
 		known := tokens("one", "two", "user")
 		known[2].Admin = false
 		logins := &fakeLogins{by: known[0].Hash}
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: known, Pages: http.NewServeMux(), Logins: logins})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: known, Pages: http.NewServeMux(), Logins: logins})
 		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		cookieOf := func(token string) []string {
 			response := w.do(http.MethodPost, "/login", "token="+token, "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost")
@@ -108,7 +109,7 @@ func TestCallback(t *testing.T) {
 // Where no token is asked for, whoever reaches the router completes a login.
 func TestCallbackWithoutTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Pages: http.NewServeMux(), Logins: &fakeLogins{}})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Pages: http.NewServeMux(), Logins: &fakeLogins{}})
 		if status, answer := w.text(http.MethodGet, login.CallbackPath+"?code=1&state=2", ""); status != 200 || !strings.Contains(answer, "Logged in") {
 			t.Errorf("%d %s", status, answer)
 		}
@@ -119,7 +120,7 @@ func TestCallbackWithoutTokens(t *testing.T) {
 func TestClientDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logins := &fakeLogins{}
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one"), Logins: logins, Rate: 1, Burst: 3})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("one"), Logins: logins, Rate: 1, Burst: 3})
 		if status, _ := w.text(http.MethodGet, login.DocumentPath, ""); status != 404 {
 			t.Errorf("without a public URL: %d", status)
 		}
@@ -158,7 +159,7 @@ func TestUpstreamRefusalIsNoRefusal(t *testing.T) {
 			r.await = func() error { return err }
 			r.relay = func(context.Context, string, session.Request) (json.RawMessage, error) { return nil, err }
 			r.servers = append(r.servers, info("z", "needs_auth", 0))
-			w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one")})
+			w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("one")})
 			bearer := []string{"Authorization", "Bearer one"}
 			legacy := w.session(bearer...)
 			call := func(tool string) string { return fmt.Sprintf(`"name":%q,"arguments":{}`, tool) }
@@ -204,7 +205,7 @@ func TestLogInForUnlistedTool(t *testing.T) {
 			r.replace("z", tool("z", "new"))
 			return true, nil
 		}
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one")})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("one")})
 		status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"z__new","arguments":{}`), "Authorization", "Bearer one")
 		if status != 200 || !strings.Contains(answer, `"tool":"z:new"`) {
 			t.Errorf("%d %s", status, answer)

@@ -12,12 +12,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 )
 
 // fuzzed serves requests that need no connection.
-func fuzzed(f *testing.F) *Handler {
-	h := New(scripted(func(context.Context, selector.Call) {}), Options{Mode: Direct}).Handler(HTTPOptions{MaxBody: 1 << 16, MaxSessions: 10})
+func fuzzed(f *testing.F) *httpd.Handler {
+	h := newAlone(scripted(func(context.Context, selector.Call) {}), Options{Mode: exposure.Direct}).Handler(HTTPOptions{MaxBody: 1 << 16, MaxSessions: 10})
 	f.Cleanup(func() { h.Close(context.Background()) })
 	return h
 }
@@ -121,7 +123,7 @@ func TestSDKClientOverHTTP(t *testing.T) {
 	for _, version := range []string{"", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
 			r := newFake(tool("a", "one"))
-			w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Tokens: tokens("secret")})
+			w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("secret")})
 			w.client.Transport = bearing{w.client.Transport}
 			changed := make(chan struct{}, 10)
 			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -21,8 +23,8 @@ import (
 // A fakeIssuer is an Authenticator that knows some tokens, and an identity provider.
 type fakeIssuer struct {
 	mu        sync.Mutex
-	issuer    Issuer
-	proofs    map[string]Proof
+	issuer    clientauth.Issuer
+	proofs    map[string]clientauth.Proof
 	errs      map[string]error
 	resources []string // that were asked for
 	certified string   // the hash that certificates stand for; "" for none
@@ -30,32 +32,32 @@ type fakeIssuer struct {
 
 func newFakeIssuer() *fakeIssuer {
 	f := &fakeIssuer{
-		issuer: Issuer{URL: "https://id.example.com", Read: []string{"tools.read"}, Call: []string{"tools.call"}, Admin: []string{"tools.admin"}, Revision: "1"},
+		issuer: clientauth.Issuer{URL: "https://id.example.com", Read: []string{"tools.read"}, Call: []string{"tools.call"}, Admin: []string{"tools.admin"}, Revision: "1"},
 		errs: map[string]error{
-			"expired":     &Refusal{Status: 401, Reason: `it has "expired"`},
-			"nowhere":     &Refusal{Status: 403, Reason: "no rule of profiles matches its user", Name: "cid (https://id.example.com)"},
-			"no-scope":    &Refusal{Status: 403, Scopes: []string{"openid", "tools.read"}, Reason: "it has none of the scopes"},
+			"expired":     &clientauth.Refusal{Status: 401, Reason: `it has "expired"`},
+			"nowhere":     &clientauth.Refusal{Status: 403, Reason: "no rule of profiles matches its user", Name: "cid (https://id.example.com)"},
+			"no-scope":    &clientauth.Refusal{Status: 403, Scopes: []string{"openid", "tools.read"}, Reason: "it has none of the scopes"},
 			"unavailable": errors.New("dial tcp: the secret"),
 		},
 	}
-	f.proofs = map[string]Proof{
-		"ann":   f.proof("ann", Principal{}, "openid", "tools.read", "tools.call"),
-		"ann2":  f.proof("ann", Principal{}, "openid", "tools.read", "tools.call"),
-		"bob":   f.proof("bob", Principal{Profile: "work"}, "tools.call"),
-		"rita":  f.proof("rita", Principal{Reads: true}, "openid", "tools.read"),
-		"admin": f.proof("admin", Principal{Admin: true}, "tools.admin"),
-		"fake":  f.proof("fake", Principal{}, "tools.call", "tools.admin"),
+	f.proofs = map[string]clientauth.Proof{
+		"ann":   f.proof("ann", clientauth.Principal{}, "openid", "tools.read", "tools.call"),
+		"ann2":  f.proof("ann", clientauth.Principal{}, "openid", "tools.read", "tools.call"),
+		"bob":   f.proof("bob", clientauth.Principal{Profile: "work"}, "tools.call"),
+		"rita":  f.proof("rita", clientauth.Principal{Reads: true}, "openid", "tools.read"),
+		"admin": f.proof("admin", clientauth.Principal{Admin: true}, "tools.admin"),
+		"fake":  f.proof("fake", clientauth.Principal{}, "tools.call", "tools.admin"),
 	}
 	return f
 }
 
 // proof returns what a token of the user proves.
-func (f *fakeIssuer) proof(user string, who Principal, scopes ...string) Proof {
+func (f *fakeIssuer) proof(user string, who clientauth.Principal, scopes ...string) clientauth.Proof {
 	who.Hash, who.Name = strings.Repeat("0", 63-len(user))+"-"+user, user+" (https://id.example.com)"
-	return Proof{Principal: who, Issuer: f.issuer.URL, Revision: f.issuer.Revision, Scopes: scopes, Expires: time.Now().Add(time.Hour)}
+	return clientauth.Proof{Principal: who, Issuer: f.issuer.URL, Revision: f.issuer.Revision, Scopes: scopes, Expires: time.Now().Add(time.Hour)}
 }
 
-func (f *fakeIssuer) Token(_ context.Context, token, resource string) (Proof, error) {
+func (f *fakeIssuer) Token(_ context.Context, token, resource string) (clientauth.Proof, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.resources = append(f.resources, resource)
@@ -63,9 +65,9 @@ func (f *fakeIssuer) Token(_ context.Context, token, resource string) (Proof, er
 		return p, nil
 	}
 	if err := f.errs[token]; err != nil {
-		return Proof{}, err
+		return clientauth.Proof{}, err
 	}
-	return Proof{}, &Refusal{Status: 401, Reason: "no key has signed it"}
+	return clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "no key has signed it"}
 }
 
 func (f *fakeIssuer) Certificate(*x509.Certificate) (string, bool) {
@@ -75,7 +77,7 @@ func (f *fakeIssuer) Certificate(*x509.Certificate) (string, bool) {
 }
 
 // judge replaces what a token proves.
-func (f *fakeIssuer) judge(token string, p Proof, err error) {
+func (f *fakeIssuer) judge(token string, p clientauth.Proof, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.proofs, token)
@@ -97,7 +99,7 @@ const publicURL = "https://tools.example.com/router"
 
 // options returns those of a router that the issuer lets clients in to.
 func (f *fakeIssuer) options() HTTPOptions {
-	return HTTPOptions{PublicURL: publicURL, Issuers: []Issuer{f.issuer}, Authenticator: f}
+	return HTTPOptions{PublicURL: publicURL, Issuers: []clientauth.Issuer{f.issuer}, Authenticator: f}
 }
 
 // serveIssued serves a router with the tools a__read and a__write, and the profile work.
@@ -111,7 +113,7 @@ func serveIssued(t *testing.T, o HTTPOptions) *web {
 			}
 			r := newFake(offered...)
 			r.servers = append(r.servers, info("a", status.Ready, len(offered)))
-			return r, Options{Mode: Direct}
+			return r, Options{Mode: exposure.Direct}
 		},
 		Exists:   func(name string) bool { return name == "work" || name == "@read" },
 		ReadOnly: "@read", Whole: newFake(read, write),
@@ -183,13 +185,13 @@ func TestIssuersAreNeverPublic(t *testing.T) {
 	f := newFakeIssuer()
 	for name, o := range map[string]HTTPOptions{
 		"an issuer":           f.options(),
-		"a mistake":           {Issuers: []Issuer{{}}},
-		"a mistake, public":   {PublicURL: publicURL, Issuers: []Issuer{{}}, Authenticator: f},
-		"no public URL":       {Issuers: []Issuer{f.issuer}, Authenticator: f},
-		"no authenticator":    {PublicURL: publicURL, Issuers: []Issuer{f.issuer}},
-		"another revision":    {PublicURL: publicURL, Issuers: []Issuer{{URL: f.issuer.URL, Revision: "2"}}, Authenticator: f},
-		"another issuer":      {PublicURL: publicURL, Issuers: []Issuer{{URL: "https://other.example.com", Revision: "1"}}, Authenticator: f},
-		"a mistake and fixed": {PublicURL: publicURL, Issuers: []Issuer{{}}, Authenticator: f, Tokens: tokens("fixed")},
+		"a mistake":           {Issuers: []clientauth.Issuer{{}}},
+		"a mistake, public":   {PublicURL: publicURL, Issuers: []clientauth.Issuer{{}}, Authenticator: f},
+		"no public URL":       {Issuers: []clientauth.Issuer{f.issuer}, Authenticator: f},
+		"no authenticator":    {PublicURL: publicURL, Issuers: []clientauth.Issuer{f.issuer}},
+		"another revision":    {PublicURL: publicURL, Issuers: []clientauth.Issuer{{URL: f.issuer.URL, Revision: "2"}}, Authenticator: f},
+		"another issuer":      {PublicURL: publicURL, Issuers: []clientauth.Issuer{{URL: "https://other.example.com", Revision: "1"}}, Authenticator: f},
+		"a mistake and fixed": {PublicURL: publicURL, Issuers: []clientauth.Issuer{{}}, Authenticator: f, Tokens: tokens("fixed")},
 	} {
 		w := serveIssued(t, o)
 		if status, answer := w.text(http.MethodPost, "/mcp", `{"id":1,"method":"ping"}`); status != 401 {
@@ -208,9 +210,9 @@ func TestIssuersAreNeverPublic(t *testing.T) {
 // Clients find the issuer from nothing but the URL, and learn no profiles by that.
 func TestProtectedResourceMetadata(t *testing.T) {
 	f := newFakeIssuer()
-	other := Issuer{URL: "https://other.example.com", Read: []string{"tools.read", "r"}, Call: []string{"c"}, Admin: []string{"a"}, Revision: "1"}
+	other := clientauth.Issuer{URL: "https://other.example.com", Read: []string{"tools.read", "r"}, Call: []string{"c"}, Admin: []string{"a"}, Revision: "1"}
 	o := f.options()
-	o.Issuers = append(o.Issuers, Issuer{}, other)
+	o.Issuers = append(o.Issuers, clientauth.Issuer{}, other)
 	w := serveIssued(t, o)
 	const path = "/.well-known/oauth-protected-resource"
 	for at, resource := range map[string]string{

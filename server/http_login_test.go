@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 // A browser gets in by a token that is typed in, and then to pages alone.
@@ -14,7 +16,7 @@ func TestLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := http.NewServeMux()
 		pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the page") })
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: tokens("one", "two"), Pages: pages})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("one", "two"), Pages: pages})
 		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		browser := []string{"Accept", "text/html,*/*;q=0.8"}
 		form := append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"}, browser...)
@@ -77,7 +79,7 @@ func TestLogin(t *testing.T) {
 // An address may try five times a minute, with the token too, and only from our own page.
 func TestLoginTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{
 			Tokens: tokens("one"), Pages: http.NewServeMux(), AllowedOrigins: []string{"https://tool.example"},
 		})
 		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -122,7 +124,7 @@ func TestPagesAreOpen(t *testing.T) {
 			<-r.Context().Done()
 			close(open)
 		})
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Pages: pages})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Pages: pages})
 		if status, _ := w.text(http.MethodPost, "/login", "token=x", "Content-Type", "application/x-www-form-urlencoded"); status != 404 {
 			t.Errorf("login: %d", status)
 		}
@@ -151,7 +153,7 @@ func TestPagesMayTakeLong(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		})
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Pages: pages, MaxBody: 100, ReadTimeout: time.Minute})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Pages: pages, MaxBody: 100, ReadTimeout: time.Minute})
 		if status, answer := w.text(http.MethodPost, "/slow", `{"x":1}`); status != 200 || answer != `{"x":1}` {
 			t.Errorf("after an hour: %d %s", status, answer)
 		}

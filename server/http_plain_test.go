@@ -15,6 +15,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -36,7 +38,7 @@ func TestRest(t *testing.T) {
 		}
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"tool":%q,"arguments":%s}`, c.Tool.ID, c.Arguments)}, nil
 	}
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{MaxBody: 10_000})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{MaxBody: 10_000})
 	ran := `{"content":[],"tool":"a:b","arguments":{"n":5},"isError":false}`
 	for name, test := range map[string]struct {
 		method, body string
@@ -102,7 +104,7 @@ func TestRest(t *testing.T) {
 
 // Only plain JSON-RPC and REST say isError: false: elsewhere a result stays the server's.
 func TestIsErrorFalse(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{})
 	const call = `"name":"a__b","arguments":{"n":5}`
 	for name, test := range map[string]struct {
 		header []string
@@ -122,7 +124,7 @@ func TestIsErrorFalse(t *testing.T) {
 
 // What a web page can send unasked gets nowhere.
 func TestRestMedia(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: tokens("x")})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("x")})
 	bearer := []string{"Authorization", "Bearer x"}
 	for _, test := range []struct {
 		method, path, body string
@@ -169,7 +171,7 @@ func TestMismatch(t *testing.T) {
 			Mismatch: []string{"arguments.n: got string, want integer", "arguments: no: colon"},
 		}, nil
 	}
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 	refused := `{"code":-32602,"message":"the arguments do not fit the schema of a:b: arguments.n: got string, want integer; arguments: no: colon","data":{"tool":"a:b","problems":[{"path":"arguments.n","expected":"got string, want integer"},{"path":"arguments","expected":"no: colon"}],"schema":` + string(b.InputSchema) + `,"_meta":{"trace_id":"t"}}}`
 	ours := `{"code":-32602,"message":"the arguments do not fit the schema of find_tools: arguments: missing property 'query'","data":{"tool":"find_tools","problems":[{"path":"arguments","expected":"missing property 'query'"}],"schema":{`
 	for _, test := range []struct{ call, refused string }{
@@ -198,12 +200,12 @@ func TestSeparators(t *testing.T) {
 	for _, separator := range []string{"__", ".", "-", "/"} {
 		t.Run(separator, func(t *testing.T) {
 			r := newFake(tool("dwo", "unit_convert"), tool("other", "x"))
-			w := serveWeb(t, r, Options{Mode: Direct, Separator: separator}, HTTPOptions{})
+			w := serveWeb(t, r, Options{Mode: exposure.Direct, Separator: separator}, HTTPOptions{})
 			exposed := "dwo" + separator + "unit_convert"
 			if _, list := w.text(http.MethodPost, "/mcp/tools/list", ``); !strings.Contains(list, `"name":"`+exposed+`"`) {
 				t.Errorf("%s is not in %s", exposed, list)
 			}
-			c := connect(t, r, Options{Mode: Search, Separator: separator})
+			c := connect(t, r, Options{Mode: exposure.Search, Separator: separator})
 			c.initialize()
 			legacy := w.session()
 			const want = `"tool":"dwo:unit_convert"`
@@ -238,7 +240,7 @@ func TestOwnMeta(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...)}
 	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("down", "failed", 0)}
-	w := serveWeb(t, r, Options{Mode: Direct, Version: "1.2.3"}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct, Version: "1.2.3"}, HTTPOptions{})
 	header := w.session()
 	for _, test := range []struct {
 		name, arguments, server, tool, version string
@@ -297,17 +299,17 @@ func TestMeshScan(t *testing.T) {
 	failed := info("c", "failed", 0)
 	failed.LastError, failed.Restarts = "no licence", 3
 	r.servers = []adapter.ServerInfo{info("a", "ready", 1), failed}
-	w := serveWeb(t, r, Options{Mode: Direct, Version: "1.2.3"}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct, Version: "1.2.3"}, HTTPOptions{})
 	status, answer := w.text(http.MethodGet, "/v1/mesh_scan", ``)
 	var said struct{ Nodes []meshNode }
 	if err := json.Unmarshal([]byte(answer), &said); err != nil || status != 200 || len(said.Nodes) != 1 {
 		t.Fatalf("%d %s", status, answer)
 	}
 	n := said.Nodes[0]
-	if n.NodeID != selector.Node() || n.Version != "1.2.3" || n.Status != "ok" || n.Mode != Direct || n.URL != "http://localhost/mcp" || n.Tools != 1 {
+	if n.NodeID != selector.Node() || n.Version != "1.2.3" || n.Status != "ok" || n.Mode != exposure.Direct || n.URL != "http://localhost/mcp" || n.Tools != 1 {
 		t.Errorf("node %+v", n)
 	}
-	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (ServerRow{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {
+	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (serverrow.Row{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {
 		t.Errorf("servers %+v", n.Servers)
 	}
 	if !strings.Contains(answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`) {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -24,7 +26,7 @@ import (
 // protocol, before an answer begins. What is not there, or not allowed, is an unknown tool.
 func TestStepUp(t *testing.T) {
 	f := newFakeIssuer()
-	f.proofs["rita-work"] = f.proof("rita", Principal{Reads: true, Profile: "work"}, "tools.read")
+	f.proofs["rita-work"] = f.proof("rita", clientauth.Principal{Reads: true, Profile: "work"}, "tools.read")
 	w := serveIssued(t, f.options())
 	session := w.session(bearer("rita")...)
 	call := func(name string) string { return rpc("tools/call", `"name":"`+name+`","arguments":{}`) }
@@ -89,7 +91,7 @@ func TestStepUp(t *testing.T) {
 // A refreshed token of the same user keeps the session; no other principal has it.
 func TestSessionOfIssuersPrincipal(t *testing.T) {
 	f := newFakeIssuer()
-	f.proofs["promoted"] = f.proof("ann", Principal{Profile: "work"}, "tools.call")
+	f.proofs["promoted"] = f.proof("ann", clientauth.Principal{Profile: "work"}, "tools.call")
 	o := f.options()
 	o.Tokens = tokens("fixed")
 	w := serveIssued(t, o)
@@ -107,8 +109,8 @@ func TestSessionOfIssuersPrincipal(t *testing.T) {
 func TestIssuerRevokes(t *testing.T) {
 	for name, edit := range map[string]func(*HTTPOptions){
 		"removed":      func(o *HTTPOptions) { o.Issuers = nil },
-		"a mistake":    func(o *HTTPOptions) { o.Issuers = []Issuer{{}} },
-		"changed":      func(o *HTTPOptions) { o.Issuers = []Issuer{{URL: o.Issuers[0].URL, Revision: "2"}} },
+		"a mistake":    func(o *HTTPOptions) { o.Issuers = []clientauth.Issuer{{}} },
+		"changed":      func(o *HTTPOptions) { o.Issuers = []clientauth.Issuer{{URL: o.Issuers[0].URL, Revision: "2"}} },
 		"other scopes": func(o *HTTPOptions) { o.Issuers = slices.Clone(o.Issuers); o.Issuers[0].Call = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +120,7 @@ func TestIssuerRevokes(t *testing.T) {
 				o := f.options()
 				o.Tokens = tokens("fixed")
 				l := newLive(o)
-				w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Live: l.live, Authenticator: f})
+				w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Live: l.live, Authenticator: f})
 				session, kept := w.session(bearer("ann")...), w.session(bearer("fixed")...)
 				var open sync.WaitGroup
 				began := time.Now()
@@ -175,10 +177,14 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		ends time.Duration // after the edit, at most; 0 is never
 	}{
 		{"good", func(*fakeIssuer) {}, 0},
-		{"expired", func(f *fakeIssuer) { f.judge("ann", Proof{}, &Refusal{Status: 401, Reason: "it has expired"}) }, time.Minute},
-		{"not enough", func(f *fakeIssuer) { f.judge("ann", Proof{}, &Refusal{Status: 403, Reason: "no profile"}) }, time.Minute},
-		{"another profile", func(f *fakeIssuer) { f.judge("ann", f.proof("ann", Principal{Profile: "work"}), nil) }, time.Minute},
-		{"issuer down", func(f *fakeIssuer) { f.judge("ann", Proof{}, io.EOF) }, 62 * time.Minute},
+		{"expired", func(f *fakeIssuer) {
+			f.judge("ann", clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "it has expired"})
+		}, time.Minute},
+		{"not enough", func(f *fakeIssuer) {
+			f.judge("ann", clientauth.Proof{}, &clientauth.Refusal{Status: 403, Reason: "no profile"})
+		}, time.Minute},
+		{"another profile", func(f *fakeIssuer) { f.judge("ann", f.proof("ann", clientauth.Principal{Profile: "work"}), nil) }, time.Minute},
+		{"issuer down", func(f *fakeIssuer) { f.judge("ann", clientauth.Proof{}, io.EOF) }, 62 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -189,7 +195,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 					}
 				})
 				f := newFakeIssuer()
-				w := serveWeb(t, r, Options{Mode: Direct}, f.options())
+				w := serveWeb(t, r, Options{Mode: exposure.Direct}, f.options())
 				session := w.session(bearer("ann")...)
 				f.asked()
 				ctx, leave := context.WithTimeout(t.Context(), 2*time.Hour)
@@ -259,7 +265,7 @@ func TestRefusedTokensAreLimited(t *testing.T) {
 				t.Errorf("%s: %d, want %d", token, status, want)
 			}
 		}
-		f.judge("ann", Proof{}, &Refusal{Status: 401, Reason: "it has expired"})
+		f.judge("ann", clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "it has expired"})
 		if status := ping("ann"); status != 401 {
 			t.Errorf("a good token that has expired: %d", status)
 		}

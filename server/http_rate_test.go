@@ -7,12 +7,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
 // Who asks too often is told when to come again, and is let in then.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two")})
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two")})
 		one, two := []string{"Authorization", "Bearer one"}, []string{"Authorization", "Bearer two"}
 		ping := func(path, body string, header []string) (status int, wait string) {
 			t.Helper()
@@ -89,11 +92,11 @@ func TestRate(t *testing.T) {
 func TestRateOfToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := tokens("slow", "fast", "other")
-		all := HTTPOptions{Rate: 1, Burst: 2, Tokens: known, Rates: map[string]Rate{
+		all := HTTPOptions{Rate: 1, Burst: 2, Tokens: known, Rates: map[string]rate.Limit{
 			known[0].Hash: {PerSecond: 0.1, Burst: 1}, known[1].Hash: {PerSecond: 10, Burst: 5},
 		}}
 		live, edit := editedHTTP(all)
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, live)
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, live)
 		count := func(token string) (served int, said string) {
 			for served < 100 {
 				status, answer := w.text(http.MethodPost, "/mcp/ping", ``, "Authorization", "Bearer "+token)

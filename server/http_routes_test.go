@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 )
 
@@ -18,7 +19,7 @@ func TestWalkOfRoutes(t *testing.T) {
 	pages.HandleFunc("POST /dashboard/act", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done") })
 	pages.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") })
 	f := newFakeIssuer()
-	f.proofs["ruled"] = f.proof("ruled", Principal{Admin: true}, "tools.admin")
+	f.proofs["ruled"] = f.proof("ruled", clientauth.Principal{Admin: true}, "tools.admin")
 	o := f.options()
 	o.Tokens, o.Pages, o.Logins = tokens("fixed"), pages, &fakeLogins{by: tokens("fixed")[0].Hash, document: []byte(`{"client_id":"x"}`)}
 	use := tokens("use")[0]

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestStandingStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		header := w.session()
 		r.replace("c", tool("c", "d"))
 		time.Sleep(time.Second)
@@ -80,7 +81,7 @@ func TestCloseHandler(t *testing.T) {
 			case <-finish:
 			case <-ctx.Done():
 			}
-		}), Options{Mode: Direct}, HTTPOptions{})
+		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		header := w.session()
 		standing := reading(t, w.get(header))
 		call := reading(t, w.post(legacyCall, header))
@@ -127,7 +128,7 @@ func TestCloseHandler(t *testing.T) {
 
 // A panic is an error of one request.
 func TestPanic(t *testing.T) {
-	w := serveWeb(t, scripted(func(context.Context, selector.Call) { panic("oh") }), Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, scripted(func(context.Context, selector.Call) { panic("oh") }), Options{Mode: exposure.Direct}, HTTPOptions{})
 	asking := strings.Replace(modernCall, `clientCapabilities":{}`, `clientCapabilities":{"sampling":{}}`, 1)
 	for body, header := range map[string][]string{legacyCall: w.session(), modernCall: modernHeaders("tools/call", "a__b"), asking: modernHeaders("tools/call", "a__b"), `{"id":1,"method":"tools/call","params":{"name":"a__b"}}`: nil} {
 		if _, answer := w.text(http.MethodPost, "/mcp", body, header...); !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -75,7 +76,7 @@ func TestLazyStream(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := serveWeb(t, scripted(test.do), Options{Mode: Direct}, HTTPOptions{})
+				w := serveWeb(t, scripted(test.do), Options{Mode: exposure.Direct}, HTTPOptions{})
 				for body, header := range map[string][]string{legacyCall: w.session(), modernCall: modernHeaders("tools/call", "a__b")} {
 					response := w.post(body, header)
 					if test.stream == nil || body == test.json {
@@ -108,7 +109,7 @@ func TestSlowStatus(t *testing.T) {
 			time.Sleep(longer - 1)
 			return selector.Result{}, &session.Error{Code: conversation.CodeMissingCapability, Message: "may not sample"}
 		}
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		status, answer := w.text(http.MethodPost, "/mcp", modernCall, modernHeaders("tools/call", "a__b")...)
 		if status != http.StatusBadRequest || !strings.Contains(answer, "may not sample") {
 			t.Errorf("the answer is %d %s", status, answer)
@@ -124,7 +125,7 @@ func TestResume(t *testing.T) {
 			for n := range steps {
 				progress(c, n)
 			}
-		}), Options{Mode: Direct}, HTTPOptions{})
+		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		header := w.session()
 		go func() { steps <- 1; steps <- 2 }()
 		s := reading(t, w.post(legacyCall, header))
@@ -163,7 +164,7 @@ func TestResumeTooLate(t *testing.T) {
 			time.Sleep(time.Second)
 			return selector.Result{JSON: []byte(`{"x":"` + strings.Repeat("x", maxKept*2/5) + `"}`)}, nil
 		}
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		header := w.session()
 		for range 3 {
 			w.text(http.MethodPost, "/mcp", legacyCall, header...)
@@ -182,7 +183,7 @@ func TestDroppedConnection(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFake(tool("a", "b"))
 			started, cancelled := r.hang()
-			w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+			w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 			header := w.session()
 			switch {
 			case body == modernCall:
@@ -221,7 +222,7 @@ func TestCancelOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		header := w.session()
 		told := make(chan struct{})
 		go func() {
@@ -245,7 +246,7 @@ func TestAskOverHTTP(t *testing.T) {
 			answer, err := c.From.Ask(ctx, "a", session.Message{Method: "elicitation/create", Params: json.RawMessage(`{"message":"sure?"}`)})
 			return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"answer":%s}`, answer)}, err
 		}
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		response := w.post(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), both)
 		response.Body.Close()
 		header := append(slices.Clip(both), "Mcp-Session-Id", response.Header.Get("Mcp-Session-Id"))
@@ -268,7 +269,7 @@ func TestSlowReader(t *testing.T) {
 			}
 			<-ctx.Done()
 			cut <- context.Cause(ctx)
-		}), Options{Mode: Direct}, HTTPOptions{})
+		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		response := w.post(legacyCall, w.session())
 		defer response.Body.Close()
 		if err := <-cut; !errors.Is(err, conversation.ErrUnread) {
@@ -291,7 +292,7 @@ func TestStuckReader(t *testing.T) {
 		w := serveWeb(t, scripted(func(ctx context.Context, c selector.Call) {
 			progress(c, 1)
 			<-ctx.Done()
-		}), Options{Mode: Direct}, HTTPOptions{})
+		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		conn, err := w.dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
@@ -310,7 +311,7 @@ func TestStuckReader(t *testing.T) {
 func TestListenOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
-		w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 		body := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
 		response := w.post(body, modernHeaders("subscriptions/listen", ""))
 		s := reading(t, response)

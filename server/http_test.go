@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 // Each request stands for itself, with the status that proxies go by.
 func TestDispatch(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{MaxBody: 10_000})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBody: 10_000})
 	legacy := w.session()
 	list := rpc("tools/list", modernMeta)
 	call := rpc("tools/call", `"name":"a__b","arguments":{},`+modernMeta)
@@ -73,7 +74,7 @@ func TestDispatch(t *testing.T) {
 
 // Plain JSON-RPC knows nothing of sessions, headers and streams.
 func TestPlain(t *testing.T) {
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{MaxBody: 10_000})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBody: 10_000})
 	for name, test := range map[string]struct {
 		body   string
 		status int
@@ -122,7 +123,7 @@ func TestPlain(t *testing.T) {
 func TestOtherRoutes(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("c", "failed", 0)}
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{})
 	for _, test := range []struct {
 		method, path string
 		status       int
@@ -211,7 +212,7 @@ func TestDoor(t *testing.T) {
 func TestParamHeaders(t *testing.T) {
 	b := tool("a", "b")
 	b.InputSchema = json.RawMessage(`{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"Region"},"in":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"},"ok":{"type":"boolean","x-mcp-header":"Ok"}}}}}`)
-	w := serveWeb(t, newFake(b), Options{Mode: Direct}, HTTPOptions{})
+	w := serveWeb(t, newFake(b), Options{Mode: exposure.Direct}, HTTPOptions{})
 	for _, test := range []struct {
 		args   string
 		header []string

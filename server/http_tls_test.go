@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -27,7 +28,7 @@ func TestTLS(t *testing.T) {
 				case <-ctx.Done():
 				}
 			})
-			s := New(r, Options{Mode: Direct})
+			s := newAlone(r, Options{Mode: exposure.Direct})
 			h := s.Handler(HTTPOptions{AllowedOrigins: []string{"https://app.example.com"}})
 			ctx, end := context.WithCancel(t.Context())
 			var running sync.WaitGroup

@@ -43,7 +43,7 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		return nil, conversation.InvalidParams("unknown cursor")
 	}
 	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {
-		s.opts.Savings.Saved(BySearchMode, view.Spared)
+		s.opts.Savings.ListSpared(view.Spared)
 	}
 	if c.Method == "tools/list" && s.opts.Savings != nil {
 		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/registry.BytesPerToken)
@@ -59,7 +59,7 @@ func showsApps(capabilities json.RawMessage) bool {
 
 // wantsFlat reports whether the client gives the definitions of tools to the
 // Anthropic API, which refuses a whole request where a schema has allOf, anyOf or
-// oneOf at its top level. Anthropic's own clients pass on what they get.
+// oneOf at its top level. Anthropic's own clients pass on all definitions.
 func wantsFlat(client string) bool { return strings.Contains(strings.ToLower(client), "claude") }
 
 // setLevel sets the log messages that the client wants, and has servers send those
@@ -69,7 +69,7 @@ func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	levels := conversation.Levels()
+	levels := conversation.Levels
 	if !slices.Contains(levels, level) {
 		return nil, conversation.InvalidParams("unknown level " + level + "; there are " + strings.Join(levels, ", "))
 	}
@@ -78,9 +78,11 @@ func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMes
 		return json.RawMessage("{}"), nil
 	}
 	least := level
-	for _, other := range slices.Concat(s.clients.All(), s.family.everyone()) {
-		if l := other.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
-			least = l
+	for _, server := range s.servers.all() {
+		for _, client := range server.clients.All() {
+			if l := client.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
+				least = l
+			}
 		}
 	}
 	s.router.SetLevel(ctx, least)

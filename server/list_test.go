@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -57,7 +58,7 @@ func TestListPages(t *testing.T) {
 	for i := range 2500 {
 		tools = append(tools, tool("many", fmt.Sprintf("tool_%04d", i)))
 	}
-	c := connect(t, newFake(tools...), Options{Mode: Direct})
+	c := connect(t, newFake(tools...), Options{Mode: exposure.Direct})
 	c.initialize()
 	pages := c.list()
 	if len(pages) != 3 || len(pages[0]) != 1000 || len(pages[1]) != 1000 || len(pages[2]) != 500 {
@@ -76,7 +77,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 		tools = append(tools, tool("many", fmt.Sprintf("tool_%04d", i)))
 	}
 	r := newFake(tools...)
-	s := New(r, Options{Mode: Direct})
+	s := newAlone(r, Options{Mode: exposure.Direct})
 	r.replace("many", slices.Delete(slices.Clone(tools), 100, 1100)...) // the last of the page among them
 	page, ok := s.catalog.View().Tools.Page(base64.RawURLEncoding.EncodeToString([]byte("after:many__tool_0999")))
 	if !ok || !strings.Contains(string(page), `"many__tool_1100"`) || strings.Contains(string(page), `"many__tool_0099"`) {
@@ -87,7 +88,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 func TestSearchList(t *testing.T) {
 	r := newFake(tool("files", "read"), tool("files", "write"), tool("git", "log"))
 	r.late, r.settled = []string{"late"}, make(chan struct{}) // search mode never waits
-	c := connect(t, r, Options{Mode: Search, ListWait: time.Hour, Pinned: []string{"files:read", "files__read", "git.log", "no:such"}})
+	c := connect(t, r, Options{Mode: exposure.Search, ListWait: time.Hour, Pinned: []string{"files:read", "files__read", "git.log", "no:such"}})
 	c.initialize()
 	want := [][]string{{"call_read_only_tool", "call_tool", "describe_tools", "files__read", "find_tools", "git__log", "route_task"}}
 	if got := c.list(); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -99,7 +100,7 @@ func TestListWaitsForNewServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
 		r.settled = make(chan struct{})
-		c := connect(t, r, Options{Mode: Direct, ListWait: 10 * time.Second})
+		c := connect(t, r, Options{Mode: exposure.Direct, ListWait: 10 * time.Second})
 		c.initialize()
 		go func() {
 			time.Sleep(3 * time.Second)
@@ -120,7 +121,7 @@ func TestListWaitsNoLongerThanListWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		r.settled = make(chan struct{})
-		c := connect(t, r, Options{Mode: Direct, ListWait: 5 * time.Second})
+		c := connect(t, r, Options{Mode: exposure.Direct, ListWait: 5 * time.Second})
 		c.initialize()
 		start := time.Now()
 		for range 3 { // only the first waits
@@ -139,7 +140,7 @@ const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed
 func TestListChangedIsCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		c.initialize()
 		synctest.Wait()
 		start := time.Now()
@@ -172,7 +173,7 @@ func TestListChangedIsCoalesced(t *testing.T) {
 func TestListChangedBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
-		w := serveWeb(t, late{r}, Options{Mode: Direct}, HTTPOptions{})
+		w := serveWeb(t, late{r}, Options{Mode: exposure.Direct}, HTTPOptions{})
 		s := reading(t, w.get(w.session()))
 		r.replace("c", tool("c", "d"))
 		s.want("0_1", listChanged)
@@ -192,7 +193,7 @@ func (l late) Listen(f func(string, session.Client, session.Message)) func() {
 func TestListChangedOnlyIfTheListDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
-		c := connect(t, r, Options{Mode: Search, Pinned: []string{"a:b"}})
+		c := connect(t, r, Options{Mode: exposure.Search, Pinned: []string{"a:b"}})
 		c.initialize()
 		synctest.Wait()
 		r.replace("c", tool("c", "d"))
@@ -213,7 +214,7 @@ func TestListChangedOnlyIfTheListDid(t *testing.T) {
 func TestListChangedOnlyToThoseWhoWantIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":1,"result":`)
 		synctest.Wait()
 		r.replace("a", tool("a", "b"))
@@ -238,7 +239,7 @@ func TestBudgetCrossed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		r := newFake(tool("a", "b"))
-		connect(t, r, Options{Mode: Auto, ToolBudget: 100, Log: zap.New(core)})
+		connect(t, r, Options{Mode: exposure.Auto, ToolBudget: 100, Log: zap.New(core)})
 		synctest.Wait()
 		for i := range 5 {
 			server := fmt.Sprint("s", i)

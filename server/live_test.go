@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 // edited are options that a test edits while a server runs.
@@ -47,7 +49,7 @@ func (e *edited) edit(change func(*Options)) {
 // An edit of what clients see is seen at the next list, and clients are notified of it.
 func TestDisplayIsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEdited(Options{Mode: Direct})
+		e := newEdited(Options{Mode: exposure.Direct})
 		c := connect(t, newFake(tool("a", "b"), tool("c", "d")), e.options())
 		c.initialize()
 		synctest.Wait()
@@ -56,13 +58,13 @@ func TestDisplayIsLive(t *testing.T) {
 			edit func(*Options)
 			want string
 		}{
-			{"names", func(o *Options) { o.Names = Bare }, "b d"},
-			{"separator", func(o *Options) { o.Names, o.Separator = Prefixed, "." }, "a.b c.d"},
-			{"mode", func(o *Options) { o.Mode = Search }, "call_read_only_tool call_tool describe_tools find_tools route_task"},
+			{"names", func(o *Options) { o.Names = exposure.Bare }, "b d"},
+			{"separator", func(o *Options) { o.Names, o.Separator = exposure.Prefixed, "." }, "a.b c.d"},
+			{"mode", func(o *Options) { o.Mode = exposure.Search }, "call_read_only_tool call_tool describe_tools find_tools route_task"},
 			{"pinned", func(o *Options) { o.Pinned = []string{"c:d"} }, "c.d call_read_only_tool call_tool describe_tools find_tools route_task"},
 			{"results that may be cut", func(o *Options) { o.Pinned, o.LimitsResults = nil, true }, "call_read_only_tool call_tool describe_tools find_tools read_result route_task"},
-			{"classification", func(o *Options) { o.Mode, o.LimitsResults, o.Classifies = Direct, false, true }, "a.b c.d classify_text list_categories"},
-			{"auto, over its budget", func(o *Options) { o.Mode, o.Classifies, o.ToolBudget = Auto, false, 1 }, "call_read_only_tool call_tool describe_tools find_tools route_task"},
+			{"classification", func(o *Options) { o.Mode, o.LimitsResults, o.Classifies = exposure.Direct, false, true }, "a.b c.d classify_text list_categories"},
+			{"auto, over its budget", func(o *Options) { o.Mode, o.Classifies, o.ToolBudget = exposure.Auto, false, 1 }, "call_read_only_tool call_tool describe_tools find_tools route_task"},
 			{"budget", func(o *Options) { o.ToolBudget = 10000 }, "a.b c.d"},
 		} {
 			e.edit(test.edit)
@@ -89,17 +91,17 @@ func TestDisplayIsLive(t *testing.T) {
 // An edit of the budget alone decides the mode again, and growth of the catalog does not.
 func TestModeIsDecidedByEdits(t *testing.T) {
 	r := newFake(tool("a", "b"))
-	e := newEdited(Options{Mode: Auto, ToolBudget: 1000})
-	s := New(r, e.options())
+	e := newEdited(Options{Mode: exposure.Auto, ToolBudget: 1000})
+	s := newAlone(r, e.options())
 	e.edit(func(o *Options) { o.Pinned = []string{"a:b"} })
 	for range 100 {
 		r.replace("many", tool("many", strings.Repeat("x", 5000)))
 	}
-	if s.Mode() != Direct {
+	if s.Mode() != exposure.Direct {
 		t.Error("an edit of the pinned tools changed the mode")
 	}
 	e.edit(func(o *Options) { o.ToolBudget = 2 })
-	if s.Mode() != Search {
+	if s.Mode() != exposure.Search {
 		t.Error("an edit of the budget did not change the mode")
 	}
 }
@@ -127,7 +129,7 @@ func editedHTTP(o HTTPOptions) (live HTTPOptions, edit func(HTTPOptions)) {
 func TestHTTPOptionsAreLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live, edit := editedHTTP(HTTPOptions{Tokens: tokens("one", "two")})
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, live)
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, live)
 		one, two := w.session("Authorization", "Bearer one"), w.session("Authorization", "Bearer two")
 		const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 		status := func(want int, body string, header ...string) {
@@ -175,7 +177,7 @@ func TestRulesOfSuspendedCalls(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFake(tool("a", "b"))
 			ended := r.asking("roots/list")
-			e := newEdited(Options{Mode: Direct, Rules: []string{"work"}})
+			e := newEdited(Options{Mode: exposure.Direct, Rules: []string{"work"}})
 			c := connect(t, r, e.options())
 			state := c.callAsking(1, "", "requestState")
 			e.edit(func(o *Options) { o.Rules = test.rules })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -40,7 +41,7 @@ func meshOf(t *testing.T, w *web, header ...string) (nodes []meshNode, text stri
 
 // An admin is shown all nodes: this one first, with its own servers alone.
 func TestMeshScanOfCluster(t *testing.T) {
-	w := serveWeb(t, clustered(), Options{Mode: Direct, Version: "1.2.3"}, HTTPOptions{})
+	w := serveWeb(t, clustered(), Options{Mode: exposure.Direct, Version: "1.2.3"}, HTTPOptions{})
 	nodes, text := meshOf(t, w)
 	if len(nodes) != 4 {
 		t.Fatal(text)
@@ -66,7 +67,7 @@ func TestMeshScanOfCluster(t *testing.T) {
 func TestMeshScanConceals(t *testing.T) {
 	user := tokens("use")[0]
 	user.Admin = false
-	w := serveWeb(t, clustered(), Options{Mode: Direct}, HTTPOptions{Tokens: append(tokens("admin"), user)})
+	w := serveWeb(t, clustered(), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: append(tokens("admin"), user)})
 	if nodes, text := meshOf(t, w, bearer("admin")...); len(nodes) != 4 || !strings.Contains(text, "UROGUE") {
 		t.Errorf("the admin gets %s", text)
 	}

@@ -7,20 +7,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
-
-// ModeFor returns Direct or Search: the mode itself, or what Auto means for a list of tools
-// that costs so many tokens.
-func ModeFor(mode string, tokens, budget int) string {
-	switch {
-	case mode == Direct || mode == Search:
-		return mode
-	case tokens > budget:
-		return Search
-	}
-	return Direct
-}
 
 // A decider decides between Direct and Search. Auto is decided from the tools that are known
 // when the router starts. Servers that were never listed are late: Auto stays Direct, unless
@@ -29,7 +18,7 @@ func ModeFor(mode string, tokens, budget int) string {
 // tools and no late servers, as in a router that its user begins to configure, nothing is decided.
 //
 // The decision is the router's and not each client's: the list "MAY change over time … but MUST
-// NOT vary per-connection" (2026-07-28), and what a late server adds is the same for all clients.
+// NOT vary per-connection" (2026-07-28), and a late server adds the same tools for all clients.
 type decider struct {
 	router modeSource
 	log    *zap.Logger
@@ -40,7 +29,7 @@ type decider struct {
 
 type modeSource interface {
 	Snapshot() *registry.Snapshot
-	Unlisted() []string // names of servers whose tools are not known
+	Unlisted() []string // names of servers with tools that are not known
 }
 
 // A decision says which tools clients are shown. It is replaced, not modified.
@@ -72,7 +61,7 @@ func (d *decider) decide(mode string, budget int) *decision {
 	next := before.next(mode, budget, unlisted, cost)
 	if !next.isFinal() {
 		next.known = snapshot
-	} else if next.mode != Direct && next.mode != Search {
+	} else if next.mode != exposure.Direct && next.mode != exposure.Search {
 		d.log.Info("mode decided by what the list of tools costs",
 			zap.Bool("search", next.search), zap.Int("tokens", cost), zap.Int("budget", budget))
 	}
@@ -89,7 +78,7 @@ func (d *decision) holds(mode string, budget int, router modeSource) bool {
 // next returns the decision after d, which may be nil, for a catalog that costs so many tokens
 // and lacks the tools of unlisted servers.
 func (d *decision) next(mode string, budget int, unlisted []string, cost int) decision {
-	next := decision{mode: mode, budget: budget, search: ModeFor(mode, cost, budget) == Search, late: unlisted}
+	next := decision{mode: mode, budget: budget, search: exposure.ModeFor(mode, cost, budget) == exposure.Search, late: unlisted}
 	if d != nil && d.mode == mode && d.budget == budget && !d.empty {
 		next.late = nil
 		for _, name := range d.late {
@@ -97,11 +86,11 @@ func (d *decision) next(mode string, budget int, unlisted []string, cost int) de
 				next.late = append(next.late, name)
 			}
 		}
-		if len(next.late) == len(d.late) { // what other servers add changes nothing
+		if len(next.late) == len(d.late) { // tools of other servers change nothing
 			next.search = d.search
 		}
 	}
-	if next.search || mode == Direct {
+	if next.search || mode == exposure.Direct {
 		next.late = nil
 	} else {
 		next.empty = cost == 0 && len(next.late) == 0

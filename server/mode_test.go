@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 func TestDecision(t *testing.T) {
-	open := &decision{mode: Auto, budget: 100, late: []string{"a", "b"}}
+	open := &decision{mode: exposure.Auto, budget: 100, late: []string{"a", "b"}}
 	for name, test := range map[string]struct {
 		before   *decision
 		mode     string
@@ -26,24 +27,24 @@ func TestDecision(t *testing.T) {
 		search   bool
 		late     int
 	}{
-		"all are known":                     {nil, Auto, nil, 100, false, 0},
-		"all are known, over the budget":    {nil, Auto, nil, 101, true, 0},
-		"none is known":                     {nil, Auto, []string{"a", "b"}, 0, false, 2},
-		"those that are known are too much": {nil, Auto, []string{"a"}, 101, true, 0},
-		"direct":                            {nil, Direct, []string{"a"}, 101, false, 0},
-		"search":                            {nil, Search, []string{"a"}, 0, true, 0},
+		"all are known":                     {nil, exposure.Auto, nil, 100, false, 0},
+		"all are known, over the budget":    {nil, exposure.Auto, nil, 101, true, 0},
+		"none is known":                     {nil, exposure.Auto, []string{"a", "b"}, 0, false, 2},
+		"those that are known are too much": {nil, exposure.Auto, []string{"a"}, 101, true, 0},
+		"direct":                            {nil, exposure.Direct, []string{"a"}, 101, false, 0},
+		"search":                            {nil, exposure.Search, []string{"a"}, 0, true, 0},
 		"no mode is auto":                   {nil, "", []string{"a"}, 0, false, 1},
 
-		"no servers yet, then some":         {&decision{mode: Auto, budget: 100, empty: true}, Auto, []string{"a"}, 50, false, 1},
-		"no servers yet, then too many":     {&decision{mode: Auto, budget: 100, empty: true}, Auto, []string{"a"}, 101, true, 0},
-		"a late one within the budget":      {open, Auto, []string{"b"}, 100, false, 1},
-		"a late one over the budget":        {open, Auto, []string{"b"}, 101, true, 0},
-		"the last ones":                     {open, Auto, nil, 100, false, 0},
-		"another server over the budget":    {open, Auto, []string{"a", "b"}, 101, false, 2},
-		"a server that was not there":       {open, Auto, []string{"a", "b", "c"}, 0, false, 2},
-		"a late one, and one new":           {open, Auto, []string{"b", "c"}, 0, false, 1},
-		"an edit decides again":             {open, Search, []string{"a", "b"}, 0, true, 0},
-		"nothing but an edit does, so late": {&decision{mode: Auto, budget: 7, search: true}, Auto, []string{"a"}, 0, false, 1},
+		"no servers yet, then some":         {&decision{mode: exposure.Auto, budget: 100, empty: true}, exposure.Auto, []string{"a"}, 50, false, 1},
+		"no servers yet, then too many":     {&decision{mode: exposure.Auto, budget: 100, empty: true}, exposure.Auto, []string{"a"}, 101, true, 0},
+		"a late one within the budget":      {open, exposure.Auto, []string{"b"}, 100, false, 1},
+		"a late one over the budget":        {open, exposure.Auto, []string{"b"}, 101, true, 0},
+		"the last ones":                     {open, exposure.Auto, nil, 100, false, 0},
+		"another server over the budget":    {open, exposure.Auto, []string{"a", "b"}, 101, false, 2},
+		"a server that was not there":       {open, exposure.Auto, []string{"a", "b", "c"}, 0, false, 2},
+		"a late one, and one new":           {open, exposure.Auto, []string{"b", "c"}, 0, false, 1},
+		"an edit decides again":             {open, exposure.Search, []string{"a", "b"}, 0, true, 0},
+		"nothing but an edit does, so late": {&decision{mode: exposure.Auto, budget: 7, search: true}, exposure.Auto, []string{"a"}, 0, false, 1},
 	} {
 		if got := test.before.next(test.mode, 100, test.unlisted, test.cost); got.search != test.search || len(got.late) != test.late {
 			t.Errorf("%s: search %v, late %v", name, got.search, got.late)
@@ -184,21 +185,21 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 // In a router without servers nothing is decided: it is when the first ones are listed.
 func TestModeOfTheFirstServers(t *testing.T) {
 	r := newFake()
-	s := New(r, Options{ToolBudget: 1000})
-	if s.Mode() != Direct {
+	s := newAlone(r, Options{ToolBudget: 1000})
+	if s.Mode() != exposure.Direct {
 		t.Error("without servers")
 	}
 	r.late = []string{"a", "b"}
 	r.replace("a", costing("a", "tool", 600))
-	if s.Mode() != Direct {
+	if s.Mode() != exposure.Direct {
 		t.Error("with one of two servers")
 	}
 	r.replace("b", costing("b", "tool", 600))
-	if s.Mode() != Search {
+	if s.Mode() != exposure.Search {
 		t.Error("with both servers")
 	}
 	r.replace("b")
-	if s.Mode() != Search {
+	if s.Mode() != exposure.Search {
 		t.Error("the mode has changed again")
 	}
 }
@@ -244,7 +245,7 @@ func TestModeIsTheSameForAllClients(t *testing.T) {
 		lists("new__tool")
 		r.replace("never", costing("never", "tool", 1000)) // late for the new decision, too
 		lists("find_tools")
-		if w.server.Mode() != Search {
+		if w.server.Mode() != exposure.Search {
 			t.Error("the router says that it is in another mode")
 		}
 	})

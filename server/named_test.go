@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -16,7 +17,7 @@ func TestFindToolsNamesServers(t *testing.T) {
 	r := newFake(tool("files", "read"), tool("git", "log"))
 	r.servers = []adapter.ServerInfo{info("git", "ready", 1), info("files", "failed", 1), info("off", "disabled", 0)}
 	asked := 0
-	s := New(r, Options{Mode: Search, Uses: func() map[string]int { asked++; return map[string]int{"server-150": 3, "server-007": 1} }})
+	s := newAlone(r, Options{Mode: exposure.Search, Uses: func() map[string]int { asked++; return map[string]int{"server-150": 3, "server-007": 1} }})
 	described := func() string {
 		page, _ := s.catalog.View().Tools.Page("")
 		text := ""
@@ -52,7 +53,7 @@ func TestFindToolsNamesServers(t *testing.T) {
 		t.Errorf("uses were asked for %d times", asked)
 	}
 	// A profile names its own servers: they are those of its router.
-	own := New(newFake(registry.NormalizedTool{ID: "a:b", Server: "a", Name: "b", Definition: json.RawMessage(`{"name":"b"}`), InputSchema: json.RawMessage(`{"type":"object"}`)}), Options{Mode: Search})
+	own := newAlone(newFake(registry.NormalizedTool{ID: "a:b", Server: "a", Name: "b", Definition: json.RawMessage(`{"name":"b"}`), InputSchema: json.RawMessage(`{"type":"object"}`)}), Options{Mode: exposure.Search})
 	if page, _ := own.catalog.View().Tools.Page(""); strings.Contains(string(page), "The servers:") {
 		t.Errorf("%s", page)
 	}

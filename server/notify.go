@@ -43,7 +43,7 @@ type eventSource interface {
 	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)
 }
 
-// A notifier notifies clients of what belongs to no request: changes of lists and
+// A notifier notifies clients of events that belong to no request: changes of lists and
 // resources, and log messages of servers.
 type notifier struct {
 	router        eventSource
@@ -54,13 +54,13 @@ type notifier struct {
 	display       *display
 	others        func() bool // reports whether another server of the router has clients
 
-	mu      sync.Mutex      // guards what follows
-	began   *beginning      // what the first client found; nil while there is none
+	mu      sync.Mutex      // guards the fields below
+	base    *baseline       // the state that the first client found; may be nil
 	touched map[string]bool // lists that have changed by their server's word, by member of changes
 }
 
-// A beginning is the catalog and how it was shown when the first client came.
-type beginning struct {
+// A baseline is the catalog and how it was shown when the first client came.
+type baseline struct {
 	snapshot *registry.Snapshot
 	options  *catalog.Options
 }
@@ -78,9 +78,9 @@ func newNotifier(r Router, c *catalog.Catalog, clients *conversation.Clients, s 
 // are not older than the catalog and the options of this moment.
 func (n *notifier) joined() {
 	n.mu.Lock()
-	first := n.began == nil
+	first := n.base == nil
 	if first {
-		n.began = &beginning{n.router.Snapshot(), n.display.catalogOptions()}
+		n.base = &baseline{n.router.Snapshot(), n.display.catalogOptions()}
 	}
 	n.mu.Unlock()
 	if first {
@@ -88,35 +88,35 @@ func (n *notifier) joined() {
 	}
 }
 
-// since returns what the first client found, or nil if no client is to be notified:
+// baseline returns the state that the first client found, or nil if no client is to be notified:
 // then views are made for requests alone.
-func (n *notifier) since() *beginning {
+func (n *notifier) baseline() *baseline {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.clients.Any() && !n.subscriptions.any() {
-		n.began = nil
+		n.base = nil
 		clear(n.touched)
 	}
-	return n.began
+	return n.base
 }
 
 // run notifies clients until ctx ends. Many changes at once are one notification.
 // notified is called after each.
 func (n *notifier) run(ctx context.Context, notified func()) {
-	defer n.router.Listen(n.heard)()
+	defer n.router.Listen(n.pass)()
 	defer n.subscriptions.end()
-	var last *catalog.View // as the clients know it; nil while there are none
+	var last *catalog.View // as the clients know it; may be nil
 	for {
 		changed, redisplayed := n.router.Changed(), n.display.changed()
-		began := n.since()
+		base := n.baseline()
 		switch {
-		case began == nil:
+		case base == nil:
 			last = nil
-			if len(n.clients.Known()) == 0 {
+			if len(n.clients.Infos()) == 0 {
 				n.catalog.Forget()
 			}
 		case last == nil:
-			last = n.catalog.Of(began.snapshot, began.options)
+			last = n.catalog.Of(base.snapshot, base.options)
 		}
 		if last == nil {
 			// no client is to be notified
@@ -169,11 +169,11 @@ func (n *notifier) notify(last, now *catalog.View) (any bool) {
 	return any
 }
 
-// heard passes on a message of a server that belongs to no request. It runs on the
+// pass passes on a message of a server that belongs to no request. It runs on the
 // goroutine that reads from the server.
-func (n *notifier) heard(server string, owner session.Client, m session.Message) {
+func (n *notifier) pass(server string, owner session.Client, m session.Message) {
 	if m.Method == "notifications/resources/updated" {
-		n.subscriptions.updated(server, owner, m)
+		n.subscriptions.watches.updated(server, owner, m)
 		return
 	}
 	if owner != nil {
@@ -184,7 +184,7 @@ func (n *notifier) heard(server string, owner session.Client, m session.Message)
 	}
 	for _, change := range changes {
 		if m.Method == change.notification {
-			if n.display.options().Rules == nil { // else it may be about what the clients may not see
+			if n.display.options().Rules == nil { // else it may be about a list that the clients may not see
 				n.touch(change.member)
 			}
 			return
@@ -196,7 +196,7 @@ func (n *notifier) heard(server string, owner session.Client, m session.Message)
 	}
 	for _, c := range clients {
 		if c.Principal != clients[0].Principal {
-			return // it may be about what one of them does, which the others must not know
+			return // it may be about an action of one of them, which the others must not know
 		}
 	}
 	for _, c := range clients {
@@ -220,9 +220,19 @@ func (n *notifier) wake() {
 	}
 }
 
-// touchAll touches all lists: no one has notified the clients of changes meanwhile.
+// touchAll touches all lists: nothing has notified the clients of changes meanwhile.
 func (n *notifier) touchAll() {
 	for _, change := range changes {
 		n.touch(change.member)
+	}
+}
+
+// sleep reports false if ctx ends before d has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -17,19 +18,22 @@ import (
 
 // A notebook notes what it is told.
 type notebook struct {
-	mu     sync.Mutex // guards what follows
-	saved  map[Saving]int
+	mu     sync.Mutex     // guards what follows
+	spared map[string]int // tokens, by the reason
 	called []selector.Execution
 	listed []string // client, principal, profile and tokens
 }
 
-func (n *notebook) Saved(by Saving, tokens int) {
+func (n *notebook) ListSpared(tokens int)   { n.spare("list", tokens) }
+func (n *notebook) ResultSpared(tokens int) { n.spare("result", tokens) }
+
+func (n *notebook) spare(reason string, tokens int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.saved == nil {
-		n.saved = make(map[Saving]int)
+	if n.spared == nil {
+		n.spared = make(map[string]int)
 	}
-	n.saved[by] += tokens
+	n.spared[reason] += tokens
 }
 
 func (n *notebook) Listed(client, principal, profile string, tokens int) {
@@ -60,7 +64,7 @@ func TestSearchModeSaves(t *testing.T) {
 		all += len(t.Definition)
 	}
 	var told notebook
-	c := connect(t, newFake(tools...), Options{Mode: Search, Savings: &told})
+	c := connect(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
 	c.initialize()
 	m, err := wire.Parse([]byte(c.ask(listTools)))
 	if err != nil {
@@ -71,32 +75,32 @@ func TestSearchModeSaves(t *testing.T) {
 		shown += len(definition)
 		return true
 	})
-	if want := all/registry.BytesPerToken - shown/registry.BytesPerToken; told.saved[BySearchMode] != want || want <= 0 {
-		t.Errorf("told of %d tokens, want %d", told.saved[BySearchMode], want)
+	if want := all/registry.BytesPerToken - shown/registry.BytesPerToken; told.spared["list"] != want || want <= 0 {
+		t.Errorf("told of %d tokens, want %d", told.spared["list"], want)
 	}
 	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
-	before := told.saved[BySearchMode]
+	before := told.spared["list"]
 	c.ask(listTools)
-	if told.saved[BySearchMode] != 2*before {
-		t.Errorf("told of %d tokens after two lists, want %d", told.saved[BySearchMode], 2*before)
+	if told.spared["list"] != 2*before {
+		t.Errorf("told of %d tokens after two lists, want %d", told.spared["list"], 2*before)
 	}
 
 	var direct notebook
-	c = connect(t, newFake(tools...), Options{Mode: Direct, Savings: &direct})
+	c = connect(t, newFake(tools...), Options{Mode: exposure.Direct, Savings: &direct})
 	c.initialize()
 	c.ask(listTools)
-	if direct.saved != nil {
-		t.Errorf("told of %v in direct mode", direct.saved)
+	if direct.spared != nil {
+		t.Errorf("told of %v in direct mode", direct.spared)
 	}
 }
 
 func TestResultLimitSaves(t *testing.T) {
 	var told notebook
-	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: Direct, Savings: &told})
+	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
 	c.initialize()
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
-	if want := (4004 - len(r.Content[0].Text)) / registry.BytesPerToken; told.saved[ByResultLimit] != want {
-		t.Errorf("told of %v tokens, want %d", told.saved, want)
+	if want := (4004 - len(r.Content[0].Text)) / registry.BytesPerToken; told.spared["result"] != want {
+		t.Errorf("told of %v tokens, want %d", told.spared, want)
 	}
 }
 
@@ -106,7 +110,7 @@ func TestUnreachedIsObserved(t *testing.T) {
 	r := newFake()
 	r.servers = append(r.servers, info("down", status.Failed, 0))
 	var told notebook
-	c := connect(t, r, Options{Mode: Direct, Observer: &told})
+	c := connect(t, r, Options{Mode: exposure.Direct, Observer: &told})
 	c.initialize()
 	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"down__x","arguments":{"a":1}}}`)
 	if len(told.called) != 1 {
@@ -122,7 +126,7 @@ func TestUnreachedIsObserved(t *testing.T) {
 // So is one of a tool that nobody has.
 func TestUnknownIsObserved(t *testing.T) {
 	var told notebook
-	c := connect(t, newFake(tool("s", "t")), Options{Mode: Direct, Observer: &told})
+	c := connect(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Observer: &told})
 	c.initialize()
 	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"made up","arguments":{"a":1}}}`)
 	if len(told.called) != 1 {
@@ -162,7 +166,7 @@ func TestCallerIsObserved(t *testing.T) {
 // TestListsAreCounted has the tokens of a list counted for the client that got it.
 func TestListsAreCounted(t *testing.T) {
 	var told notebook
-	w := serveWeb(t, newFake(tool("s", "t")), Options{Mode: Direct, Savings: &told, Profile: "work"}, HTTPOptions{Tokens: tokens("one")})
+	w := serveWeb(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Savings: &told, Profile: "work"}, HTTPOptions{Tokens: tokens("one")})
 	status, answer := w.text(http.MethodPost, "/mcp/tools/list", `{}`, "Authorization", "Bearer one", "User-Agent", "curl")
 	w.text(http.MethodPost, "/mcp/prompts/list", `{}`, "Authorization", "Bearer one")
 	if status != 200 || len(told.listed) != 1 || !strings.HasPrefix(told.listed[0], "curlonework") && !strings.HasPrefix(told.listed[0], "onework") {
@@ -178,7 +182,7 @@ func TestListsAreCounted(t *testing.T) {
 func TestPages(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("up 1\n")) })
-	h := New(newFake(), Options{}).Handler(HTTPOptions{Tokens: tokens("secret"), Pages: mux})
+	h := newAlone(newFake(), Options{}).Handler(HTTPOptions{Tokens: tokens("secret"), Pages: mux})
 	defer h.Close(t.Context())
 	for _, tt := range []struct {
 		method, path, token string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -29,7 +30,7 @@ func TestPlaces(t *testing.T) {
 		Ran       bool     `json:"ran"`
 		Reason    string   `json:"reason"`
 	}
-	s := New(r, Options{})
+	s := newAlone(r, Options{})
 	found := calls[struct{ Tools []placed }](t, s, "find_tools", `{"query":"read"}`).StructuredContent.Tools
 	if len(found) != 2 || found[0].ID != "files-b:read" || !slices.Equal(found[0].Places, []string{"files-b", "files-a"}) || !slices.Equal(found[0].OtherIDs, []string{"files-a:read"}) || !found[0].Ambiguous {
 		t.Errorf("found %+v", found)
@@ -59,7 +60,7 @@ func TestRootsTellPlaces(t *testing.T) {
 		for _, ambiguous := range []bool{true, false} {
 			r := newFake(tool("files-a", "read"), tool("files-b", "read"))
 			r.selection = selector.Selection{Tool: r.Tools()[0], Confidence: 0.9, Places: r.Tools(), Ambiguous: ambiguous}
-			client := connectSDK(t, New(r, Options{Mode: Search}), version, nil, &mcp.Root{URI: "file:///srv/b"})
+			client := connectSDK(t, newAlone(r, Options{Mode: exposure.Search}), version, nil, &mcp.Root{URI: "file:///srv/b"})
 			_, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"read","arguments":{}}`)})
 			if asked := slices.Equal(r.query.Folders, []string{"file:///srv/b"}); err != nil || asked != ambiguous {
 				t.Errorf("revision %q, ambiguous %v: searched with the folders %q, %v", version, ambiguous, r.query.Folders, err)

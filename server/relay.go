@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 )
 
-// codeResourceNotFound is what servers before 2026-07-28 answer.
+// codeResourceNotFound is the code of servers before 2026-07-28.
 const codeResourceNotFound = -32002
 
 type relayRouter interface {
@@ -41,7 +41,7 @@ func (r *relay) pass(ctx context.Context, c conversation.Call, server string, pa
 	return r.router.Relay(ctx, server, session.Request{Method: c.Method, Params: params, Meta: c.ServerMeta(), From: c.From})
 }
 
-// exactly returns an object without the members whose key differs from one of the names only in
+// exactly returns an object without the members with a key that differs from one of the names only in
 // case: many servers ignore that difference, and would take another value than the one that the
 // router has judged.
 func exactly(object json.RawMessage, names ...string) json.RawMessage {

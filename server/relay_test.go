@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -58,7 +59,7 @@ func (r *fakeRouter) offer(server string, o registry.Offer) {
 }
 
 func TestListsOfOtherKinds(t *testing.T) {
-	c := connect(t, offering(), Options{Mode: Search, Names: Bare})
+	c := connect(t, offering(), Options{Mode: exposure.Search, Names: exposure.Bare})
 	c.initialize()
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`,
 		`{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"x":1e400,"name":"a__greet"},{"x":1e400,"name":"b__greet"},{"x":1e400,"name":"only"}]}}`)
@@ -71,7 +72,7 @@ func TestListsOfOtherKinds(t *testing.T) {
 // Where requests about prompts, resources and tasks go, and as what.
 func TestRelay(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	for i, tc := range []struct{ method, params, want string }{
 		{"prompts/get", `{"name":"b__greet","arguments":{"n":9007199254740993},"x":1}`, `{"server":"b","method":"prompts/get","params":{"name":"greet","arguments":{"n":9007199254740993},"x":1}}`},
@@ -121,7 +122,7 @@ func TestResourceLookedFor(t *testing.T) {
 		}
 		return json.RawMessage(`{"contents":[{"uri":"x:both","text":"t"}]}`), nil
 	}
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"z:b"}}`, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"x:both","text":"t"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"metarouter://b/x:both"}}`, `{"jsonrpc":"2.0","id":2,"result":{"contents":[{"uri":"metarouter://b/x:both","text":"t"}]}}`)
@@ -143,7 +144,7 @@ func TestTasks(t *testing.T) {
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"taskId":"t/1","asked":%q,"params":%s}`, server, q.Params), nil
 	}
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	if answer := c.ask(`{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{` + modernMeta + `}}`); !strings.Contains(answer, `"extensions":{"io.modelcontextprotocol/tasks":{"v":1}}`) {
 		t.Errorf("discover says %s", answer)
 	}
@@ -197,7 +198,7 @@ func (c *client) callAsking(id int, more, member string) string {
 func TestParkedCall(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	ended := r.asking("elicitation/create", "roots/list")
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	first := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"n":1},` + askingMeta + `}}`)
 	if first != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}` {
 		t.Errorf("first came %s", first)
@@ -240,7 +241,7 @@ func TestParkedCallEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		ended := r.asking("sampling/createMessage")
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		if got := c.callAsking(1, "", "told"); !strings.Contains(got, "does not support sampling") {
 			t.Errorf("a capability that the client lacks: %s", got)
 		}
@@ -268,7 +269,7 @@ func TestParkedCallEnds(t *testing.T) {
 func TestAskLegacyClient(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	ended := r.asking("elicitation/create")
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.wantPrefix(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{`)
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t"}}`)
 	if got := c.receive(); got != `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"a: Who?"}}` {
@@ -286,7 +287,7 @@ func TestAskLegacyClient(t *testing.T) {
 // What servers say that belongs to no request goes to those whom it concerns.
 func TestHear(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	hear := func(method, params string) {
 		r.say("a", nil, session.Message{Method: method, Params: json.RawMessage(params)})

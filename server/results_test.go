@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -49,7 +50,7 @@ func (c *client) result(t *testing.T, line string) (r cutResult) {
 // Nothing else is touched.
 func TestLongResult(t *testing.T) {
 	text := strings.Repeat("äöü\n", 3000) // 21,000 bytes
-	c := connect(t, long(text, 1000), Options{Mode: Direct, LimitsResults: true})
+	c := connect(t, long(text, 1000), Options{Mode: exposure.Direct, LimitsResults: true})
 	c.initialize()
 	if list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(list, `"read_result"`) {
 		t.Errorf("read_result is not listed: %.300s", list)
@@ -101,7 +102,7 @@ func TestShortResult(t *testing.T) {
 	for _, tokens := range []int{0, 50_000, 251} {
 		r := long(strings.Repeat("x", 1000), tokens)
 		want, _ := r.execute(t.Context(), selector.Call{})
-		if got, err := perform(t.Context(), New(r, Options{Mode: Direct}), []byte(`{"name":"a__b"}`)); err != nil || string(got) != string(want.JSON) {
+		if got, err := perform(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), []byte(`{"name":"a__b"}`)); err != nil || string(got) != string(want.JSON) {
 			t.Errorf("%d tokens: %.200s, %v", tokens, got, err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -33,7 +35,7 @@ func (l *liveOptions) live() (*HTTPOptions, <-chan struct{}) {
 }
 
 // tokens replaces the tokens.
-func (l *liveOptions) tokens(all ...Principal) {
+func (l *liveOptions) tokens(all ...clientauth.Principal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := *l.now
@@ -54,7 +56,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 		}
 	})
 	l := newLive(HTTPOptions{Tokens: tokens("one", "two")})
-	w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Live: l.live})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Live: l.live})
 	params := func(arguments string) string { return `"name":"a__b","arguments":{"` + arguments + `":1}` }
 	calls := map[string]func(token, arguments string, session []string) (status int){
 		"session": func(_, arguments string, session []string) int {
@@ -129,12 +131,12 @@ func TestRevocationEndsAll(t *testing.T) {
 	renamed.Name, demoted.Admin, moved.Profile = "other", false, "work"
 	for _, tt := range []struct {
 		name string
-		now  []Principal
+		now  []clientauth.Principal
 	}{
 		{"removed", tokens("two")},
-		{"renamed", []Principal{renamed}},
-		{"another role", []Principal{demoted}},
-		{"another profile", []Principal{moved}},
+		{"renamed", []clientauth.Principal{renamed}},
+		{"another role", []clientauth.Principal{demoted}},
+		{"another profile", []clientauth.Principal{moved}},
 		{"no tokens at all", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -145,8 +147,8 @@ func TestRevocationEndsAll(t *testing.T) {
 					http.NewResponseController(w).Flush()
 					<-r.Context().Done()
 				})
-				l := newLive(HTTPOptions{Tokens: []Principal{one}})
-				w := serveWeb(t, r, Options{Mode: Direct}, HTTPOptions{Live: l.live, Pages: pages})
+				l := newLive(HTTPOptions{Tokens: []clientauth.Principal{one}})
+				w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Live: l.live, Pages: pages})
 				bearer := []string{"Authorization", "Bearer one"}
 				session := w.session(bearer...)
 				var open sync.WaitGroup
@@ -193,7 +195,7 @@ func TestRoles(t *testing.T) {
 	pages.HandleFunc("POST /dashboard/act", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done") })
 	use := tokens("use")[0]
 	use.Name, use.Admin = "ci", false
-	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: Direct}, HTTPOptions{Tokens: append(tokens("admin"), use), Pages: pages})
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: append(tokens("admin"), use), Pages: pages})
 	for _, tt := range []struct {
 		method, path, body string
 		use, admin         int
@@ -228,7 +230,7 @@ func TestLoginEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := http.NewServeMux()
 		pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-			if !LoggedIn(r.Context()) {
+			if !clientauth.LoggedIn(r.Context()) {
 				t.Error("the page does not know that the browser has logged in")
 			}
 		})

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -223,14 +224,14 @@ func info(name string, state status.State, tools int) adapter.ServerInfo {
 // A client speaks lines.
 type client struct {
 	t      *testing.T
-	server *Server
+	server *alone
 	in     io.WriteCloser
 	lines  chan string
 	ended  chan error // the result of Run
 }
 
 // serve serves one client while the server runs.
-func serve(ctx context.Context, s *Server, in io.Reader, out io.Writer) error {
+func serve(ctx context.Context, s *alone, in io.Reader, out io.Writer) error {
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(running) }()
@@ -245,7 +246,7 @@ func serve(ctx context.Context, s *Server, in io.Reader, out io.Writer) error {
 func connect(t *testing.T, r Router, o Options) *client {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	s := New(r, o)
+	s := newAlone(r, o)
 	c := &client{t: t, server: s, in: inW, lines: make(chan string, 10000), ended: make(chan error, 1)}
 	go func() {
 		err := serve(t.Context(), s, inR, outW)
@@ -327,7 +328,7 @@ func (c *client) initialize() {
 func TestInitializeBeforeAnythingIsUp(t *testing.T) {
 	r := newFake()
 	r.late, r.settled = []string{"late"}, make(chan struct{})
-	c := connect(t, r, Options{Mode: Direct, ListWait: time.Hour, Version: "1.2.3"})
+	c := connect(t, r, Options{Mode: exposure.Direct, ListWait: time.Hour, Version: "1.2.3"})
 	answer := c.ask(initializing)
 	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true},`, `"version":"1.2.3"`, `"instructions":"`} {
 		if !strings.Contains(answer, part) {
@@ -344,14 +345,14 @@ func TestRevisionIsNegotiated(t *testing.T) {
 		`{}`: "2025-03-26", `{"protocolVersion":null}`: "2025-03-26", `{"protocolVersion":""}`: "2025-03-26",
 		`{"protocolVersion":"2024-11-05"}`: "2024-11-05", `{"protocolVersion":"2025-06-18"}`: "2025-06-18", `{"protocolVersion":"2031-01-01"}`: "2025-11-25",
 	} {
-		c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+		c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+params+`}`, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+want+`"`)
 		c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[`)
 	}
 }
 
 func TestDiscoverThenInitialize(t *testing.T) {
-	c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+	c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 	answer := c.ask(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modernMeta + `}}`)
 	for _, part := range []string{`"supportedVersions":["2026-07-28"`, `"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"instructions":"`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
 		if !strings.Contains(answer, part) {
@@ -363,7 +364,7 @@ func TestDiscoverThenInitialize(t *testing.T) {
 }
 
 func TestModernRequests(t *testing.T) {
-	c := connect(t, newFake(tool("a", "b")), Options{Mode: Direct})
+	c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 	list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`)
 	for _, part := range []string{`"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
 		if !strings.Contains(list, part) {
@@ -379,7 +380,7 @@ func TestModernRequests(t *testing.T) {
 }
 
 func TestBadMessages(t *testing.T) {
-	c := connect(t, newFake(tool("a", "b"), tool("a", "read_file")), Options{Mode: Direct})
+	c := connect(t, newFake(tool("a", "b"), tool("a", "read_file")), Options{Mode: exposure.Direct})
 	for _, test := range []struct{ line, want string }{
 		{`{"jsonrpc":"2.0","id":1,`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
 		{`hello`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
@@ -409,7 +410,7 @@ func TestBadMessages(t *testing.T) {
 
 // A line above the limit is skipped, and the session goes on.
 func TestLineTooLong(t *testing.T) {
-	c := connect(t, newFake(), Options{Mode: Direct})
+	c := connect(t, newFake(), Options{Mode: exposure.Direct})
 	go func() {
 		chunk := strings.Repeat("x", 1<<20)
 		for range 65 {
@@ -431,7 +432,7 @@ func TestCallPassesBytes(t *testing.T) {
 		got = c
 		return selector.Result{JSON: json.RawMessage(result)}, nil
 	}
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	const params = `{"_meta":{"progressToken":9007199254740993},"name":"a__b","arguments":{"b":1,"a":12345678901234567890},"task":{"ttl":1}}`
 	for _, id := range []string{`12345678901234567890`, `"a\u0062c"`, `1`} {
@@ -452,7 +453,7 @@ func TestServerErrorPassesOn(t *testing.T) {
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{}, &session.Error{Code: -32042, Message: "go <there>", Data: json.RawMessage(`{"n":9007199254740993}`)}
 	}
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"go <there>","data":{"n":9007199254740993}}}`)
@@ -479,7 +480,7 @@ func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		c.initialize()
 		call := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"a__b","arguments":{}}}`
 		c.send(call)
@@ -501,7 +502,7 @@ func TestEndOfInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		c := connect(t, r, Options{Mode: Direct})
+		c := connect(t, r, Options{Mode: exposure.Direct})
 		c.initialize()
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 		<-started
@@ -531,7 +532,7 @@ func TestPipedRequests(t *testing.T) {
 		in := initializing + "\n" +
 			`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" +
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := serve(t.Context(), New(r, Options{Mode: Direct}), strings.NewReader(in), &out); err != nil {
+		if err := serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{`"init"`, `1`, `2`} {
@@ -554,7 +555,7 @@ func TestDeserted(t *testing.T) {
 		_, cancelled := r.hang()
 		began := time.Now()
 		in := initializing + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := serve(t.Context(), New(r, Options{Mode: Direct}), strings.NewReader(in), &deserted{}); err != nil {
+		if err := serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}); err != nil {
 			t.Fatal(err)
 		}
 		<-cancelled
@@ -572,7 +573,9 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		in, inW := io.Pipe()
 		done := make(chan error)
-		go func() { done <- serve(ctx, New(r, Options{Mode: Direct, ListWait: time.Hour}), in, io.Discard) }()
+		go func() {
+			done <- serve(ctx, newAlone(r, Options{Mode: exposure.Direct, ListWait: time.Hour}), in, io.Discard)
+		}()
 		fmt.Fprintln(inW, initializing)
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 		fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`) // waits for servers
@@ -591,7 +594,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	outR, out := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- serve(ctx, New(r, Options{Mode: Direct}), in, out) }()
+	go func() { done <- serve(ctx, newAlone(r, Options{Mode: exposure.Direct}), in, out) }()
 	fmt.Fprintln(inW, initializing)
 	outR.Read(make([]byte, 1))
 	cancel()
@@ -610,7 +613,7 @@ func TestWriteFails(t *testing.T) {
 	for broken, want := range map[error]error{io.ErrClosedPipe: nil, full: full} {
 		in, inW := io.Pipe()
 		done := make(chan error)
-		go func() { done <- serve(t.Context(), New(newFake(), Options{}), in, brokenWriter{broken}) }()
+		go func() { done <- serve(t.Context(), newAlone(newFake(), Options{}), in, brokenWriter{broken}) }()
 		fmt.Fprintln(inW, "nonsense")
 		if err := <-done; !errors.Is(err, want) {
 			t.Errorf("%v: Run = %v", broken, err)
@@ -627,7 +630,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		<-all
 		return selector.Result{JSON: c.Arguments}, nil
 	}
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__b","arguments":{"n":%[1]d}}}`, id)
@@ -661,7 +664,7 @@ func TestSDKClient(t *testing.T) {
 			inR, inW := io.Pipe()
 			outR, outW := io.Pipe()
 			done := make(chan error)
-			go func() { done <- serve(t.Context(), New(r, Options{Mode: Direct}), inR, outW) }()
+			go func() { done <- serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), inR, outW) }()
 			changed := make(chan struct{}, 10)
 			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
@@ -713,4 +716,15 @@ func (r *fakeRouter) say(server string, to session.Client, m session.Message) {
 		time.Sleep(time.Millisecond)
 	}
 	(*r.hear.Load())(server, to, m)
+}
+
+// alone is the server of a router without profiles.
+type alone struct {
+	*Server
+	*Servers
+}
+
+func newAlone(r Router, o Options) *alone {
+	all := NewServers(Profiles{Open: func([]string) (Router, Options) { return r, o }, Whole: r})
+	return &alone{all.Default(), all}
 }

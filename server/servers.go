@@ -5,11 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -24,8 +26,8 @@ const (
 	idleTime = time.Hour
 )
 
-// Profiles say which profiles there are, and what their clients see. Without Exists and Edited,
-// there are none.
+// Profiles say which profiles exist, and how their clients see the router. Without Exists and Edited,
+// no profile exists.
 type Profiles struct {
 	// Open returns the router as clients see it that have chosen all of the profiles, and the
 	// options of its server.
@@ -34,7 +36,7 @@ type Profiles struct {
 	// Always are the profiles that every client has, besides those that it chooses.
 	Always []string
 
-	// Exists reports whether there is now what was chosen: a profile, or one of the profiles of a
+	// Exists reports whether the chosen profile exists now: a profile, or one of the profiles of a
 	// union such as "dev|ops". Clients choose unions by their tokens only.
 	Exists func(chosen string) bool
 
@@ -55,34 +57,18 @@ type Profiles struct {
 type Servers struct {
 	profiles Profiles
 	secret   []byte
-	bounds   *bounds
-	common   *httpd.Backends // what all servers have in common over HTTP
-	base     *member
+	bounds   bounds
+	common   *httpd.Backends // common to all servers over HTTP
+	base     *Server
 
-	mu      sync.Mutex         // guards what follows
-	byKey   map[string]*member // those that new clients get
-	retired map[*member]bool   // those of profiles that exist no more, while they have clients
+	mu      sync.Mutex         // guards the fields below
+	byKey   map[string]*Server // those that new clients get
+	retired map[*Server]bool   // those with a profile that exists no more, while they have clients
 	uses    uint64
 	ctx     context.Context // of Run; nil before it
 	stopped bool            // no more servers start
 	running sync.WaitGroup  // the servers
 }
-
-// A member is one of the servers.
-type member struct {
-	*Server
-	key    string
-	chosen []string
-	used   uint64    // the count of uses at the last use; guarded by mu of Servers, as what follows
-	last   time.Time // of the last use
-
-	end context.CancelFunc // ends the server's Run; nil before Run
-
-	retire context.CancelFunc // ends the sessions over HTTP
-}
-
-// busy reports whether a client of the server has a session or waits for changes.
-func (m *member) busy() bool { return m.clients.Any() || m.notifier.subscriptions.any() }
 
 // NewServers returns the servers of a router. They serve while [Servers.Run] runs.
 func NewServers(p Profiles) *Servers {
@@ -92,7 +78,11 @@ func NewServers(p Profiles) *Servers {
 	if p.Edited == nil {
 		p.Edited = func() <-chan struct{} { return nil }
 	}
-	s := &Servers{profiles: p, secret: newSecret(), bounds: newBounds(), byKey: make(map[string]*member), retired: make(map[*member]bool)}
+	s := &Servers{
+		profiles: p, secret: make([]byte, sha256.Size), byKey: make(map[string]*Server), retired: make(map[*Server]bool),
+		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
+	}
+	rand.Read(s.secret)
 	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
 	s.common = &httpd.Backends{
 		Of: func(chosen ...string) (*httpd.Backend, bool) {
@@ -103,12 +93,12 @@ func NewServers(p Profiles) *Servers {
 			return server.backend, true
 		},
 		All: func() (all []*httpd.Backend) {
-			for _, m := range s.members() {
-				all = append(all, m.backend)
+			for _, server := range s.all() {
+				all = append(all, server.backend)
 			}
 			return all
 		},
-		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Node: s.base.node, Version: s.base.opts.Version, Started: s.base.started, Log: s.base.log,
+		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Node: selector.Node(), Version: s.base.opts.Version, Started: time.Now(), Log: s.base.log,
 	}
 	return s
 }
@@ -117,7 +107,7 @@ func NewServers(p Profiles) *Servers {
 // of profiles, and the ReadOnly of [Profiles]. It reports false if one of them does not exist.
 func (s *Servers) Of(chosen ...string) (*Server, bool) {
 	if len(chosen) == 0 {
-		return s.base.Server, true
+		return s.base, true
 	}
 	chosen = slices.Concat(chosen, s.profiles.Always)
 	for _, profile := range chosen {
@@ -131,63 +121,43 @@ func (s *Servers) Of(chosen ...string) (*Server, bool) {
 	key := strings.Join(chosen, "+")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.byKey[key]
-	if m == nil {
+	server := s.byKey[key]
+	if server == nil {
 		s.makeRoom()
-		m = s.add(key, slices.Clone(chosen))
+		server = s.add(key, slices.Clone(chosen))
 	}
 	s.uses++
-	m.used, m.last = s.uses, time.Now()
-	return m.Server, true
+	server.used, server.last = s.uses, time.Now()
+	return server, true
 }
 
 // Default returns the server of clients that have chosen no profile.
-func (s *Servers) Default() *Server { return s.base.Server }
+func (s *Servers) Default() *Server { return s.base }
 
 // add makes the server of the profiles, and runs it if the others run. s.mu must be held, unless
 // it is the first.
-func (s *Servers) add(key string, chosen []string) *member {
+func (s *Servers) add(key string, chosen []string) *Server {
 	r, o := s.profiles.Open(chosen)
-	m := &member{key: key, chosen: chosen}
-	retired, retire := context.WithCancel(context.Background())
-	m.retire = retire
-	m.Server = newServer(r, o, family{
-		profile: key, secret: derived(s.secret, key), bounds: s.bounds, retired: retired,
-		others: func() bool {
-			return slices.ContainsFunc(s.members(), func(other *member) bool { return other != m && other.clients.Any() })
-		},
-		left: func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.endIfLeft(m)
-		},
-		everyone: func() (all []*conversation.Conversation) {
-			for _, other := range s.members() {
-				if other != m {
-					all = append(all, other.clients.All()...)
-				}
-			}
-			return all
-		},
-	})
-	s.byKey[key] = m
-	s.start(m)
-	return m
+	server := newServer(s, key, r, o)
+	server.chosen = chosen
+	s.byKey[key] = server
+	s.start(server)
+	return server
 }
 
 // start runs the server if the others run. s.mu must be held.
-func (s *Servers) start(m *member) {
+func (s *Servers) start(server *Server) {
 	if s.ctx == nil || s.stopped {
 		return
 	}
 	ctx, end := context.WithCancel(s.ctx)
-	m.end = end
+	server.end = end
 	s.running.Go(func() {
 		defer end()
-		m.Run(ctx)
+		server.run(ctx)
 		if s.ctx.Err() == nil { // only this server ends
-			m.clients.End()
-			m.tools.Clear()
+			server.clients.End()
+			server.tools.Clear()
 		}
 	})
 }
@@ -196,10 +166,10 @@ func (s *Servers) start(m *member) {
 // room for one more. s.mu must be held.
 func (s *Servers) makeRoom() {
 	for len(s.byKey) > maxServers {
-		var oldest *member
-		for _, m := range s.byKey {
-			if m != s.base && (oldest == nil || m.used < oldest.used) && !m.busy() {
-				oldest = m
+		var oldest *Server
+		for _, server := range s.byKey {
+			if server != s.base && (oldest == nil || server.used < oldest.used) && !server.isBusy() {
+				oldest = server
 			}
 		}
 		if oldest == nil {
@@ -210,21 +180,33 @@ func (s *Servers) makeRoom() {
 }
 
 // drop takes out a server. s.mu must be held.
-func (s *Servers) drop(m *member) {
-	delete(s.byKey, m.key)
-	s.retired[m] = true
-	m.retire()
-	s.endIfLeft(m)
+func (s *Servers) drop(server *Server) {
+	delete(s.byKey, server.key)
+	s.retired[server] = true
+	server.retire()
+	s.endIfLeft(server)
+}
+
+// left ends a server that was taken out, if its last client has left.
+func (s *Servers) left(server *Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endIfLeft(server)
+}
+
+// othersServe reports whether another server has a client with a session.
+func (s *Servers) othersServe(server *Server) bool {
+	return slices.ContainsFunc(s.all(), func(other *Server) bool { return other != server && other.clients.Any() })
 }
 
 // endIfLeft ends a server that was taken out if it has no clients. s.mu must be held.
-func (s *Servers) endIfLeft(m *member) {
-	if !s.retired[m] || m.clients.Any() {
+func (s *Servers) endIfLeft(server *Server) {
+	if !s.retired[server] || server.clients.Any() {
 		return
 	}
-	delete(s.retired, m)
-	if m.end != nil {
-		m.end()
+	delete(s.retired, server)
+	if server.end != nil {
+		server.end()
 	}
 }
 
@@ -233,8 +215,8 @@ func (s *Servers) Run(ctx context.Context) error {
 	defer s.await()
 	s.mu.Lock()
 	s.ctx = ctx
-	for _, m := range s.byKey {
-		s.start(m)
+	for _, server := range s.byKey {
+		s.start(server)
 	}
 	s.mu.Unlock()
 	for {
@@ -258,51 +240,39 @@ func (s *Servers) await() {
 }
 
 // sweep takes out the servers of profiles that exist no more; and those that were not used for long
-// and are not busy, with what they know of the catalog: they are made again when they are needed.
+// and are not busy, with their views of the catalog: they are made again when they are needed.
 func (s *Servers) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.byKey {
-		idle := time.Since(m.last) >= idleTime && !m.busy()
-		if m != s.base && (idle || slices.ContainsFunc(m.chosen, func(profile string) bool { return !s.profiles.Exists(profile) })) {
-			s.drop(m)
+	for _, server := range s.byKey {
+		idle := time.Since(server.last) >= idleTime && !server.isBusy()
+		if server != s.base && (idle || slices.ContainsFunc(server.chosen, func(profile string) bool { return !s.profiles.Exists(profile) })) {
+			s.drop(server)
 		}
 	}
 }
 
-// members returns all servers, also those of profiles that exist no more.
-func (s *Servers) members() []*member {
+// all returns all servers, also those with profiles that exist no more.
+func (s *Servers) all() []*Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*member, 0, len(s.byKey)+len(s.retired))
-	for _, m := range s.byKey {
-		all = append(all, m)
-	}
-	for m := range s.retired {
-		all = append(all, m)
-	}
-	return all
+	return slices.AppendSeq(slices.Collect(maps.Values(s.byKey)), maps.Keys(s.retired))
 }
 
 // A Client is a client that a router serves.
 type Client struct {
-	conversation.Known
-	Profile string // what it has chosen, joined by "+", such as "@read+dev|ops"; "" for none
-	Mode    string // Direct or Search
+	conversation.ClientInfo
+	Profile string // the profiles that it has chosen, joined by "+", such as "@read+dev|ops"; may be ""
+	Mode    string // "direct" or "search"
 }
 
 // Clients returns the clients of all servers, in no order: those with a session, and those
 // without one that sent a request in the last 10 minutes.
 func (s *Servers) Clients() []Client {
 	var all []Client
-	for _, m := range s.members() {
-		known := m.Clients()
-		if len(known) == 0 {
-			continue
-		}
-		mode := m.Mode()
-		for _, k := range known {
-			all = append(all, Client{k, m.key, mode})
+	for _, server := range s.all() {
+		for _, info := range server.clients.Infos() {
+			all = append(all, Client{info, server.key, server.Mode()})
 		}
 	}
 	return all
@@ -310,52 +280,18 @@ func (s *Servers) Clients() []Client {
 
 // Handler returns a handler of MCP over HTTP for the clients of all profiles, which serves while
 // [Servers.Run] runs.
-func (s *Servers) Handler(o HTTPOptions) *Handler { return httpd.New(s.common, o) }
+func (s *Servers) Handler(o HTTPOptions) *httpd.Handler { return httpd.New(s.common, o) }
 
-// A family is what a server has to do with the others of its router. The zero value is that of
-// a server without others.
-type family struct {
-	profile  string                              // the profiles that the clients have chosen, joined by "+"
-	secret   []byte                              // of this server
-	bounds   *bounds                             // common to all
-	retired  context.Context                     // ends when one of the profiles exists no more
-	others   func() bool                         // reports whether another server has clients with a session
-	left     func()                              // called when a client with a session has left
-	everyone func() []*conversation.Conversation // returns the clients of the other servers that have a session
-}
-
-// orAlone returns the family, or that of a server without others if it is the zero value.
-func (f family) orAlone() family {
-	if f.secret != nil {
-		return f
-	}
-	return family{
-		secret: newSecret(), bounds: newBounds(), retired: context.Background(), others: func() bool { return false }, left: func() {},
-		everyone: func() []*conversation.Conversation { return nil },
-	}
-}
-
-// bounds are those of what the servers of one router keep together.
+// bounds limit how much the servers of one router keep together.
 type bounds struct {
 	clients       *conversation.Budgets
 	tools         *tools.Budgets
 	subscriptions *subscriptionQuotas
 }
 
-func newBounds() *bounds {
-	return &bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()}
-}
-
-// newSecret returns a secret that this router alone knows.
-func newSecret() []byte {
-	secret := make([]byte, sha256.Size)
-	rand.Read(secret)
-	return secret
-}
-
-// derived returns the secret of the server with the key.
-func derived(secret []byte, key string) []byte {
-	mac := hmac.New(sha256.New, secret)
+// secretOf returns the secret of the server with the key.
+func (s *Servers) secretOf(key string) []byte {
+	mac := hmac.New(sha256.New, s.secret)
 	mac.Write([]byte(key))
 	return mac.Sum(nil)
 }

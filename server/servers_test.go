@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -41,7 +43,7 @@ func (p *fakeProfiles) profiles() Profiles {
 		Open: func(chosen []string) (Router, Options) {
 			p.opened = append(p.opened, strings.Join(chosen, "+"))
 			if len(chosen) == 0 {
-				return all, Options{Mode: Direct}
+				return all, Options{Mode: exposure.Direct}
 			}
 			var tools []registry.NormalizedTool
 			seen := newFake()
@@ -54,7 +56,7 @@ func (p *fakeProfiles) profiles() Profiles {
 			for _, t := range tools {
 				seen.replace(t.Server, t)
 			}
-			return seen, Options{Mode: Direct}
+			return seen, Options{Mode: exposure.Direct}
 		},
 		Exists: func(name string) bool {
 			p.mu.Lock()
@@ -145,20 +147,20 @@ func TestServersOfUnions(t *testing.T) {
 		if again, _ := s.Of("dev|ops-1", union(0)); again != first || first == s.Default() {
 			t.Error("the order of the choices makes another server")
 		}
-		if n := len(s.members()); n > maxServers+1 {
+		if n := len(s.all()); n > maxServers+1 {
 			t.Errorf("%d servers", n)
 		}
 		time.Sleep(idleTime + time.Minute)
 		p.set("other", "a") // an edit
 		synctest.Wait()
-		if n := len(s.members()); n != 1 {
+		if n := len(s.all()); n != 1 {
 			t.Errorf("%d servers are left after an hour, want that of no profile", n)
 		}
 		s.Of(union(3))
 		p.set(union(3), "")
 		synctest.Wait()
-		if _, ok := s.Of(union(3)); ok || len(s.members()) != 1 {
-			t.Errorf("the server of a union whose profiles were removed is there: %t, of %d", ok, len(s.members()))
+		if _, ok := s.Of(union(3)); ok || len(s.all()) != 1 {
+			t.Errorf("the server of a union whose profiles were removed is there: %t, of %d", ok, len(s.all()))
 		}
 	})
 }
@@ -231,7 +233,7 @@ func TestUnknownProfile(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.members()); n != 1 {
+	if n := len(s.all()); n != 1 {
 		t.Errorf("%d servers", n)
 	}
 }
@@ -252,13 +254,13 @@ func TestSessionOfProfile(t *testing.T) {
 			}
 		}
 		try("open", map[string]int{"/mcp/p/work": 200, "/mcp/p/home": 404, "/mcp": 404, "/mcp/p/none": 404})
-		if all := s.Clients(); len(all) != 1 || all[0].Profile != "work" || all[0].Mode != Direct {
+		if all := s.Clients(); len(all) != 1 || all[0].Profile != "work" || all[0].Mode != exposure.Direct {
 			t.Errorf("clients: %+v", all)
 		}
 		p.set("work", "")
 		synctest.Wait()
 		try("removed", map[string]int{"/mcp/p/work": 404})
-		if all := s.members(); len(all) != 2 {
+		if all := s.all(); len(all) != 2 {
 			t.Errorf("%d servers are left, want those of no profile and of home", len(all))
 		}
 		p.set("work", "a")
@@ -279,15 +281,15 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 		synctest.Wait()
 		p.set("work", "")
 		synctest.Wait()
-		if all := s.Clients(); len(s.members()) != 2 {
-			t.Errorf("%d servers, clients %+v", len(s.members()), all)
+		if all := s.Clients(); len(s.all()) != 2 {
+			t.Errorf("%d servers, clients %+v", len(s.all()), all)
 		}
 		input.Close()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if n := len(s.members()); n != 1 {
+		if n := len(s.all()); n != 1 {
 			t.Errorf("%d servers are left", n)
 		}
 	})
@@ -330,10 +332,10 @@ func sessionMessage(text string) session.Message {
 // The profile of a token limits that of the URL: where both together allow no server, nothing is
 // there.
 func TestProfileOfToken(t *testing.T) {
-	var tokens []Principal
+	var tokens []clientauth.Principal
 	for _, profile := range []string{"", "work", "gone"} {
 		sum := sha256.Sum256([]byte(walkToken(profile)))
-		tokens = append(tokens, Principal{Hash: hex.EncodeToString(sum[:]), Name: "n", Profile: profile})
+		tokens = append(tokens, clientauth.Principal{Hash: hex.EncodeToString(sum[:]), Name: "n", Profile: profile})
 	}
 	_, w := serveProfiles(t, newFakeProfiles(map[string]string{"work": "a", "home": "b", "more": "a"}), HTTPOptions{Tokens: tokens})
 	for _, test := range []struct {

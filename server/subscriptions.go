@@ -3,18 +3,14 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -23,42 +19,26 @@ import (
 
 const (
 	// maxSubscriptions bounds the resources to which one client subscribes,
-	// maxWatches those of all clients, and maxListeners the requests for changes of
-	// all clients, also those of the router's other servers.
+	// maxWatches the resources of all clients, and maxListeners the requests for changes of
+	// all clients, also at the router's other servers.
 	maxSubscriptions = 1000
 	maxWatches       = 20_000
 	maxListeners     = 10_000
 
-	// subscribersAtOnce bounds how many subscriptions of one request are made at a
-	// time: each may wait for its server.
-	subscribersAtOnce = 16
-
-	// maxEarly bounds the messages that are kept until the client knows what it
-	// subscribed to.
+	// maxEarly bounds the messages that are kept until the client has the acknowledgement.
 	maxEarly = 100
-
-	// maxRefusals is how often a subscription is asked for again that is refused: a server that
-	// has just started may not know all resources yet.
-	maxRefusals = 3
-
-	// watchAgainAfter is the pause before a subscription is asked for again that its
-	// server has forgotten.
-	watchAgainAfter = time.Second
 )
 
-// subscriptions are the resources and lists of whose changes clients want to be
+// subscriptions are the resources and lists about changes of which clients want to be
 // notified.
 type subscriptions struct {
-	router  eventSource
-	catalog *catalog.Catalog
-	log     *zap.Logger
+	watches *watches
 	ending  chan struct{} // closed when the router ends
-	quotas  *subscriptionQuotas
-	joined  func() // called when a client is to be notified
+	quota   *budget.Quota // of listeners
+	joined  func()        // called when a client is to be notified
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	listeners map[*listener]bool
-	watches   map[*watch]bool
 	legacy    map[*conversation.Conversation]*legacySubscriptions
 }
 
@@ -71,8 +51,8 @@ func newSubscriptionQuotas() *subscriptionQuotas {
 
 func newSubscriptions(r eventSource, c *catalog.Catalog, q *subscriptionQuotas, log *zap.Logger) *subscriptions {
 	return &subscriptions{
-		router: r, catalog: c, log: log, ending: make(chan struct{}), quotas: q,
-		listeners: make(map[*listener]bool), watches: make(map[*watch]bool),
+		watches: &watches{router: r, catalog: c, log: log, quota: q.watches, all: make(map[*watch]bool)},
+		ending:  make(chan struct{}), quota: q.listeners, listeners: make(map[*listener]bool),
 		legacy: make(map[*conversation.Conversation]*legacySubscriptions),
 	}
 }
@@ -89,8 +69,8 @@ type listener struct {
 	request *conversation.Request
 	filter  map[string]bool // members of changes
 
-	mu    sync.Mutex        // guards what follows, and the order of what is sent
-	early []session.Message // that came before the client knew what it subscribed to
+	mu    sync.Mutex        // guards the fields below, and the order of messages
+	early []session.Message // that came before the acknowledgement
 	ready bool
 }
 
@@ -104,7 +84,7 @@ func (l *listener) notify(m session.Message) {
 	}
 }
 
-// acknowledge says what the client has subscribed to, and sends what came before.
+// acknowledge confirms the subscriptions of the client, and sends the messages that came before.
 func (l *listener) acknowledge(agreed json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,10 +124,10 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 			agreed[change.member] = true
 		}
 	}
-	if !s.quotas.listeners.Take("") {
+	if !s.quota.Take("") {
 		return nil, conversation.Internal(fmt.Sprintf("busy: clients have %d requests for changes open", maxListeners))
 	}
-	defer s.quotas.listeners.Release("")
+	defer s.quota.Release("")
 	s.mu.Lock()
 	s.listeners[l] = true
 	s.mu.Unlock()
@@ -163,7 +143,7 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	nothing := make(chan struct{}) // closed when there is nothing left of which to notify the client
-	if known := s.watchAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
+	if known := s.watches.addAll(ctx, &watching, c.Request, uris, l.notify); len(known) > 0 {
 		agreed["resourceSubscriptions"] = known
 		if len(l.filter) == 0 {
 			waiting.Go(func() {
@@ -186,7 +166,7 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 	}
 }
 
-// legacySubscriptions are the resources of whose changes a legacy client is notified.
+// legacySubscriptions are the resources about changes of which a legacy client is notified.
 type legacySubscriptions struct {
 	stop    map[string]context.CancelFunc // by URI
 	running sync.WaitGroup
@@ -208,7 +188,7 @@ func (s *subscriptions) subscribe(ctx context.Context, c conversation.Call) (jso
 		return json.RawMessage("{}"), err
 	}
 	notify := func(m session.Message) { c.Conversation.Notify("", m) }
-	if err := s.watch(ctx, life, &own.running, c.Conversation, uri, notify, func() { s.remove(c.Conversation, uri) }); err != nil {
+	if err := s.watches.add(ctx, life, &own.running, c.Conversation, uri, notify, func() { s.remove(c.Conversation, uri) }); err != nil {
 		s.remove(c.Conversation, uri)
 		return nil, err
 	}
@@ -225,7 +205,7 @@ func (s *subscriptions) unsubscribe(_ context.Context, c conversation.Call) (jso
 	return json.RawMessage("{}"), nil
 }
 
-// add keeps what ends a legacy subscription, unless the client has one already.
+// add keeps the function that ends a legacy subscription, unless the client has one already.
 func (s *subscriptions) add(c *conversation.Conversation, uri string, stop context.CancelFunc) (own *legacySubscriptions, added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,128 +249,6 @@ func (s *subscriptions) left(c *conversation.Conversation) {
 	own.running.Wait()
 }
 
-// A watch is a subscription to a resource on behalf of a client.
-type watch struct {
-	at     catalog.Address
-	home   session.Client // nil if the client has no session
-	notify func(session.Message)
-	uri    string          // by which the client knows the resource
-	ended  <-chan struct{} // closed when the client has given it up
-}
-
-// watchAll subscribes to resources until ctx ends, and returns those that exist.
-func (s *subscriptions) watchAll(ctx context.Context, running *sync.WaitGroup, from session.Client, uris []string, notify func(session.Message)) (known []string) {
-	uris = slices.Clone(uris)
-	slices.Sort(uris)
-	uris = slices.Compact(uris)
-	watched := make([]bool, len(uris))
-	var g errgroup.Group
-	g.SetLimit(subscribersAtOnce)
-	for i, uri := range uris {
-		g.Go(func() error {
-			watched[i] = s.watch(ctx, ctx, running, from, uri, notify, func() {}) == nil
-			return nil
-		})
-	}
-	g.Wait()
-	for i, uri := range uris {
-		if watched[i] {
-			known = append(known, uri)
-		}
-	}
-	return known
-}
-
-// watch subscribes to a resource, now and whenever its server has a new session,
-// until life ends, or until the resource does not exist for the client any more: then ended is
-// called. running counts the goroutine that does.
-func (s *subscriptions) watch(ctx, life context.Context, running *sync.WaitGroup, from session.Client, uri string, notify func(session.Message), ended func()) error {
-	found, err := locate(ctx, s.catalog, uri)
-	if err != nil {
-		return err
-	}
-	at := found[0]
-	w := &watch{at: at, home: from.Home(), notify: notify, uri: uri, ended: life.Done()}
-	if !s.quotas.watches.Take("") {
-		return conversation.Internal(fmt.Sprintf("busy: clients have %d subscriptions together", maxWatches))
-	}
-	s.mu.Lock()
-	s.watches[w] = true
-	s.mu.Unlock()
-	forget := func() {
-		s.mu.Lock()
-		delete(s.watches, w)
-		s.mu.Unlock()
-		s.quotas.watches.Release("")
-	}
-	done, cancel, err := s.router.Subscribe(ctx, at.Server, at.URI, from)
-	if err != nil {
-		forget()
-		return err
-	}
-	running.Go(func() {
-		defer forget()
-		refusals := 0
-		for {
-			select {
-			case <-life.Done():
-				if cancel != nil {
-					cancel()
-				}
-				return
-			case <-done:
-			}
-			if !sleep(life, watchAgainAfter) {
-				return
-			}
-			done, cancel, err = s.router.Subscribe(life, at.Server, at.URI, from)
-			if !s.refused(at.Server, err) {
-				refusals = 0
-			} else if refusals++; refusals == maxRefusals {
-				ended()
-				return
-			}
-			if err != nil {
-				s.log.Debug("can't subscribe again", zap.String("server", at.Server), zap.Error(err))
-				expired := make(chan struct{})
-				close(expired)
-				done, cancel = expired, nil
-			}
-		}
-	})
-	return nil
-}
-
-// refused reports whether the error of a subscription says that the resource does not exist for
-// the client, and not that its server can't be reached.
-func (s *subscriptions) refused(server string, err error) bool {
-	if err == nil {
-		return false
-	}
-	e, ok := errors.AsType[*session.Error](err)
-	return ok && (e.Code == session.CodeInvalidParams || e.Code == codeResourceNotFound) || !s.catalog.HasServer(server)
-}
-
-// updated notifies the clients that watch a resource of a server. owner is the only
-// client that uses the server's session, nil if several may.
-func (s *subscriptions) updated(server string, owner session.Client, m session.Message) {
-	uri, _ := wire.String(wire.Member(m.Params, "uri"))
-	at := catalog.Address{Server: server, URI: uri}
-	var watching []*watch
-	s.mu.Lock()
-	for w := range s.watches {
-		if w.at == at && (owner == nil || w.home == owner) {
-			watching = append(watching, w)
-		}
-	}
-	s.mu.Unlock()
-	for _, w := range watching {
-		if !signal.IsClosed(w.ended) { // else its goroutine has not seen it yet
-			w.notify(session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "uri", wire.AppendString(nil, w.uri))})
-		}
-	}
-}
-
 // changed notifies the modern clients that listen for changes of a list.
 func (s *subscriptions) changed(member string, m session.Message) {
 	s.mu.Lock()
@@ -405,13 +263,3 @@ func (s *subscriptions) changed(member string, m session.Message) {
 
 // end answers all requests for changes.
 func (s *subscriptions) end() { close(s.ending) }
-
-// sleep reports false if ctx ends before d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

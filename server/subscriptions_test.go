@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
@@ -26,7 +27,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := offering()
-				c := connect(t, r, Options{Mode: Direct})
+				c := connect(t, r, Options{Mode: exposure.Direct})
 				c.initialize()
 				c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 				c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"]},`+modernMeta+`}}`,
@@ -43,7 +44,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 				s := c.server.notifier.subscriptions
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				left := len(s.watches) + len(s.listeners)
+				left := len(s.watches.all) + len(s.listeners)
 				for _, legacy := range s.legacy {
 					left += len(legacy.stop)
 				}
@@ -62,7 +63,7 @@ func TestEndedWatchIsNotNotified(t *testing.T) {
 	ended := make(chan struct{})
 	heard := 0
 	w := &watch{at: at, notify: func(session.Message) { heard++ }, uri: "x:a", ended: ended}
-	s := &subscriptions{watches: map[*watch]bool{w: true}}
+	s := &watches{all: map[*watch]bool{w: true}}
 	update := session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)}
 	s.updated("x", nil, update)
 	close(ended)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -26,7 +27,7 @@ type toolResult[T any] struct {
 
 // perform carries out a tools/call with these parameters, as a plain client's, and
 // returns the result as it is before eras differ.
-func perform(ctx context.Context, s *Server, params []byte) (json.RawMessage, error) {
+func perform(ctx context.Context, s *alone, params []byte) (json.RawMessage, error) {
 	params = wire.SetMember(params, "_meta", []byte(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`))
 	r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(ctx, conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/call", Params: params}), nil)
 	if err != nil {
@@ -38,7 +39,7 @@ func perform(ctx context.Context, s *Server, params []byte) (json.RawMessage, er
 
 // calls calls a tool and returns its result, having seen that text and structured
 // content are the same.
-func calls[T any](t *testing.T, s *Server, name, args string) toolResult[T] {
+func calls[T any](t *testing.T, s *alone, name, args string) toolResult[T] {
 	t.Helper()
 	raw, err := perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
 	if err != nil {
@@ -55,7 +56,7 @@ func calls[T any](t *testing.T, s *Server, name, args string) toolResult[T] {
 }
 
 // fails calls a tool and wants a tool error that has all the parts.
-func fails(t *testing.T, s *Server, name, args string, parts ...string) {
+func fails(t *testing.T, s *alone, name, args string, parts ...string) {
 	t.Helper()
 	result := calls[any](t, s, name, args)
 	if !result.IsError {
@@ -87,7 +88,7 @@ func TestFindTools(t *testing.T) {
 	r := newFake(tools...)
 	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Sure: true, Partial: []string{"write"}}
 	r.servers = append(r.servers, info("s", status.Ready, 30), info("down", status.Failed, 0), info("off", status.Disabled, 0), info("known", status.Restarting, 3))
-	s := New(r, Options{Mode: Search})
+	s := newAlone(r, Options{Mode: exposure.Search})
 
 	got := calls[found](t, s, "find_tools", `{"query":"find it","capabilities":["search"],"servers":["s","down"],"limit":30.0}`).StructuredContent
 	if q := r.query; q.Task != "find it" || q.Capabilities[0] != "search" || len(q.Servers) != 2 || q.Limit != 30+maxMore {
@@ -143,7 +144,7 @@ func TestFindToolsUnsure(t *testing.T) {
 		tools = append(tools, tool("b", fmt.Sprint("t", i)))
 	}
 	r := newFake(tools...)
-	s := New(r, Options{Mode: Search})
+	s := newAlone(r, Options{Mode: exposure.Search})
 	all := candidates(r.Tools()...)
 	all[2].Confidence = 0
 	find := func() (found, string) {
@@ -190,7 +191,7 @@ func TestFindToolsOutput(t *testing.T) {
 	typed.Definition = wire.SetMember(typed.Definition, "outputSchema", []byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`))
 	r := newFake(typed)
 	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Sure: true}
-	s := New(r, Options{Mode: Search})
+	s := newAlone(r, Options{Mode: exposure.Search})
 	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Output != "{id: string}" || got.InputSchema == nil {
 		t.Errorf("with a schema: %+v", got)
 	}
@@ -201,7 +202,7 @@ func TestFindToolsOutput(t *testing.T) {
 }
 
 func TestDescribeTools(t *testing.T) {
-	s := New(newFake(tool("a", "b"), tool("c", "b")), Options{Mode: Direct}) // callable in any mode
+	s := newAlone(newFake(tool("a", "b"), tool("c", "b")), Options{Mode: exposure.Direct}) // callable in any mode
 	got := calls[struct{ Tools []description }](t, s, "describe_tools", `{"ids":["a:b","c__b","b","no"]}`).StructuredContent.Tools
 	if len(got) != 4 {
 		t.Fatalf("%d descriptions", len(got))
@@ -232,7 +233,7 @@ func TestCallTools(t *testing.T) {
 		got = c
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	s := New(r, Options{})
+	s := newAlone(r, Options{})
 	for _, test := range []struct{ name, args, tool, arguments string }{
 		{"call_tool", `{"tool":"a:write","arguments":{"n":1}}`, "a:write", `{"n":1}`},
 		{"call_tool", `{"tool":"write"}`, "a:write", ``},
@@ -274,7 +275,7 @@ func TestRoutePlan(t *testing.T) {
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	s := New(r, Options{})
+	s := newAlone(r, Options{})
 	p := calls[proposal](t, s, "route_task", `{"task":"read it and write it"}`).StructuredContent
 	if p.Ran || len(p.Plan) != 2 || p.Plan[0].Tool != "a:read" || p.Plan[0].Missing[0] != "path" || p.Plan[1].Signature != "write(n?: int)" {
 		t.Errorf("proposed %+v", p)
@@ -298,7 +299,7 @@ func TestRouteTask(t *testing.T) {
 		executed = append(executed, c.Tool.ID+string(c.Arguments))
 		return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"1"}],"_meta":{"server":"a"}}`)}, nil
 	}
-	s := New(r, Options{RouteThreshold: 0.5})
+	s := newAlone(r, Options{RouteThreshold: 0.5})
 	all := candidates(r.Tools()...) // read, write, write_at
 	choose := func(i int, confidence float64) {
 		r.selection = selector.Selection{Tool: all[i].Tool, Score: 7.12345, Confidence: confidence, Sure: confidence > 0.2, By: "ranking", Alternatives: all[max(1-i, 0):max(2-i, 1)], Partial: []string{"web"}}
@@ -397,7 +398,7 @@ func TestFirstRequestsWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newFake()
 				r.settled = make(chan struct{})
-				s := New(r, Options{Mode: Search, ListWait: 10 * time.Second})
+				s := newAlone(r, Options{Mode: exposure.Search, ListWait: 10 * time.Second})
 				go func() {
 					time.Sleep(3 * time.Second)
 					r.replace("new", tool("new", "tool"))
@@ -413,7 +414,7 @@ func TestFirstRequestsWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newFake()
 				r.settled = make(chan struct{})
-				s := New(r, Options{Mode: Search, ListWait: 10 * time.Second})
+				s := newAlone(r, Options{Mode: exposure.Search, ListWait: 10 * time.Second})
 				start := time.Now()
 				for range 3 {
 					_, _ = perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
@@ -435,7 +436,7 @@ func TestLearn(t *testing.T) {
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{JSON: fmt.Appendf(nil, `{"content":[],"isError":%v}`, fails)}, nil
 	}
-	c := connect(t, r, Options{Mode: Search, RouteThreshold: 0.5})
+	c := connect(t, r, Options{Mode: exposure.Search, RouteThreshold: 0.5})
 	c.initialize()
 	call := func(name, args string, want ...string) {
 		t.Helper()

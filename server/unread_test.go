@@ -22,7 +22,7 @@ func TestUnreadQuickAnswer(t *testing.T) {
 				in, inW := io.Pipe()
 				outR, out := io.Pipe()
 				served := make(chan error, 1)
-				go func() { served <- serve(t.Context(), New(newFake(), Options{}), in, out) }()
+				go func() { served <- serve(t.Context(), newAlone(newFake(), Options{}), in, out) }()
 				fmt.Fprintln(inW, initializing)
 				outR.Read(make([]byte, 4096))
 				fmt.Fprintln(inW, last)
@@ -45,7 +45,7 @@ func TestPipelinedPings(t *testing.T) {
 		outR, out := io.Pipe()
 		served := make(chan error, 1)
 		go func() {
-			served <- serve(t.Context(), New(newFake(), Options{}), in, out)
+			served <- serve(t.Context(), newAlone(newFake(), Options{}), in, out)
 			out.Close()
 		}()
 		written := make(chan struct{})

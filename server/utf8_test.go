@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -17,7 +18,7 @@ func TestClientNotUTF8(t *testing.T) {
 		got = append(got, string(c.Arguments))
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.initialize()
 	call := func(id, argument string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"a__b","arguments":{"x":"` + argument + `"}}}`
@@ -34,7 +35,7 @@ func TestClientNotUTF8(t *testing.T) {
 func TestClientAnswersNotUTF8(t *testing.T) {
 	r := newFake(tool("a", "b"))
 	ended := r.asking("elicitation/create")
-	c := connect(t, r, Options{Mode: Direct})
+	c := connect(t, r, Options{Mode: exposure.Direct})
 	c.wantPrefix(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{`)
 	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 	c.receive()

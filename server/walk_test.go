@@ -19,6 +19,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -139,11 +141,11 @@ func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 	})
 	parts.Settled(t.Context())
 	issuer := newFakeIssuer()
-	tokens := []Principal{{Name: "union", Profile: "gone|one|pid"}, {Name: "reader", Profile: "nothing|tools", Reads: true}}
+	tokens := []clientauth.Principal{{Name: "union", Profile: "gone|one|pid"}, {Name: "reader", Profile: "nothing|tools", Reads: true}}
 	for profile := range walkProfiles {
-		tokens = append(tokens, Principal{Name: profile, Profile: profile})
-		issuer.proofs[walkToken(profile)] = issuer.proof(profile, Principal{Profile: profile}, "tools.call")
-		issuer.proofs[walkToken("reading "+profile)] = issuer.proof(profile, Principal{Profile: profile, Reads: true}, "tools.read")
+		tokens = append(tokens, clientauth.Principal{Name: profile, Profile: profile})
+		issuer.proofs[walkToken(profile)] = issuer.proof(profile, clientauth.Principal{Profile: profile}, "tools.call")
+		issuer.proofs[walkToken("reading "+profile)] = issuer.proof(profile, clientauth.Principal{Profile: profile, Reads: true}, "tools.read")
 	}
 	for i, p := range tokens {
 		sum := sha256.Sum256([]byte(walkToken(p.Name)))
@@ -307,10 +309,10 @@ func TestWalk(t *testing.T) {
 	configOf := func(servers ...config.Server) config.Config {
 		return config.Config{Servers: servers, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}}
 	}
-	full := runWalk(t, Search, configOf(append(hidden, open)...))
+	full := runWalk(t, exposure.Search, configOf(append(hidden, open)...))
 	bare := map[string]*walkRouter{
-		"nothing": runWalk(t, Search, configOf()),
-		"one":     runWalk(t, Search, configOf(walkServer("open", "-tools", "echo", "-complete", "-logging"))),
+		"nothing": runWalk(t, exposure.Search, configOf()),
+		"one":     runWalk(t, exposure.Search, configOf(walkServer("open", "-tools", "echo", "-complete", "-logging"))),
 	}
 	if !strings.Contains(full.ask(probe{"", http.MethodPost, "/mcp", rpc("tools/call", `"name":"find_tools","arguments":{"query":"zzmark","kinds":["tool","prompt","resource"]}`), nil}), mark) {
 		t.Fatal("what is to be hidden is not there")
@@ -364,7 +366,7 @@ func TestWalkOfNotifications(t *testing.T) {
 	open := walkServer("open", "-tools", "echo,grow,touch,log", "-resources", "doc://zzmark/a", "-logging")
 	hidden := walkServer("zzmark-server", "-tools", "grow,grow_prompts,grow_resources,shrink,touch,log", "-resources", "doc://zzmark/b", "-logging")
 	c := config.Config{Servers: []config.Server{open, hidden}, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}}
-	w := runWalk(t, Direct, c)
+	w := runWalk(t, exposure.Direct, c)
 	one, _ := w.servers.Of("one")
 	in, input := io.Pipe()
 	output, out := io.Pipe()

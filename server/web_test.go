@@ -16,6 +16,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 )
 
 // Pipes are a network in memory, so that time can be faked.
@@ -49,21 +52,21 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 // A web is a handler that is served, and a client of it.
 type web struct {
 	t       *testing.T
-	server  *Server
-	handler *Handler
+	server  *alone
+	handler *httpd.Handler
 	client  *http.Client
 	dial    func(context.Context, string, string) (net.Conn, error)
 }
 
 func serveWeb(t *testing.T, r Router, o Options, h HTTPOptions) *web {
-	s := New(r, o)
+	s := newAlone(r, o)
 	w := serveHandler(t, s.Handler(h), s.Run)
 	w.server = s
 	return w
 }
 
 // serveHandler serves a handler while run runs, until the test ends.
-func serveHandler(t *testing.T, h *Handler, run func(context.Context) error) *web {
+func serveHandler(t *testing.T, h *httpd.Handler, run func(context.Context) error) *web {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	transport := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
 	w := &web{t: t, handler: h, client: &http.Client{Transport: transport}, dial: p.dial}
@@ -126,10 +129,10 @@ func (w *web) text(method, path, body string, header ...string) (status int, ans
 var both = []string{"Accept", "application/json, text/event-stream"}
 
 // tokens returns the principals that have the tokens, all of them admins.
-func tokens(texts ...string) []Principal {
-	var all []Principal
+func tokens(texts ...string) []clientauth.Principal {
+	var all []clientauth.Principal
 	for _, text := range texts {
-		all = append(all, Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(text))), Name: text, Admin: true})
+		all = append(all, clientauth.Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(text))), Name: text, Admin: true})
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// An order is what the function of the example takes. Its schema is made of it.
+// An order is the argument of the example's function, and the source of its schema.
 type order struct {
 	Item  string `json:"item" jsonschema:"what is ordered"`
 	Count int    `json:"count,omitempty" jsonschema:"how many; 1 if absent"`

@@ -4,8 +4,8 @@
 //	err := functions.Add(own, functions.Function{Name: "add", Description: "Add two numbers."}, add)
 //
 // [Add] derives the schema of a function's arguments from a Go struct, and arguments are
-// checked against it before the function is called. The [Provider] is an
-// [adapter.ProviderAdapter], so package adapter/mux combines it with other providers.
+// checked against it before each call. The [Provider] is an [adapter.ProviderAdapter], so
+// package adapter/mux combines it with other providers.
 package functions
 
 import (
@@ -34,7 +34,7 @@ import (
 // Options say how functions are run. The zero value works.
 type Options struct {
 	Version       string        // of the tools, for tool_version in results
-	Timeout       time.Duration // of a call of a Function without its own; default: none
+	Timeout       time.Duration // of a call, if the Function has no other; default: unlimited
 	MaxConcurrent int           // calls at a time, others wait; default: any number
 	Log           *zap.Logger   // default: no log
 }
@@ -53,12 +53,10 @@ type Provider struct {
 	added map[string]*added
 }
 
-// A store has the tools of a provider that keeps them in this process.
 type store = inprocess.Store
 
 var _ adapter.ProviderAdapter = (*Provider)(nil)
 
-// An added is a function that is a tool.
 type added struct {
 	tool    registry.NormalizedTool
 	timeout time.Duration
@@ -71,17 +69,9 @@ type Function struct {
 	Title       string // for people; may be empty
 	Description string // what it does and when to use it; searches use it
 
-	// Capabilities are tags of the tool, in addition to those that are inferred from its
-	// name, description and parameters.
-	Capabilities []string
-
-	// Hints say what a call does. A call that only reads, or that is idempotent, may be
-	// made again after a failure. Nothing is assumed where a hint is nil.
-	Hints registry.Hints
-
-	// Timeout is how long a call may take; default: Options.Timeout. Below 0, calls have
-	// no time limit.
-	Timeout time.Duration
+	Capabilities []string       // tags of the tool, besides those inferred from its name, description and parameters
+	Hints        registry.Hints // a call that only reads, or is idempotent, may be repeated after a failure
+	Timeout      time.Duration  // of a call; default: Options.Timeout; below 0: none
 }
 
 // New returns a provider without functions. The name is the first half of the IDs of its
@@ -108,22 +98,21 @@ func New(name string, o Options) *Provider {
 // omitzero, the tag jsonschema describes it, and no other properties are allowed:
 //
 //	type order struct {
-//		Item  string `json:"item" jsonschema:"what is ordered"`
+//		Item  string `json:"item" jsonschema:"the article to order"`
 //		Count int    `json:"count,omitempty" jsonschema:"how many; 1 if absent"`
 //	}
 //
-// fn is not called with arguments that do not fit the schema, nor with so many that this is not
-// known.
+// fn is not called with arguments that do not fit the schema, or are too many to check.
 //
-// What fn returns becomes the result's structuredContent, and its JSON the text. If it is
-// not a JSON object, structuredContent is {"result": …}; the text of a string is the
-// string itself. An error or a panic of fn is a tool error.
+// fn's value becomes the result's structuredContent, and its JSON the text. If it is not a JSON
+// object, structuredContent is {"result": …}; the text of a string is the string itself. An
+// error or a panic of fn is a tool error.
 //
-// ctx ends with the caller's, at the time limit of the call, and at Close. The call ends
-// then too, whatever fn does, but Close waits until fn has returned.
+// ctx ends with the caller's context, at the timeout, and at Close. The call ends then too, but
+// Close waits until fn has returned.
 //
-// Add fails if the Function has no name, or if In has no schema of an object: for
-// example, if In is recursive, or a field has the option "string" in its tag.
+// Add fails if the Function has no name, or if In has no schema of an object: for example, if In
+// is recursive, or a field has the option "string" in its tag.
 func Add[In, Out any](f *Provider, about Function, fn func(ctx context.Context, in In) (Out, error)) error {
 	if fn == nil {
 		return fmt.Errorf("add function %q: it is nil", about.Name)
@@ -258,7 +247,7 @@ func (f *Provider) run(ctx context.Context, name string, arguments json.RawMessa
 	return a.call(ctx, arguments)
 }
 
-// Health returns that the functions can be called, until Close.
+// Health implements [adapter.ProviderAdapter].
 func (f *Provider) Health(context.Context) adapter.Health {
 	h := adapter.Health{Name: f.Name(), State: adapter.Up, Tools: len(f.Tools())}
 	if f.server.Closed() {
@@ -267,7 +256,7 @@ func (f *Provider) Health(context.Context) adapter.Health {
 	return h
 }
 
-// Close ends the running calls, and returns when all functions have returned.
+// Close ends the running calls, and waits until all functions have returned.
 func (f *Provider) Close() error {
 	f.server.Close()
 	return f.selector.Close()

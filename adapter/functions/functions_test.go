@@ -24,7 +24,7 @@ type sum struct {
 	Note string `json:"note,omitempty"`
 }
 
-// total is what TestFunctions' functions return.
+// total is the result of the functions of TestFunctions.
 type total struct {
 	Sum int `json:"sum"`
 }
@@ -231,7 +231,7 @@ func TestFunctionsHints(t *testing.T) {
 	}
 }
 
-// A tool that the caller holds may be an older one, or made up: what is checked is the
+// A tool that the caller holds may be older, or made up: arguments are checked against the
 // schema of the function that is called.
 func TestFunctionsStale(t *testing.T) {
 	f := provider(t, "own", Options{})

@@ -49,9 +49,8 @@ func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 	return jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: special})
 }
 
-// specialize adds the types in t whose JSON encoding differs from that of their kind to
-// special. It returns an error for types that [jsonschema.ForType] would describe wrongly.
-// [jsonschema.ForType] rejects recursive types itself.
+// specialize adds the types in t with a JSON encoding of their own to special. It returns an error
+// for types that [jsonschema.ForType] would describe wrongly; that rejects recursive types itself.
 func specialize(t reflect.Type, special map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil

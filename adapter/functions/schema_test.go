@@ -45,8 +45,8 @@ func (c choice) MarshalJSON() ([]byte, error) {
 }
 func (c *choice) UnmarshalJSON(b []byte) error { c.text = "chosen"; return nil }
 
-// echo adds a function that returns what it was given, calls it with the arguments, and
-// compares: whatever fits the schema is read, and what is returned fits the schema.
+// echo adds a function that returns its argument, calls it with the arguments, and compares: all
+// arguments that fit the schema are read, and the result fits the schema.
 func echo[T any](t *testing.T, arguments string) {
 	t.Helper()
 	f := provider(t, "own", Options{})
@@ -107,7 +107,7 @@ func TestSchemas(t *testing.T) {
 	echo[struct{ C choice }](t, `{"C":{"choice":"chosen"}}`)
 }
 
-// What is returned is an object that fits its schema, whatever it is.
+// Each result is an object that fits its schema.
 func TestOutputs(t *testing.T) {
 	f := provider(t, "own", Options{})
 	returns(t, f, choice{"x"}, `{"choice":"x"}`)
@@ -134,7 +134,7 @@ func returns[T any](t *testing.T, f *Provider, out T, want string) {
 	fits(t, f.Tools()[0].Definition, r)
 }
 
-// What a schema can't tell is an error, and not a function that loses its arguments.
+// A type that a schema can't describe is an error, and not a function that loses its arguments.
 func TestNoSchemas(t *testing.T) {
 	for _, tc := range []struct {
 		t    reflect.Type

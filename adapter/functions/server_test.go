@@ -7,7 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
-// A session of this process says what it has, and no more.
+// A session of this process refuses all other methods.
 func TestBench(t *testing.T) {
 	f := provider(t, "f", Options{})
 	var s session.Session = f.server

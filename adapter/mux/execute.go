@@ -73,18 +73,13 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 	return m.note(result, asked, last), nil
 }
 
-// execute runs the tool on its provider. If the provider panics, or returns no result or
-// an error that it should not return, the result is a failure; unless the error wraps
-// [session.ErrNotSent], the call may have had an effect. The error is one of an MCP server
-// or of ctx.
+// execute runs the tool on its provider. If the provider panics, or returns no result or an error that
+// it should not return, the result is a failure. The error is one of an MCP server or of ctx.
 func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result selector.Result, err error) {
 	c.Tool = r.tool
-	defer func() {
-		if reason := recover(); reason != nil {
-			result, err = m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
-		}
-	}()
-	result, err = r.to.Execute(ctx, c)
+	if reason := guard(func() { result, err = r.to.Execute(ctx, c) }); reason != nil {
+		return m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
+	}
 	if _, refused := errors.AsType[*session.Error](err); refused || err != nil && ctx.Err() != nil {
 		return selector.Result{}, err
 	}
@@ -99,15 +94,15 @@ func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result sel
 
 var errNoResult = errors.New("its provider returned no result")
 
-// standIns returns the tools of other providers that may answer instead of t, in the
-// providers' order: of each provider the tools of the same name or, if t is a language
-// model, one model with all its capabilities. No tool that may do more than t is among
-// them, and a destructive tool has none.
-func (m *Mux) standIns(t *registry.NormalizedTool, owner *member, routes map[string]route) []*registry.NormalizedTool {
+// standIns returns the tools of other providers that may answer instead of t, in the providers'
+// order: of each provider the tools of the same name or, if t is a language model, one model with
+// all its capabilities. They do not include tools that may do more than t. Nothing stands in for a
+// destructive tool.
+func (m *Mux) standIns(t *registry.NormalizedTool, owner *source, routes map[string]route) []*registry.NormalizedTool {
 	if t.Hints.IsDestructive() || t.Doubt != "" {
 		return nil
 	}
-	alike, model := make(map[*member][]*registry.NormalizedTool), make(map[*member]*registry.NormalizedTool)
+	alike, model := make(map[*source][]*registry.NormalizedTool), make(map[*source]*registry.NormalizedTool)
 	for _, other := range m.Tools() {
 		p := routes[other.ID].to
 		switch {

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -57,7 +56,9 @@ func fake(name string, flags ...string) config.Server {
 }
 
 // featureOf returns the value of a feature by its name.
-func featureOf(t *testing.T, e adapter.Explainer, task string, c selector.Candidate, feature string) float64 {
+func featureOf(t *testing.T, e interface {
+	Explain(context.Context, string, []selector.Candidate) ([]selector.Explanation, error)
+}, task string, c selector.Candidate, feature string) float64 {
 	t.Helper()
 	all, err := e.Explain(t.Context(), task, []selector.Candidate{c})
 	if err != nil || len(all) != 1 {

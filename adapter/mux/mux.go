@@ -2,8 +2,7 @@
 //
 //	all, err := mux.New("all", router, functions, models)
 //
-// A [Mux] is an [adapter.ProviderAdapter] itself, so that a program that hands out work
-// needs to know one provider only.
+// A [Mux] is an [adapter.ProviderAdapter] itself, so that a program needs one provider only.
 package mux
 
 import (
@@ -24,51 +23,47 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A Mux is several providers as one: one catalog of all their tools, one ranking, one
-// signal of changes. It is a provider itself, so a Mux may be in a Mux.
+// A Mux is several providers as one: one catalog, one ranking, one signal of changes. A Mux may be in
+// a Mux.
 //
 // # IDs
 //
-// A tool keeps its ID, "server:name", while only one provider has a server of that name.
-// If several have, the tools of all of them are qualified by their provider,
-// "provider/server:name"; likewise if a server's name begins with a provider's name and a
-// slash. IDs thus depend on what exists and not on the order in which it came. [Mux.Tool]
-// knows every tool by its qualified ID too, so a program that stores IDs should store
+// A tool keeps its ID, "server:name", while only one provider has a server of that name. Else the
+// tools of all these providers have qualified IDs, "provider/server:name"; likewise if a server's
+// name begins with a provider's name and a slash. IDs do not depend on the order in which tools
+// came. [Mux.Tool] knows each tool by its qualified ID too: a program that stores IDs should store
 // qualified ones.
 //
 // # Failover
 //
-// A call goes to the provider that has the tool. If that provider can't answer, a tool of
-// another provider is called instead, in the order of New: a tool of the same name that
-// takes the arguments, or, for a language model, a model with all its capabilities. The
-// Mux does this only if the call did not reach the first provider, or if the hints say
-// that a second call does no harm. A read-only tool is replaced only by a read-only tool.
-// A tool that is declared destructive is never replaced and never replaces another. The
-// result's _meta then has degraded, and its execution_path names the tools that were
-// called. Its "provider" is the one that answered.
+// A call goes to the provider that has the tool. If that can't answer, a tool of another provider is
+// called, in the order of New: a tool of the same name that takes the arguments, or, for a language
+// model, a model with all its capabilities. This is done only if the call did not reach the first
+// provider, or if the hints say that a second call does no harm. Only a read-only tool replaces a
+// read-only tool. A destructive tool is never replaced and never replaces another. The result's
+// _meta then has degraded, and its execution_path names the tools that were called. Its "provider"
+// is the one that answered.
 //
-// A provider that is down or panics, or whose calls hang, does not harm the others: its
-// last known tools stay, and calls of them fail.
+// A provider that is down, hangs or panics does not harm the others: its last known tools stay, and
+// calls of them fail.
 type Mux struct {
 	*store
 	registry  *registry.Registry
 	selector  *selector.Selector
-	providers []*member
+	providers []*source
 	stop      context.CancelFunc
 	running   sync.WaitGroup // followers, calls and questions for health
 
 	routes atomic.Pointer[map[string]route] // by the tool's ID here
 
-	// listing guards the lists of the providers. The registry changes under it, so that
-	// both are in step: with thousands of tools that takes as long as a call may take.
-	listing sync.Mutex
+	listing sync.Mutex // guards the lists of the providers; the registry changes under it, to be in step
 
 	mu     sync.Mutex // guards closed; running grows only while closed is false
 	closed bool
 }
 
-// A member is a provider of a Mux.
-type member struct {
+// A source is a provider of a Mux.
+type source struct {
 	adapter.ProviderAdapter
 	name string
 	list []*registry.NormalizedTool // last known; guarded by Mux.listing, and changed under turn only
@@ -79,13 +74,13 @@ type member struct {
 
 // A route is the provider of a tool.
 type route struct {
-	to   *member
+	to   *source
 	tool *registry.NormalizedTool // as the provider has it
 }
 
-// New returns the providers as one, with the tools that they have now. The Mux closes
-// them. It is an error if two have the same name, or if a name is empty or contains a slash
-// or a colon; New closes nothing then.
+// New returns the providers as one, with the tools that they have now. The Mux closes them. It is an
+// error, and New closes nothing, if two have the same name, or if a name is empty or contains a
+// slash or a colon.
 func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 	m := &Mux{registry: registry.New()}
 	m.selector = selector.New(m.registry, selector.Options{Sessions: servers{m}, Experience: m})
@@ -94,11 +89,11 @@ func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 		if p == nil {
 			return nil, errors.Join(fmt.Errorf("mux %q: a provider is nil", name), m.selector.Close())
 		}
-		next := &member{ProviderAdapter: p, name: p.Name()}
+		next := &source{ProviderAdapter: p, name: p.Name()}
 		switch {
 		case next.name == "" || strings.ContainsAny(next.name, "/:"):
 			return nil, errors.Join(fmt.Errorf("mux %q: %q is not a name for a provider", name, next.name), m.selector.Close())
-		case slices.ContainsFunc(m.providers, func(o *member) bool { return o.name == next.name }):
+		case slices.ContainsFunc(m.providers, func(o *source) bool { return o.name == next.name }):
 			return nil, errors.Join(fmt.Errorf("mux %q: two providers are named %q", name, next.name), m.selector.Close())
 		}
 		m.providers = append(m.providers, next)
@@ -114,29 +109,19 @@ func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 	return m, nil
 }
 
-// A store has the tools of a provider that keeps them in this process.
 type store = inprocess.Store
 
 var _ adapter.ProviderAdapter = (*Mux)(nil)
 
-// look returns the provider's signal of changes, or nil if the provider panics.
-func (p *member) look() (changed <-chan struct{}) {
-	defer func() { _ = recover() }()
-	return p.Changed()
-}
-
-// tools returns the provider's tools, or false if the provider panics.
-func (p *member) tools() (tools []*registry.NormalizedTool, ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	return slices.DeleteFunc(slices.Clone(p.Tools()), func(t *registry.NormalizedTool) bool { return t == nil }), true
+// guard calls a provider, and returns the reason if it panics.
+func guard(call func()) (reason any) {
+	defer func() { reason = recover() }()
+	call()
+	return nil
 }
 
 // follow adopts the provider's tools at each change until ctx ends.
-func (m *Mux) follow(ctx context.Context, p *member) {
+func (m *Mux) follow(ctx context.Context, p *source) {
 	for {
 		select {
 		case <-m.adopt(p): // never, if the provider has no signal
@@ -146,17 +131,15 @@ func (m *Mux) follow(ctx context.Context, p *member) {
 	}
 }
 
-// adoptAll adopts all changes so far, so that a caller that has changed a provider's tools
-// finds them here.
+// adoptAll adopts all changes so far, so that a caller that has changed a provider's tools sees them.
 func (m *Mux) adoptAll() {
 	for _, p := range m.providers {
 		m.adopt(p)
 	}
 }
 
-// adopt updates the catalog if the provider's tools have changed, and returns the signal of
-// their next change.
-func (m *Mux) adopt(p *member) <-chan struct{} {
+// adopt updates the catalog if the provider's tools have changed, and returns their next change.
+func (m *Mux) adopt(p *source) <-chan struct{} {
 	if inner, ok := p.ProviderAdapter.(*Mux); ok {
 		inner.adoptAll()
 	}
@@ -169,15 +152,19 @@ func (m *Mux) adopt(p *member) <-chan struct{} {
 			return p.changed
 		}
 	}
-	p.changed = p.look()
-	if tools, ok := p.tools(); ok && !slices.Equal(tools, p.list) {
+	p.changed = nil
+	guard(func() { p.changed = p.Changed() })
+	var tools []*registry.NormalizedTool
+	panicked := guard(func() { tools = slices.Clone(p.Tools()) })
+	tools = slices.DeleteFunc(tools, func(t *registry.NormalizedTool) bool { return t == nil })
+	if panicked == nil && !slices.Equal(tools, p.list) {
 		m.list(p, tools)
 	}
 	return p.changed
 }
 
 // list replaces the provider's tools in the catalog.
-func (m *Mux) list(p *member, tools []*registry.NormalizedTool) {
+func (m *Mux) list(p *source, tools []*registry.NormalizedTool) {
 	m.listing.Lock()
 	defer m.listing.Unlock()
 	p.list = tools
@@ -191,22 +178,21 @@ func (m *Mux) list(p *member, tools []*registry.NormalizedTool) {
 	m.routes.Store(&routes)
 }
 
-// merged returns what each server offers under its name in the Mux, and the route of each
-// tool. It depends on the lists of the providers only. Of a provider's tools with the same
-// server and name, the first is kept.
-func merged(providers []*member) (offers map[string]registry.Offer, routes map[string]route) {
-	owners := make(map[string]map[*member]bool) // by server
+// merged returns the offers of servers by their names in the Mux, and the route of each tool. Of a
+// provider's tools with the same server and name, the first is kept.
+func merged(providers []*source) (offers map[string]registry.Offer, routes map[string]route) {
+	owners := make(map[string]map[*source]bool) // by server
 	for _, p := range providers {
 		for _, t := range p.list {
 			if owners[t.Server] == nil {
-				owners[t.Server] = make(map[*member]bool)
+				owners[t.Server] = make(map[*source]bool)
 			}
 			owners[t.Server][p] = true
 		}
 	}
 	ambiguous := func(server string) bool {
 		prefix, _, nested := strings.Cut(server, "/")
-		return len(owners[server]) > 1 || nested && slices.ContainsFunc(providers, func(p *member) bool { return p.name == prefix })
+		return len(owners[server]) > 1 || nested && slices.ContainsFunc(providers, func(p *source) bool { return p.name == prefix })
 	}
 	offers, routes = make(map[string]registry.Offer), make(map[string]route)
 	for _, p := range providers {
@@ -228,7 +214,7 @@ func merged(providers []*member) (offers map[string]registry.Offer, routes map[s
 	return offers, routes
 }
 
-func qualified(p *member, server string) string { return p.name + "/" + server }
+func qualified(p *source, server string) string { return p.name + "/" + server }
 
 // Tool returns the tool of that ID, qualified or not.
 func (m *Mux) Tool(id string) (*registry.NormalizedTool, bool) {
@@ -252,29 +238,24 @@ func (m *Mux) known(id string) (*registry.NormalizedTool, bool) {
 	return nil, false
 }
 
-// Match returns what providers, such as an [adapter.Router], have learned from use, as
-// evidence for a task of these words. It counts in the ranking as it does in theirs.
+// Match implements [selector.Experience] by the experience of the providers.
 func (m *Mux) Match(words []string, now time.Time) map[string]float64 {
 	all := make(map[string]float64)
 	for _, p := range m.providers {
 		if e, ok := p.ProviderAdapter.(selector.Experience); ok {
-			for id, x := range p.match(e, words, now) {
-				if t, ok := m.known(qualified(p, id)); ok {
-					all[t.ID] = x
+			guard(func() {
+				for id, x := range e.Match(words, now) {
+					if t, ok := m.known(qualified(p, id)); ok {
+						all[t.ID] = x
+					}
 				}
-			}
+			})
 		}
 	}
 	return all
 }
 
-func (p *member) match(e selector.Experience, words []string, now time.Time) map[string]float64 {
-	defer func() { _ = recover() }()
-	return e.Match(words, now)
-}
-
-// Learn notifies the provider of a tool that a client called the tool after it had searched
-// for a task; see [adapter.Router.Learn]. Providers that do not learn ignore it.
+// Learn is Learn of the tool's provider, such as [adapter.Router.Learn]. Some do not learn.
 func (m *Mux) Learn(ctx context.Context, u selector.Use) {
 	r, ok := (*m.routes.Load())[u.Tool]
 	if !ok {
@@ -283,14 +264,12 @@ func (m *Mux) Learn(ctx context.Context, u selector.Use) {
 	if learner, ok := r.to.ProviderAdapter.(interface {
 		Learn(ctx context.Context, u selector.Use)
 	}); ok {
-		defer func() { _ = recover() }() // as in all calls of a provider
 		u.Tool = r.tool.ID
-		learner.Learn(ctx, u)
+		guard(func() { learner.Learn(ctx, u) })
 	}
 }
 
-// enter counts a goroutine or call that Close waits for. It reports false if the Mux is
-// closed.
+// enter counts a goroutine or call that Close waits for, or reports false if the Mux is closed.
 func (m *Mux) enter() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -315,7 +294,11 @@ func (m *Mux) Health(ctx context.Context) adapter.Health {
 		}
 		go func() {
 			defer m.running.Done()
-			answers <- answer{i, p.health(ctx)}
+			var h adapter.Health
+			if reason := guard(func() { h = p.Health(ctx) }); reason != nil {
+				h = adapter.Health{Name: p.name, State: adapter.Down, Reason: fmt.Sprintf("it panicked: %v", reason)}
+			}
+			answers <- answer{i, h}
 		}()
 	}
 	for range parts {
@@ -329,17 +312,7 @@ func (m *Mux) Health(ctx context.Context) adapter.Health {
 	return adapter.CombineHealth(m.Name(), len(m.Tools()), parts)
 }
 
-func (p *member) health(ctx context.Context) (h adapter.Health) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			h = adapter.Health{Name: p.name, State: adapter.Down, Reason: fmt.Sprintf("it panicked: %v", reason)}
-		}
-	}()
-	return p.Health(ctx)
-}
-
-// Close closes all providers at once, and returns their errors once they are closed and
-// all calls have ended.
+// Close closes all providers at once, and waits for them and for all calls.
 func (m *Mux) Close() error {
 	m.mu.Lock()
 	m.closed = true
@@ -349,15 +322,13 @@ func (m *Mux) Close() error {
 	var closing sync.WaitGroup
 	for i, p := range m.providers {
 		closing.Go(func() {
-			defer func() {
-				if reason := recover(); reason != nil {
-					errs[i] = fmt.Errorf("it panicked: %v", reason)
-				}
-				if errs[i] != nil {
-					errs[i] = fmt.Errorf("close provider %q: %w", p.name, errs[i])
-				}
-			}()
-			errs[i] = p.Close()
+			var err error
+			if reason := guard(func() { err = p.Close() }); reason != nil {
+				err = fmt.Errorf("it panicked: %v", reason)
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("close provider %q: %w", p.name, err)
+			}
 		})
 	}
 	closing.Wait()
@@ -365,8 +336,8 @@ func (m *Mux) Close() error {
 	return errors.Join(errs...)
 }
 
-// note adds to a result's _meta the provider that answered, and the tools of the Mux that
-// were called. It replaces Tool by the Mux's.
+// note adds the provider that answered and the tools that were called to a result's _meta. It
+// replaces Tool by the Mux's.
 func (m *Mux) note(r selector.Result, asked []string, last route) selector.Result {
 	provider := last.to.name
 	meta := r.Meta()

@@ -21,7 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A stub is a provider that somebody else has written: some tools, and what becomes
+// A stub is a provider of another author: some tools, and the outcomes
 // of calls.
 type stub struct {
 	name  string
@@ -29,13 +29,13 @@ type stub struct {
 	close error
 	sick  bool // all that it does is to panic
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	tools   []*registry.NormalizedTool
 	changed chan struct{}
 	closed  int
 }
 
-// of returns a provider of these tools, "server:name", each with what it returns.
+// of returns a provider of these tools, "server:name", each with its result.
 func of(name string, ids ...string) *stub {
 	s := &stub{name: name, changed: make(chan struct{})}
 	s.offer(ids...)
@@ -167,7 +167,7 @@ func TestMuxIDs(t *testing.T) {
 				all = append(all, of(name))
 			}
 			m := mux(t, all...)
-			for i := range all { // in another order than that of the Mux
+			for i := range all { // in another order than in the Mux
 				p := all[len(all)-1-i].(*stub)
 				p.offer(strings.Fields(tc.providers[p.name])...)
 			}
@@ -199,7 +199,7 @@ func TestMuxIDs(t *testing.T) {
 	}
 }
 
-// Tools that change are followed, and their users told; what is unchanged stays the
+// Tools that change are followed, and their users told; unchanged ones stay the
 // same.
 func TestMuxFollows(t *testing.T) {
 	f, g := provider(t, "f", functions.Options{}), of("g", "g:x")
@@ -222,7 +222,7 @@ func TestMuxFollows(t *testing.T) {
 	}
 }
 
-// One ranking over all: the scores are those of one router with all the tools.
+// One ranking over all: the scores are the same as in one router with all the tools.
 func TestMuxRanks(t *testing.T) {
 	one, two, all := provider(t, "one", functions.Options{}), provider(t, "two", functions.Options{}), provider(t, "one", functions.Options{})
 	for _, f := range []*functions.Provider{one, all} {
@@ -244,7 +244,7 @@ func TestMuxRanks(t *testing.T) {
 	}
 }
 
-// What a router has learned from use counts in the ranking over all, and is told to it.
+// The learned uses of a router count in the ranking over all, and it learns from uses of the Mux.
 func TestMuxLearns(t *testing.T) {
 	c := config.Config{Servers: []config.Server{fake("s", "-tools", "frobnicate,echo")}, Router: config.Router{Learning: true}}
 	r, err := adapter.Start(t.Context(), c, adapter.Options{Name: "r"})
@@ -366,7 +366,7 @@ func TestMuxOfTheSick(t *testing.T) {
 	}
 }
 
-// Nor does one whose tools are not there, or that can't learn.
+// Nor does a provider without the tools, or one that can't learn.
 func TestMuxOfTheOdd(t *testing.T) {
 	odd := &unteachable{of("a", "x:find")}
 	m := mux(t, odd, of("b", "y:find"))
@@ -378,7 +378,7 @@ func TestMuxOfTheOdd(t *testing.T) {
 	}
 }
 
-// An unteachable provider panics when it is to learn, or says what it has learned.
+// An unteachable provider panics when it is to learn, or to return its experience.
 type unteachable struct{ *stub }
 
 func (*unteachable) Learn(context.Context, selector.Use)          { panic("no more") }
@@ -399,7 +399,7 @@ func TestMuxNests(t *testing.T) {
 	}
 }
 
-// Close waits for what is under way, and health for nobody who hangs.
+// Close waits for calls under way, and Health not for a provider that hangs.
 func TestMuxHangs(t *testing.T) {
 	f, under, ended := functions.New("f", functions.Options{}), make(chan bool), make(chan selector.Result)
 	must(t, functions.Add(f, functions.Function{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -467,7 +467,7 @@ func TestMuxAtOnce(t *testing.T) {
 	until(t, m, "f:stays")
 }
 
-// Nobody waits for the catalog while it changes, which takes long if it is large.
+// A change of the catalog, which takes long if it is large, delays no reader.
 func TestMuxBusy(t *testing.T) {
 	m := mux(t, of("a", "x:find"))
 	m.listing.Lock()
@@ -477,7 +477,7 @@ func TestMuxBusy(t *testing.T) {
 	}
 }
 
-// Whoever has changed a provider's tools finds them in the Mux at once.
+// A caller that has changed a provider's tools finds them in the Mux at once.
 func TestMuxAtTheSameTime(t *testing.T) {
 	f := provider(t, "f", functions.Options{})
 	inner := mux(t, f)

@@ -23,7 +23,7 @@ func (servers) Session(context.Context, string, session.Client) (session.Session
 // Policy says that the servers of the other providers stand in for a server, as they do
 // if a call fails.
 func (s servers) Policy(server string) (p selector.Policy) {
-	owners := make(map[string]*member)
+	owners := make(map[string]*source)
 	for id, r := range *s.m.routes.Load() {
 		owners[strings.TrimSuffix(id, ":"+r.tool.Name)] = r.to
 	}

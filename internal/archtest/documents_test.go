@@ -50,16 +50,44 @@ func TestDocumentsAreShort(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-
-// Links to files of the repository lead to files.
-func TestDocumentsLink(t *testing.T) {
-	n := 0
+// A user finds an answer in docs without reading it all.
+func TestDocsAreShort(t *testing.T) {
+	words := 0
 	for path, text := range documents(t) {
+		if filepath.Base(filepath.Dir(path)) == "docs" {
+			words += len(strings.Fields(text))
+		}
+	}
+	if words < 10000 || words > 25000 {
+		t.Errorf("docs has %d words, want at most 25000", words)
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	unsaid  = regexp.MustCompile(`[^\w\- ]`) // signs that an anchor leaves out
+)
+
+// Links to files of the repository lead to files, and their anchors to headings.
+func TestDocumentsLink(t *testing.T) {
+	n, all := 0, documents(t)
+	for path, text := range all {
 		for _, to := range link.FindAllStringSubmatch(text, -1) {
 			n++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), to[1])); err != nil {
+			target := path
+			if to[1] != "" {
+				target = filepath.Join(filepath.Dir(path), to[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s: %v", path, to[1], err)
+			}
+			found := to[2] == ""
+			for _, title := range heading.FindAllStringSubmatch(all[target], -1) {
+				found = found || strings.ReplaceAll(unsaid.ReplaceAllString(strings.ToLower(title[1]), ""), " ", "-") == to[2]
+			}
+			if !found {
+				t.Errorf("%s links to %s: no heading is called so", path, to[0])
 			}
 		}
 	}
@@ -166,12 +194,5 @@ func nameOf(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
 	}
-	receiver := f.Recv.List[0].Type
-	if pointer, ok := receiver.(*ast.StarExpr); ok {
-		receiver = pointer.X
-	}
-	if generic, ok := receiver.(*ast.IndexExpr); ok {
-		receiver = generic.X
-	}
-	return receiver.(*ast.Ident).Name + "." + f.Name.Name
+	return receiver(f.Recv.List[0].Type) + "." + f.Name.Name
 }

@@ -18,16 +18,12 @@ func WriteMode(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, true, mode, true)
 }
 
-func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool) (err error) {
+func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "tmp-*") // has mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}()
+	defer os.Remove(temp.Name()) // fails once it is renamed
 	_, err = temp.Write(data)
 	if mode != 0o600 {
 		err = errors.Join(err, temp.Chmod(mode))
@@ -41,5 +37,5 @@ func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool
 	if err := errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	return rename(temp.Name(), path)
 }

@@ -1,12 +1,14 @@
 // Package commandline takes the command lines of MCP servers apart: into words, into the commands
-// that they wrap, and into the folders that they name. It expands nothing, and looks at no file. It
-// is a leaf.
+// that they wrap, and into the folders that they name; and it quotes words for people to type. It
+// expands nothing, and looks at no file. It is a leaf.
 package commandline
 
 import (
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
@@ -148,3 +150,16 @@ func splitCommands(text, blanks, ends string) (all [][]string) {
 
 // Words splits a command line as a shell would, with quotes and without expansion.
 func Words(line string) []string { return splitCommands(line, " \t\n", "")[0] }
+
+// Quote returns a text as one word of a command line of this system.
+func Quote(text string) string {
+	switch {
+	case text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:%+=,…", r)
+	}):
+		return text
+	case runtime.GOOS == "windows":
+		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -2,6 +2,7 @@ package commandline
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,18 @@ func TestFolders(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// Words are quoted as the shell of the system reads them.
+func TestQuote(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the quotes are of Unix")
+	}
+	for word, want := range map[string]string{"": "''", "a": "a", "/a b": "'/a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "a;b": "'a;b'", "é-1_./@:%+=,": "é-1_./@:%+=,", "*": "'*'"} {
+		if got := Quote(word); got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@
 package rate
 
 import (
+	"cmp"
 	linked "container/list"
 	"math"
 	"sync"
@@ -14,15 +15,18 @@ import (
 // early only if so many other clients came since.
 const maxBuckets = 10_000
 
-// longestWait bounds the time after which a client may try again.
-const longestWait = 24 * time.Hour
+const longestWait = 24 * time.Hour // after which a client may try again
+
+// A Limit says how many requests a client may make.
+type Limit struct {
+	PerSecond float64 // for long; 0 is any number
+	Burst     int     // at once; 0 is a second's
+}
 
 // A Limiter refuses requests of clients that make too many, by a token bucket for each
 // client. Nil refuses nothing. Its methods may be called by many goroutines at once.
 type Limiter struct {
-	PerSecond float64 // on average
-	Burst     int     // at once
-
+	Limit
 	mu      sync.Mutex // guards the fields below
 	buckets map[string]*linked.Element
 	order   linked.List // of *bucket, the one used last at the end
@@ -33,16 +37,13 @@ type bucket struct {
 	*rate.Limiter
 }
 
-// New returns a limiter for so many requests a second; nil if that is 0. A
-// burst of 0 is a second's.
+// New returns a limiter for a [Limit]; nil if that limits nothing.
 func New(perSecond float64, burst int) *Limiter {
 	if perSecond <= 0 {
 		return nil
 	}
-	if burst == 0 {
-		burst = int(math.Ceil(min(perSecond, math.MaxInt32)))
-	}
-	return &Limiter{PerSecond: perSecond, Burst: burst, buckets: make(map[string]*linked.Element)}
+	burst = cmp.Or(burst, int(math.Ceil(min(perSecond, math.MaxInt32))))
+	return &Limiter{Limit: Limit{perSecond, burst}, buckets: make(map[string]*linked.Element)}
 }
 
 // Take lets n requests of the client pass and returns 0, or returns how long the client
@@ -83,8 +84,7 @@ func (l *Limiter) bucket(client string) *bucket {
 		l.order.MoveToBack(e)
 		return e.Value.(*bucket)
 	}
-	now := time.Now()
-	for e := l.order.Front(); e != nil; e = l.order.Front() {
+	for e, now := l.order.Front(), time.Now(); e != nil; e = l.order.Front() {
 		oldest := e.Value.(*bucket)
 		if len(l.buckets) < maxBuckets && oldest.TokensAt(now) < float64(l.Burst) {
 			break

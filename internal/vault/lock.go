@@ -1,10 +1,13 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/filelock"
 )
 
 const (
@@ -27,15 +30,15 @@ func Lock(ctx context.Context, path, doing string) (unlock func(), err error) {
 	retry := time.NewTicker(lockPause)
 	defer retry.Stop()
 	for {
-		err := tryLock(f)
-		if err == nil {
+		locked, err := filelock.Try(f)
+		if locked {
 			return func() { f.Close() }, nil
 		}
 		select {
 		case <-retry.C:
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, err)
+			return nil, fmt.Errorf("another process %s and does not end (lock %s): %w", doing, path, cmp.Or(err, ctx.Err()))
 		}
 	}
 }

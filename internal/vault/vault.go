@@ -230,7 +230,7 @@ func readPrivate(path string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := unshared(path); err != nil {
+	if err := safefile.Unshared(path); err != nil {
 		return nil, err
 	}
 	return safefile.Read(path, maxFile)

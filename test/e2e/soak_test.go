@@ -79,16 +79,17 @@ func TestSoakGoroutines(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := adapter.New(c, adapter.Options{DataDir: t.TempDir()})
-	face := server.New(r.Parts(), server.Options{Mode: c.Router.Mode, ListWait: c.Router.ListWait})
+	options := server.Options{Mode: c.Router.Mode, ListWait: c.Router.ListWait}
+	servers := server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts()})
 	ctx, cancel := context.WithCancel(t.Context())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })
-	g.Go(func() error { return face.Run(ctx) })
+	g.Go(func() error { return servers.Run(ctx) })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := face.Handler(server.HTTPOptions{Bound: listener.Addr().String()})
+	handler := servers.Handler(server.HTTPOptions{Bound: listener.Addr().String()})
 	h := httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
 	h.Start()
 	url := h.URL + "/mcp"

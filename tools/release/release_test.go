@@ -59,7 +59,7 @@ func TestRelease(t *testing.T) {
 
 // mainJob are the arguments of the README's first command.
 var mainJob = []string{
-	"route", "convert 5 kilometers to miles", "--args", `{"value": 5, "from_unit": "km", "to_unit": "mi"}`,
+	"route", "convert 5 kilometers to miles", "value=5", "from_unit=km", "to_unit=mi",
 	"--data", "", "--config",
 }
 

@@ -1,5 +1,4 @@
-// Package fixed makes tools whose arguments are fixed by a profile, so that clients neither see
-// nor send them.
+// Package fixed makes tools with arguments that a profile fixes: clients neither see nor send them.
 package fixed
 
 import (
@@ -11,10 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Tool returns the tool with fixed arguments, an object. What clients see of its schema lacks the
-// properties, and asks for them nowhere: where a rule of the schema is about a fixed property and
-// others, the rule is left out, since calls are checked against ServerSchema. All other bytes stay
-// as they are.
+// Tool returns the tool with fixed arguments, an object. The schema for clients lacks the properties
+// and all rules about them, since calls are checked against ServerSchema. All other bytes stay.
 func Tool(t *registry.NormalizedTool, values json.RawMessage) *registry.NormalizedTool {
 	e := eraser{names: make(map[string]bool)}
 	_ = wire.Members(values, func(name string, _ []byte) bool { e.names[name] = true; return true })
@@ -41,8 +38,8 @@ func (e eraser) definition(tool json.RawMessage) json.RawMessage {
 // maxReferences bounds the definitions of one schema to which its top level refers.
 const maxReferences = 256
 
-// erase returns an object schema without the properties: also in what its top level refers to.
-// A definition that nested values refer to, too, lacks them there as well.
+// erase returns an object schema without the properties, also in the definitions that its top level
+// refers to.
 func (e eraser) erase(schema []byte) []byte {
 	var references []string
 	schema = e.level(schema, &references)
@@ -55,8 +52,8 @@ func (e eraser) erase(schema []byte) []byte {
 	return schema
 }
 
-// level removes the properties from a schema, and from those that apply to the same value. It
-// appends the references that it finds.
+// level removes the properties from a schema and its parts for the same value. It appends the
+// references that it finds.
 func (e eraser) level(schema []byte, references *[]string) []byte {
 	if !wire.IsObject(schema) {
 		return schema // true and false are schemas, too
@@ -88,8 +85,8 @@ func (e eraser) level(schema []byte, references *[]string) []byte {
 	return edit(schema, "else", inner)
 }
 
-// dependencies removes the properties from the rules that one property needs another. What a
-// fixed property needs is always required.
+// dependencies removes the properties from the rules that one property needs another. Properties that
+// a fixed one needs are always required.
 func (e eraser) dependencies(schema []byte, inner func([]byte) []byte) []byte {
 	var needed []string
 	rules := func(object []byte) []byte {

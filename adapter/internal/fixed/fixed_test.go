@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// What clients see of a schema once "owner" is fixed.
+// The schema for clients once "owner" is fixed.
 func TestTool(t *testing.T) {
 	for _, tc := range []struct{ name, schema, want string }{
 		{"properties and required", `{"type":"object", "properties":{"owner":{"type":"string","x-mcp-header":"Owner"}, "repo":{"type":"string"}}, "required":["owner","repo"], "additionalProperties":false}`,

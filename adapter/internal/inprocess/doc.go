@@ -1,6 +1,5 @@
-// Package inprocess has the parts of providers whose tools run in this process instead
-// of an MCP server's: a [Store] of tools, which finds and runs them as the router does,
-// and a [Server], which is the session that the selector calls them on.
+// Package inprocess has the parts of providers with tools in this process: a [Store] finds and runs
+// them as the router does, and a [Server] is the session that the selector calls.
 package inprocess
 
 import (
@@ -38,8 +37,8 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("%s did not answer within %s", e.What, e.Limit)
 }
 
-// ModelInput is the input schema of a language model. Tools that have it stand in for
-// each other. The names are those of OpenAI's chat API, except prompt and system.
+// ModelInput is the input schema of a language model. Tools that have it stand in for each other. The
+// names are from OpenAI's chat API, except prompt and system.
 const ModelInput = `{"type":"object","properties":{` +
 	`"prompt":{"type":"string","minLength":1,"description":"What to ask. Comes after messages, if there are any."},` +
 	`"system":{"type":"string","description":"What holds for the whole answer: role, tone, form."},` +
@@ -62,8 +61,8 @@ func IsModel(t *registry.NormalizedTool) bool {
 	return slices.Contains(t.Capabilities, "ai") && slices.Contains(t.Capabilities, "chat") && string(t.InputSchema) == ModelInput
 }
 
-// NewTool returns the tool of an MCP tool definition, cleaned as tools of servers are.
-// It has the given capabilities, and those that the taxonomy infers unless that is nil.
+// NewTool returns the tool of an MCP tool definition, cleaned as tools of servers are, with the given
+// capabilities and others that the taxonomy, which may be nil, infers.
 func NewTool(provider string, x *discovery.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {
 	encoded, err := json.Marshal(definition)
 	if err != nil {

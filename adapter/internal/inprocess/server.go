@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// Options say what a [Server] runs.
+// Options are the options of a [Server].
 type Options struct {
 	Info   session.Info    // its name, version and whether it asks another machine; the Server adds the rest
 	Policy selector.Policy // how calls are made; a MaxConcurrent below 0 is any number
@@ -27,15 +27,14 @@ type Options struct {
 	// why the tool could not answer. A panic ends the call and nothing else.
 	Run func(ctx context.Context, tool string, arguments json.RawMessage, r session.Request) (json.RawMessage, error)
 
-	// Limit returns the time limit of a tool; 0 means none. With Limit, a call returns
-	// when its time is over, even if Run goes on. If Limit is nil, Run must return soon
-	// after ctx ends, and a call waits for it.
+	// Limit returns the time limit of a tool; 0 is unlimited. With Limit, a call returns when
+	// its time is over, even if Run goes on. If Limit is nil, a call waits for Run, which must
+	// return soon after ctx ends.
 	Limit func(tool string) time.Duration
 }
 
-// A Server runs a provider's tools as an MCP server does: it is a [session.Session].
-// The selector calls it as it calls all others, so that the same code validates
-// arguments, queues calls and marks results.
+// A Server runs a provider's tools as an MCP server does: it is a [session.Session], so that the same
+// code validates arguments, queues calls and marks results.
 type Server struct {
 	options Options
 	ctx     context.Context // ends at Close, and all calls with it

@@ -8,8 +8,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// A Store has a provider's tools in a registry. It finds, ranks, explains and runs them
-// as the router does. Providers embed it for the methods of a ProviderAdapter.
+// A Store has a provider's tools in a registry. It finds, explains and runs them as the router does.
+// Providers embed it for the methods of a ProviderAdapter.
 type Store struct {
 	name     string
 	registry *registry.Registry
@@ -17,9 +17,8 @@ type Store struct {
 	refresh  func()
 }
 
-// NewStore returns the store of a provider's registry. The selector searches the same
-// registry. refresh, unless nil, is called before each listing and search, and brings
-// the registry up to date.
+// NewStore returns the store of a provider's registry, which the selector searches, too. refresh, unless
+// nil, brings the registry up to date before each list and search.
 func NewStore(name string, r *registry.Registry, s *selector.Selector, refresh func()) *Store {
 	if refresh == nil {
 		refresh = func() {}
@@ -59,25 +58,23 @@ func (s *Store) Select(ctx context.Context, q selector.Query) (selector.Selectio
 	return s.selector.Select(ctx, q)
 }
 
-// Plan returns the steps of a task that need different tools; see
-// [selector.Selector.Plan].
+// Plan implements [selector.Provider].
 func (s *Store) Plan(ctx context.Context, q selector.Query) ([]selector.Step, error) {
 	s.refresh()
 	return s.selector.Plan(ctx, q)
 }
 
-// Check validates arguments; see [selector.Selector.Check].
+// Check implements [selector.Provider].
 func (s *Store) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
 	return s.selector.Check(ctx, t, args)
 }
 
-// Explain returns what the scores of tools found for a task consist of.
+// Explain returns the parts of the scores of tools that were found for a task.
 func (s *Store) Explain(ctx context.Context, task string, candidates []selector.Candidate) ([]selector.Explanation, error) {
 	return s.selector.Explain(ctx, task, candidates)
 }
 
-// Execute runs one of the tools. If the tool has changed since the caller got it, the
-// new one runs.
+// Execute runs one of the tools, as it is defined now.
 func (s *Store) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	switch {
 	case c.Tool == nil:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/mcp-metarouter/metarouter/internal/filelock"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -52,7 +53,7 @@ func Open(path string) (*Identity, error) {
 }
 
 func read(path string) ([]byte, error) {
-	if err := errors.Join(unshared(path), safefile.OwnersOnly(path)); err != nil {
+	if err := errors.Join(safefile.Unshared(path), safefile.OwnersOnly(path)); err != nil {
 		return nil, err
 	}
 	return safefile.Read(path, maxFile)
@@ -121,7 +122,7 @@ func (i *Identity) TryShare() (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the lock of the node: %w", err)
 	}
-	switch ok, err := tryLock(f); {
+	switch ok, err := filelock.Try(f); {
 	case err != nil:
 		f.Close()
 		return nil, fmt.Errorf("take the lock of the node: %s: %w", path, err)

@@ -1,11 +1,12 @@
-// Package budget bounds what the servers of one router hold together: there is one server for
+// Package budget bounds the memory that the servers of one router hold together: there is one server for
 // each set of profiles, and without a common bound each would add its own.
 //
-//	Quota    refuses what is too much: suspended requests, subscriptions
-//	Budget   evicts what is too much: kept results, findings, clients without a session
-//	Share    what one server holds of a Budget
+//	Quota    refuses more than a number: suspended requests, subscriptions
+//	Budget   evicts the oldest: kept results, findings, clients without a session
+//	Share    the part of a Budget that one server holds
+//	Map      a map with a Share, in entries
 //
-// A Budget evicts from the share that is the largest, so that no server can evict what another
+// A Budget evicts from the share that is the largest, so that no server can evict items that another
 // one holds while it holds more itself. It imports no other package of the router. All methods may
 // be called by many goroutines at once.
 package budget
@@ -16,7 +17,7 @@ import "sync"
 type Quota struct {
 	each, all int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	used  int
 	owned map[string]int // of each owner that has any
 }
@@ -52,7 +53,7 @@ func (q *Quota) Release(owner string) {
 type Budget struct {
 	limit int
 
-	mu     sync.Mutex // guards what follows, and size of the shares; locked last
+	mu     sync.Mutex // guards the fields below, and size of the shares; locked last
 	used   int
 	shares map[*Share]bool // those that hold anything, so that others can be collected
 }
@@ -60,18 +61,18 @@ type Budget struct {
 // New returns a budget of the size.
 func New(limit int) *Budget { return &Budget{limit: limit, shares: make(map[*Share]bool)} }
 
-// A Share is what one store holds of a budget.
+// A Share is the part of a budget that one store holds.
 type Share struct {
 	budget *Budget
 	evict  func()
 	size   int
 }
 
-// Share returns a new share, of size 0. evict drops the oldest of what its store holds, if there
+// Share returns a new share, of size 0. evict drops the oldest item of its store, if there
 // is anything. It is called without any lock, and must call [Share.Add].
 func (b *Budget) Share(evict func()) *Share { return &Share{budget: b, evict: evict} }
 
-// Add adds the size of what the store took in, or takes off the size of what it dropped. Call it
+// Add adds the size of an item that the store took in, or takes off the size of a dropped one. Call it
 // under the lock of the store, so that the share is as large as the store. After the lock,
 // [Share.Fit] must be called if the store has grown.
 func (s *Share) Add(size int) {
@@ -109,3 +110,43 @@ func (b *Budget) excess() (largest *Share) {
 	}
 	return largest
 }
+
+// A Map is a map with a share of a budget: the size of each entry is 1.
+type Map[K comparable, V any] struct {
+	share *Share
+
+	mu      sync.Mutex // guards entries
+	entries map[K]V
+}
+
+// NewMap returns an empty map. evict drops at least one entry, if there is any.
+func NewMap[K comparable, V any](b *Budget, evict func(entries map[K]V)) *Map[K, V] {
+	m := &Map[K, V]{entries: make(map[K]V)}
+	m.share = b.Share(func() { m.Do(evict) })
+	return m
+}
+
+// Do calls f with the entries, under the lock of the map.
+func (m *Map[K, V]) Do(f func(entries map[K]V)) {
+	if m.add(f) > 0 {
+		m.share.Fit()
+	}
+}
+
+// add is Do without a bound. It returns how many entries there are more.
+func (m *Map[K, V]) add(f func(entries map[K]V)) (more int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.entries)
+	f(m.entries)
+	if more = len(m.entries) - before; more != 0 {
+		m.share.Add(more)
+	}
+	return more
+}
+
+// Forget drops the entry of the key, if there is one.
+func (m *Map[K, V]) Forget(key K) { m.Do(func(entries map[K]V) { delete(entries, key) }) }
+
+// Clear drops all entries.
+func (m *Map[K, V]) Clear() { m.Do(func(entries map[K]V) { clear(entries) }) }

@@ -105,3 +105,41 @@ func TestManyStoresAtOnce(t *testing.T) {
 		t.Errorf("%d are held", b.used)
 	}
 }
+
+// Maps together have as many entries as the budget, and the larger one gives way.
+func TestMap(t *testing.T) {
+	b := New(10)
+	one := func(entries map[int]string) {
+		for key := range entries {
+			delete(entries, key)
+			return
+		}
+	}
+	small, large := NewMap(b, one), NewMap(b, one)
+	size := func(m *Map[int, string]) (n int) {
+		m.Do(func(entries map[int]string) { n = len(entries) })
+		return n
+	}
+	for i := range 20 {
+		large.Do(func(entries map[int]string) { entries[i] = "" })
+	}
+	for i := range 3 {
+		small.Do(func(entries map[int]string) { entries[i] = "" })
+	}
+	if size(small) != 3 || size(large) != 7 {
+		t.Errorf("%d and %d entries", size(small), size(large))
+	}
+	func() {
+		defer func() { recover() }()
+		small.Do(func(map[int]string) { panic("f has a bug") })
+	}()
+	small.Forget(1)
+	small.Forget(1)
+	large.Clear()
+	for i := range 20 {
+		large.Do(func(entries map[int]string) { entries[i] = "" })
+	}
+	if size(small) != 2 || size(large) != 8 {
+		t.Errorf("after one was forgotten and the others were cleared: %d and %d entries", size(small), size(large))
+	}
+}

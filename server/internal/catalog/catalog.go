@@ -2,30 +2,19 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Servers waits for servers whose tools may not be known yet.
-type Servers interface {
-	// Servers returns the state of each server of the configuration.
-	Servers() []adapter.ServerInfo
-
-	// Await returns when the server can be called. Its error wraps
-	// [session.ErrNotSent] and says why the server can't be called.
-	Await(ctx context.Context, server string) error
-}
-
 // A Source is where the catalog comes from, as [adapter.Parts] is.
 type Source interface {
-	Servers
+	exposure.Waiter
 
 	// Snapshot returns the catalog as it is now. It does not block.
 	Snapshot() *registry.Snapshot
@@ -82,7 +71,7 @@ func (c *Catalog) HasServer(name string) bool {
 // may have added very many tools. It reports false if there is no such tool, or several.
 func (c *Catalog) Listed(name string) (t *registry.NormalizedTool, ok bool) {
 	if v := c.current.Load(); v != nil && v.Options == c.options() {
-		tool, ok := v.Names.Only(c.unprefixed(v.Names, name))
+		tool, ok := v.Names.Only(v.Names.Unprefixed(name, c.source.Servers))
 		if ok {
 			now, listed := c.source.Snapshot().Tool(tool.ID)
 			ok = listed && now == tool
@@ -92,7 +81,7 @@ func (c *Catalog) Listed(name string) (t *registry.NormalizedTool, ok bool) {
 		}
 	}
 	names := c.View().Names
-	return names.Only(c.unprefixed(names, name))
+	return names.Only(names.Unprefixed(name, c.source.Servers))
 }
 
 // Unprefixed returns the name of a tool without the prefix that callers may put before it.
@@ -100,14 +89,7 @@ func (c *Catalog) Unprefixed(name string) string {
 	if c.options().Prefix == "" {
 		return name
 	}
-	return c.unprefixed(c.View().Names, name)
-}
-
-func (c *Catalog) unprefixed(names *ToolNames, name string) string {
-	if names.prefix == "" || !strings.HasPrefix(name, names.prefix) { // else there may be thousands of servers to look at
-		return name
-	}
-	return names.Unprefixed(name, c.source.Servers())
+	return c.View().Names.Unprefixed(name, c.source.Servers)
 }
 
 // Of returns the view of a snapshot and of options that need not be the latest.
@@ -124,20 +106,20 @@ func (c *Catalog) Settle(ctx context.Context, before *registry.Snapshot) (change
 	c.firstWait.Do(func() { c.waitUntil = time.Now().Add(c.options().ListWait) })
 	ctx, cancel := context.WithDeadline(ctx, c.waitUntil)
 	defer cancel()
-	_ = c.source.Settled(ctx) // clients are notified of what comes later
+	_ = c.source.Settled(ctx) // clients are notified of later changes
 	return c.source.Snapshot() != before
 }
 
-// Tool finds the tool that a client means; see [Resolve].
+// Tool finds the tool that a client means; see [exposure.Resolve].
 func (c *Catalog) Tool(ctx context.Context, name string) (*registry.NormalizedTool, error) {
 	if tool, ok := c.Listed(name); ok {
 		return tool, nil
 	}
-	return Resolve(ctx, c.source, name, func() *ToolNames { return c.View().Names },
+	return exposure.Resolve(ctx, c.source, name, func() *exposure.ToolNames { return c.View().Names },
 		func() bool { return c.Settle(ctx, c.View().Snapshot) })
 }
 
-// Prompt finds the prompt that a client means. Its error is a [*NameError].
+// Prompt finds the prompt that a client means. Its error is a [*exposure.NameError].
 func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, error) {
 	prompt, err := c.View().Prompts.Resolve(ctx, name)
 	if err != nil && c.Settle(ctx, c.View().Snapshot) {
@@ -147,7 +129,7 @@ func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, er
 }
 
 // Locate returns where to ask for a resource, to be tried one after the other: the
-// server that lists it, or the servers whose templates match it, or else all
+// server that lists it, or the servers with templates that match it, or else all
 // servers that have any. It returns nil if no server can have it.
 func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
 	found := c.View().locate(uri, c.serverNames())
@@ -161,7 +143,7 @@ func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
 // there may be thousands.
 const maxOthers = 16
 
-// serverNames returns the servers that are asked for a resource that none lists: the router's own
+// serverNames returns the servers that are asked for a resource that no server lists: the router's own
 // first.
 func (c *Catalog) serverNames() (names []string) {
 	var others []string
@@ -179,46 +161,5 @@ func (c *Catalog) serverNames() (names []string) {
 // Split returns the server that a name such as server:tool begins with, and the
 // rest of it.
 func (c *Catalog) Split(name string) (server, tool string, ok bool) {
-	return Split(name, c.options().Separator, c.source.Servers())
-}
-
-// Resolve finds the tool that a name of any form means. If the name begins with a
-// server's, that server may have tools that the catalog does not know: Resolve
-// waits for the server, which may start it, and fails with an error that wraps
-// [session.ErrNotSent] if it can't be called. For any other name, Resolve calls
-// settle, which waits for servers that were never listed and reports whether the
-// catalog has changed. names returns the names of the latest catalog.
-func Resolve(ctx context.Context, servers Servers, name string, names func() *ToolNames, settle func() (changed bool)) (*registry.NormalizedTool, error) {
-	all := servers.Servers()
-	meant := names().Unprefixed(name, all)
-	tool, err := names().Resolve(ctx, meant)
-	if e, ok := errors.AsType[*NameError](err); !ok || len(e.Ambiguous) > 0 {
-		return tool, err
-	}
-	if server, _, ok := Split(meant, names().separator, all); ok {
-		if err := servers.Await(ctx, server); err != nil {
-			return nil, err
-		}
-	} else if !settle() {
-		return nil, err
-	}
-	return names().Resolve(ctx, names().Unprefixed(name, all))
-}
-
-// Split returns the server that a name such as server:tool begins with, and the
-// rest of it. Of several servers, it is the one with the longest name.
-func Split(name, separator string, servers []adapter.ServerInfo) (server, tool string, ok bool) {
-	for _, info := range servers {
-		rest, begins := strings.CutPrefix(name, info.Name)
-		if !begins {
-			rest, begins = strings.CutPrefix(name, exposedServer(info.Name))
-		}
-		if !begins || len(info.Name) <= len(server) {
-			continue
-		}
-		if rest, separated := cutSeparator(rest, separator); separated {
-			server, tool, ok = info.Name, rest, true
-		}
-	}
-	return server, tool, ok
+	return exposure.Split(name, c.options().Separator, c.source.Servers())
 }

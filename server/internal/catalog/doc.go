@@ -1,8 +1,7 @@
 // Package catalog is the catalog of all servers as clients see it: under which
-// names and URIs, in which lists, and what a client means by a name.
+// URIs, in which lists, and which tool a client means by a name.
 //
-// [Names] maps tools and prompts to exposed names and back. A [View] is one
-// snapshot of the registry under such names; it is immutable. A [Catalog] holds
+// A [View] is one snapshot of the registry under exposed names; it is immutable. A [Catalog] holds
 // the view of the latest snapshot and waits for servers that were never listed.
 // [Tasks] puts the server into the ids of tasks, so that the next request for a
 // task finds its server.

@@ -16,7 +16,7 @@ import (
 // pageSize is the most items that one page of a list holds.
 const pageSize = 1000
 
-// A List is what one of the list requests answers, in the order of names. It shares the
+// A List is the answer to one of the list requests, in the order of names. It shares the
 // definitions with the catalog, and puts the names that clients see into them when it is read.
 type List struct {
 	member string // of the result
@@ -30,7 +30,7 @@ type listing struct {
 	start, end int32           // where in the definition name is to stand; end is 0 if it stands there already
 }
 
-// newListing returns the item with the definition, whose member is the name or URI.
+// newListing returns the item with the definition; member has the name or URI.
 func newListing(definition json.RawMessage, member, name string) listing {
 	start, end, ok := wire.Span(definition, member)
 	switch {
@@ -72,7 +72,7 @@ func newList(member string, items []listing) List {
 	return List{member, items}
 }
 
-// Tokens returns what the list costs a model.
+// Tokens returns how many tokens the list costs a model.
 func (l List) Tokens() int {
 	bytes := 0
 	for _, item := range l.items {

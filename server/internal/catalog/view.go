@@ -12,6 +12,7 @@ import (
 
 	"github.com/yosida95/uritemplate/v3"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -20,12 +21,12 @@ import (
 type View struct {
 	Snapshot *registry.Snapshot
 	Options  *Options
-	Names    *ToolNames
-	Prompts  *Names[*registry.Prompt]
+	Names    *exposure.ToolNames
+	Prompts  *exposure.Names[*registry.Prompt]
 
-	// Tools, FlatTools, PromptList, Resources and Templates are what the list
-	// requests answer. FlatTools is for clients that pass definitions to a model
-	// that refuses some schemas. AppTools and FlatAppTools have in addition what models may not
+	// Tools, FlatTools, PromptList, Resources and Templates are the answers to the list
+	// requests. FlatTools is for clients that pass definitions to a model
+	// that refuses some schemas. AppTools and FlatAppTools have in addition tools that models may not
 	// see, for clients that show the user interfaces of servers.
 	Tools, FlatTools, AppTools, FlatAppTools, PromptList, Resources, Templates List
 
@@ -34,7 +35,7 @@ type View struct {
 
 	addresses map[string]Address // of resources and templates, by exposed URI
 	exposed   map[Address]string // the reverse of addresses
-	templates []template         // those first whose servers had them first
+	templates []template         // in the order in which servers had them first
 }
 
 // An Address says which server to ask for a resource or template.
@@ -52,9 +53,9 @@ type template struct {
 // Options say how clients see the catalog, and how long they wait for it. They are
 // replaced, not modified.
 type Options struct {
-	Names     string    // Prefixed or Bare
+	Names     string    // [exposure.Prefixed] or [exposure.Bare]
 	Separator string    // between server and tool; "__" if empty
-	Prefix    string    // that callers may put before the name of a tool; "" is none
+	Prefix    string    // that callers may put before the name of a tool; may be ""
 	Search    bool      // only Pinned and Own are listed, else all tools and Own
 	Pinned    []string  // tools by any form of their names
 	Own       []OwnTool // the router's own tools that are listed
@@ -75,8 +76,8 @@ func NewView(snapshot *registry.Snapshot, o *Options) *View {
 	v := &View{
 		Snapshot:  snapshot,
 		Options:   o,
-		Names:     NewNames(snapshot.Tools(), o.Names, o.Separator, o.Prefix),
-		Prompts:   newPromptNames(snapshot.Prompts(), o.Names, o.Separator),
+		Names:     exposure.OfTools(snapshot.Tools(), o.Names, o.Separator, o.Prefix),
+		Prompts:   exposure.OfPrompts(snapshot.Prompts(), o.Names, o.Separator),
 		addresses: make(map[string]Address),
 		exposed:   make(map[Address]string),
 	}
@@ -149,7 +150,7 @@ func (v *View) toolLists(o *Options, tools []*registry.NormalizedTool) (list, fl
 	return list, flat
 }
 
-// flattened returns the listings, of which the last are those of the tools, with the definitions
+// flattened returns the listings, of which the last belong to the tools, with the definitions
 // for clients that can't use others. It returns nil if all tools have one definition for all.
 func flattened(all []listing, tools []*registry.NormalizedTool) (flat []listing) {
 	own := len(all) - len(tools)
@@ -186,8 +187,8 @@ func Renamed(definition json.RawMessage, member, name string) json.RawMessage {
 	return wire.SetMember(definition, member, wire.AppendString(nil, name))
 }
 
-// expose chooses the URI under which clients see what is at the address: the
-// server's own URI, unless that belongs to another server. Where it belongs to none, the
+// expose chooses the URI under which clients see the resource at the address: the
+// server's own URI, unless that belongs to another server. Where it belongs to no server, the
 // server that comes first by name has it.
 func (v *View) expose(at Address) string {
 	uri := at.URI
@@ -214,7 +215,7 @@ func (v *View) belongsToOther(at Address) bool {
 	return ok && claim.Server != at.Server
 }
 
-// Exposed returns the URI or URI template under which clients see what is at the
+// Exposed returns the URI or URI template under which clients see the resource at the
 // address, "" if the snapshot does not have it.
 func (v *View) Exposed(at Address) string { return v.exposed[at] }
 
@@ -255,8 +256,8 @@ func (v *View) addInterfaces() {
 }
 
 // locate returns where to ask for a resource, to be tried one after the other: the
-// server to which it belongs, or the servers whose templates match it, those first that had
-// theirs first, or else all the given servers that have any resources.
+// server to which it belongs, or the servers with templates that match it, in the order in which they had
+// them first, or else all the given servers that have any resources.
 func (v *View) locate(uri string, servers []string) []Address {
 	if at, ok := v.addresses[uri]; ok {
 		return []Address{at}

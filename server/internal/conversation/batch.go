@@ -57,7 +57,7 @@ func (t *Tally) Keep(id json.RawMessage, answer []byte) []byte {
 	return answer
 }
 
-// Split returns the messages of a batch of at most most messages, or says what is wrong
+// Split returns the messages of a batch of at most most messages, or the fault
 // with the batch as a whole.
 func Split(array []byte, most int) (entries [][]byte, err error) {
 	err = wire.Elements(array, func(entry []byte) bool {
@@ -121,7 +121,7 @@ func TakesBatches(c *Conversation) error {
 	return nil
 }
 
-// A Batch is what a client has sent as one array: requests that were let in, and
+// A Batch has the messages that a client has sent as one array: requests that were let in, and
 // the answers to those that were not.
 type Batch struct {
 	Requests []*Request

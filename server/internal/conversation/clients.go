@@ -40,24 +40,24 @@ type Router interface {
 	// Release says that a client has left.
 	Release(home session.Client)
 
-	// Tell sends a notification to the servers whose session is the client's alone.
+	// Tell sends a notification to the servers that have a session for the client alone.
 	Tell(home session.Client, method string, params json.RawMessage)
 }
 
-// Options say what the conversations of a router have in common.
+// Options are common to the conversations of a router.
 type Options struct {
 	Router  Router
 	Methods map[string]Method
 	Info    func() json.RawMessage // returns the router's serverInfo
-	Joined  func()                 // called when a client with a session has come, before it is served; may be nil
+	Joined  func()                 // called when a client with a session has come, before it is served
 	Left    func(*Conversation)    // called when a client with a session has left
-	Rules   func() any             // returns what limits the clients now: no request goes on that was suspended under other rules; may be nil
-	Secret  []byte                 // 32 bytes, which seal what clients keep for the router
+	Rules   func() any             // returns the rules that limit the clients now: no request goes on that was suspended under other rules
+	Secret  []byte                 // 32 bytes, which seal the state that clients keep for the router
 	Log     *zap.Logger
-	Budgets *Budgets // nil for a router with one server
+	Budgets *Budgets
 }
 
-// Budgets bound what the servers of one router keep together of their clients.
+// Budgets are common to the servers of one router.
 type Budgets struct {
 	suspended     *budget.Quota
 	modern, plain *budget.Budget // of clients without a session
@@ -73,35 +73,19 @@ func NewBudgets() *Budgets {
 
 // Clients are all clients of a router.
 type Clients struct {
-	router    Router
-	methods   map[string]Method
-	info      func() json.RawMessage
-	joined    func()
-	left      func(*Conversation)
-	rules     func() any
-	log       *zap.Logger
+	Options
 	suspended *suspensions
 	modern    *visitors // clients of the modern era without a session
 	plain     *visitors
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards open
 	open map[*Conversation]bool
 }
 
-// New returns the clients of a router, at first none.
+// New returns the clients of a router, which has no clients yet.
 func New(o Options) *Clients {
-	if o.Joined == nil {
-		o.Joined = func() {}
-	}
-	if o.Rules == nil {
-		o.Rules = func() any { return nil }
-	}
-	if o.Budgets == nil {
-		o.Budgets = NewBudgets()
-	}
 	return &Clients{
-		router: o.Router, methods: o.Methods, info: o.Info, joined: o.Joined, left: o.Left, rules: o.Rules, log: o.Log,
-		suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
+		Options: o, suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
 		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
 		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
 	}
@@ -115,7 +99,7 @@ func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation 
 	cs.mu.Lock()
 	cs.open[c] = true
 	cs.mu.Unlock()
-	cs.joined()
+	cs.Joined()
 	return c
 }
 
@@ -146,12 +130,6 @@ func (cs *Clients) Has(home session.Client) bool {
 	return ok && c.clients == cs
 }
 
-// Method returns a method by its name.
-func (cs *Clients) Method(name string) (m Method, known bool) {
-	m, known = cs.methods[name]
-	return m, known
-}
-
 // Suspended returns how many requests wait for their clients to come back.
 func (cs *Clients) Suspended() int {
 	cs.suspended.mu.Lock()
@@ -163,13 +141,8 @@ func (cs *Clients) Suspended() int {
 // without a session. Requests that run go on.
 func (cs *Clients) End() {
 	cs.suspended.end()
-	cs.modern.clear()
-	cs.plain.clear()
-}
-
-// AbandonVisitors gives up the suspended requests of clients without a session.
-func (cs *Clients) AbandonVisitors() {
-	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor })
+	cs.modern.byID.Clear()
+	cs.plain.byID.Clear()
 }
 
 // AbandonVisitorsOf gives up the suspended requests of these clients without a session.
@@ -177,12 +150,12 @@ func (cs *Clients) AbandonVisitorsOf(those func(Identity) bool) {
 	cs.suspended.abandon(func(of *Conversation) bool { return of.Visitor && those(of.Identity) })
 }
 
-// remove takes out a conversation that has ended, and gives up what belongs to it.
+// remove takes out a conversation that has ended, and gives up its suspended requests.
 func (cs *Clients) remove(c *Conversation) {
 	cs.suspended.abandon(func(of *Conversation) bool { return of == c })
 	cs.mu.Lock()
 	delete(cs.open, c)
 	cs.mu.Unlock()
-	cs.left(c)
-	cs.router.Release(c)
+	cs.Left(c)
+	cs.Router.Release(c)
 }

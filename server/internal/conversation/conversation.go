@@ -21,10 +21,10 @@ type Identity struct {
 	Principal     string // tells principals apart: the SHA-256 of the token
 	PrincipalName string // in logs
 	Admin         bool   // it may act on servers
-	Issuer        string // URL of whose access token has proved it; "" for none
+	Issuer        string // URL of the issuer of the access token that has proved it; may be ""
 }
 
-// A Conversation is what a client and the router have with each other: a session
+// A Conversation is the state between a client and the router: a session
 // of the legacy era, a pipe on which both eras may be spoken, or a single request
 // of a client that has no session.
 //
@@ -45,8 +45,9 @@ type Conversation struct {
 	questions questions
 
 	Requests OpenRequests // that have no answer yet
+	visit    Request      // the one request of a visitor
 
-	mu                        sync.Mutex // guards what follows
+	mu                        sync.Mutex // guards the fields below
 	opened                    bool       // initialize was seen
 	ready                     bool       // the legacy client has its answer, and may be sent messages
 	begun                     bool       // any request was seen
@@ -61,12 +62,16 @@ type Conversation struct {
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
 // or Refuse of the request must be called.
 func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request, error) {
-	r := &Request{Conversation: c, Message: m, writer: w}
-	r.how, r.known = c.clients.methods[m.Method]
+	r := &c.visit
+	if !c.Visitor {
+		r = new(Request)
+	}
+	r.Conversation, r.Message, r.writer = c, m, w
+	r.how, r.known = c.clients.Methods[m.Method]
 	r.Quick = r.how.Quick
 	if r.Method == "tools/call" {
 		r.Trail.Late = func(waitsFor string) {
-			c.clients.log.Warn("a server's answer has not reached its client for a second",
+			c.clients.Log.Warn("a server's answer has not reached its client for a second",
 				zap.ByteString("tool", r.Name[:min(len(r.Name), maxID)]), zap.String("waits for", waitsFor))
 		}
 	}
@@ -84,7 +89,7 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	c.begun = true
 	if r.modern && !c.spokeModern {
 		c.spokeModern = true
-		if !c.opened && !c.Visitor { // whose requests know it
+		if !c.opened && !c.Visitor { // a request of a visitor knows it
 			c.clientName, c.clientVersion = described(r.clientInfo)
 		}
 	}
@@ -93,20 +98,20 @@ func (c *Conversation) Begin(ctx context.Context, m Message, w Writer) (*Request
 	return r, nil
 }
 
-// count counts a request for [Clients.Known].
+// count counts a request for [Clients.Infos].
 func (c *Conversation) count(r *Request) {
 	calls := r.Method == "tools/call"
 	switch {
 	case c.Plain:
 		c.clients.plain.note(c.PrincipalName, []byte(c.agent), calls)
 	case c.Visitor:
-		c.clients.modern.note(c.PrincipalName, r.clientInfo, calls)
+		r.visitorName = c.clients.modern.note(c.PrincipalName, r.clientInfo, calls)
 	case calls:
 		c.calls.Add(1)
 	}
 }
 
-// introduce notes what a legacy client says of itself in initialize.
+// introduce notes how a legacy client describes itself in initialize.
 func (c *Conversation) introduce(params json.RawMessage) error {
 	revision, _ := wire.String(wire.Member(params, "protocolVersion"))
 	switch {
@@ -143,12 +148,12 @@ func (c *Conversation) Receive(m Message) {
 	case "notifications/cancelled":
 		c.Requests.cancel(wire.Member(m.Params, "requestId"))
 	case "notifications/roots/list_changed":
-		c.clients.router.Tell(c, m.Method, m.Params)
+		c.clients.Router.Tell(c, m.Method, m.Params)
 	}
 }
 
 // Close cancels the open requests, waits until nothing of them runs, and gives up
-// what servers hold for the client.
+// the sessions that servers hold for the client.
 func (c *Conversation) Close() {
 	c.Requests.close()
 	c.questions.close()
@@ -224,12 +229,12 @@ func (c *Conversation) Notify(_ string, m session.Message) {
 	}
 }
 
-// askWait is how long a question waits for a request whose answer can hold it, once the
+// askWait is how long a question waits for a request with an answer that can hold it, once the
 // client has begun to send requests.
 const askWait = 5 * time.Second
 
 // Ask implements [session.Client]. It waits until the client can be asked: until it
-// has initialized, or a request of the modern era is open whose answer can hold the question.
+// has initialized, or a request of the modern era is open with an answer that can hold the question.
 func (c *Conversation) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
 	var patience <-chan time.Time
 	for {
@@ -257,16 +262,13 @@ func (c *Conversation) Ask(ctx context.Context, server string, m session.Message
 	}
 }
 
-// levels are the severities of log messages, the least severe first.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// Levels returns the severities of log messages, the least severe first.
-func Levels() []string { return levels }
+// Levels are the severities of log messages, the least severe first.
+var Levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // severe reports whether a log message is at least of the level.
 func severe(m session.Message, level string) bool {
 	theirs, _ := wire.String(wire.Member(m.Params, "level"))
-	return slices.Index(levels, theirs) >= slices.Index(levels, level)
+	return slices.Index(Levels, theirs) >= slices.Index(Levels, level)
 }
 
 // nameIn returns the beginning of the name in a clientInfo.

@@ -1,5 +1,5 @@
-// Package conversation keeps what one client and the router have with each other,
-// on whatever transport: which requests are open, what the client was asked, which
+// Package conversation keeps the state between one client and the router,
+// on any transport: which requests are open, which questions the client was asked, which
 // era and revision both speak.
 //
 //	transport (stdio, httpd)          package server: handlers
@@ -17,6 +17,4 @@
 // modern client can't be asked in the middle of a request: its request is answered
 // with input_required, and suspended until the client comes back with the answers
 // (see suspend.go).
-//
-// Of the packages in server/internal, it imports legacy and budget only.
 package conversation

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -29,7 +30,7 @@ const (
 // legacyRevisions are the revisions of the legacy era, the latest first.
 var legacyRevisions = []string{session.LatestLegacy, "2025-06-18", "2025-03-26", session.Oldest}
 
-// unnamedRevision is the revision of clients whose initialize names none, such as those made
+// unnamedRevision is the revision of clients with an initialize that names no revision, such as clients made
 // with mcp-go if the program does not set it: they refuse an answer that is newer than they
 // are. 2025-06-18 has the same rule for a missing header: "the server SHOULD assume protocol
 // version 2025-03-26".
@@ -53,12 +54,13 @@ func Unsupported(version string) error {
 	}
 }
 
-// completed adds what results of the modern era have and those of older servers
+// completed adds the members that results of the modern era have and results of older servers
 // lack: the type of the result, and the serverInfo of the router.
 func completed(result json.RawMessage, info func() json.RawMessage) json.RawMessage {
 	var kind, meta []byte
+	last := ""
 	if wire.Members(result, func(key string, value []byte) bool {
-		switch key {
+		switch last = key; key {
 		case "resultType":
 			kind = value
 		case "_meta":
@@ -68,10 +70,21 @@ func completed(result json.RawMessage, info func() json.RawMessage) json.RawMess
 	}) != nil {
 		return result
 	}
+	hasInfo := wire.Member(meta, metaServer) != nil
+	if kind == nil && !hasInfo && last == "_meta" && wire.IsObject(meta) { // as the router's own results are: one copy is enough
+		const space = " \t\r\n"
+		end := bytes.LastIndexByte(result, '}')
+		out := append(make([]byte, 0, len(result)+256), bytes.TrimSuffix(bytes.TrimRight(result[:end], space), []byte("}"))...)
+		if !bytes.HasSuffix(bytes.TrimRight(out, space), []byte("{")) {
+			out = append(out, ',')
+		}
+		out = append(append(out, `"`+metaServer+`":`...), info()...)
+		return append(append(out, `},"resultType":"complete"`...), result[end:]...)
+	}
 	if kind == nil {
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}
-	if wire.Member(meta, metaServer) == nil {
+	if !hasInfo {
 		result = WithMeta(result, metaServer, info())
 	}
 	return result

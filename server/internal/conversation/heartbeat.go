@@ -31,29 +31,29 @@ type heartbeat struct {
 	token  []byte
 	writer Writer
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	timer *time.Timer
 	ended bool
 	begun bool    // any progress was sent
 	last  float64 // the progress that was sent last
-	total []byte  // of the server's last progress; nil if it has none
+	total []byte  // of the server's last progress; nil without a total
 }
 
-// startHeartbeat begins the heartbeat of the request, if its client has asked for progress. The
-// caller must stop it.
-func (r *Request) startHeartbeat() {
+// startHeartbeat begins the heartbeat of a request, which must be stopped; nil if the client has not
+// asked for progress.
+func startHeartbeat(r *Request) *heartbeat {
 	if !r.how.Asks || r.Meta == nil {
-		return
+		return nil
 	}
 	token := wire.Member(r.Meta, "progressToken")
 	if token == nil || string(token) == "null" {
-		return
+		return nil
 	}
 	b := &heartbeat{ctx: r.ctx, token: token, writer: r.writer}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(heartbeatEvery, b.beat)
-	r.heartbeat = b
+	return b
 }
 
 // stop returns when nothing is sent any more. b may be nil.

@@ -12,13 +12,11 @@ import (
 
 // Errors with which requests fail.
 var (
-	ErrIDInUse = &session.Error{Code: session.CodeInvalidRequest, Message: "the id of the request is in use"}
-	ErrClosed  = &session.Error{Code: session.CodeInternal, Message: "the router is going away"}
+	ErrIDInUse = InvalidRequest("the id of the request is in use")
+	ErrClosed  = Internal("the router is going away")
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
-
 	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
-
-	errBusy = &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("busy: %d requests are in flight", maxInFlight)}
+	errBusy    = Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
 )
 
 // ErrUnread is the cause of requests that end because their client does not read.
@@ -31,12 +29,12 @@ var (
 	errUnanswered = errors.New("the request was cancelled, and is not answered")
 )
 
-// InvalidParams returns an error that says what is wrong with the parameters.
+// InvalidParams returns an error about the parameters.
 func InvalidParams(message string) error {
 	return &session.Error{Code: session.CodeInvalidParams, Message: message}
 }
 
-// InvalidRequest returns an error that says what is wrong with a message.
+// InvalidRequest returns an error about a message.
 func InvalidRequest(message string) error {
 	return &session.Error{Code: session.CodeInvalidRequest, Message: message}
 }
@@ -62,7 +60,7 @@ func AsError(err error) *session.Error {
 // Brief returns the beginning of a text that a client sent, to be repeated to it.
 func Brief(s string) string { return s[:min(len(s), 200)] }
 
-// A Message is a message of a client, with what its parameters have. Members are nil if absent.
+// A Message is a message of a client, with the members of its parameters. Members are nil if absent.
 type Message struct {
 	wire.Message                                    // Params are nil if they are null
 	Meta, Name, Args                         []byte // _meta, name and arguments in Params
@@ -111,7 +109,7 @@ func Read(of wire.Message) Message {
 	return m
 }
 
-// Parse reads a message, or says what is wrong with it.
+// Parse reads a message, or the fault with it.
 func Parse(line []byte) (Message, error) {
 	of, err := wire.Parse(line)
 	m := Read(of)

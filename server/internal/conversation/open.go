@@ -1,8 +1,10 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +19,9 @@ const maxInFlight = 1000
 type OpenRequests struct {
 	running sync.WaitGroup // the requests that were added and not removed
 
-	mu     sync.Mutex // guards what follows, and asker of the requests
-	byID   map[string]*Request
+	mu     sync.Mutex // guards the fields below, and asker of the requests
+	open   []*Request
+	room   [1]*Request   // for open, while one request at a time comes
 	closed bool          // no more requests
 	empty  signal.Change // to no open request
 }
@@ -31,24 +34,28 @@ func (o *OpenRequests) add(r *Request) error {
 	switch {
 	case o.closed:
 		return ErrClosed
-	case o.byID[string(r.ID)] != nil:
+	case o.index(r.ID) >= 0:
 		return ErrIDInUse
-	case len(o.byID) >= maxInFlight:
+	case len(o.open) >= maxInFlight:
 		return errBusy
+	case o.open == nil:
+		o.open = o.room[:0]
 	}
-	if o.byID == nil {
-		o.byID = make(map[string]*Request)
-	}
-	o.byID[string(r.ID)] = r
+	o.open = append(o.open, r)
 	o.running.Add(1)
 	return nil
+}
+
+// index returns the index of the open request of the id, or -1. o.mu must be held.
+func (o *OpenRequests) index(id []byte) int {
+	return slices.IndexFunc(o.open, func(r *Request) bool { return bytes.Equal(r.ID, id) })
 }
 
 // count returns how many requests are open.
 func (o *OpenRequests) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.byID)
+	return len(o.open)
 }
 
 // remove removes a request that has ended, and reports whether it was still open.
@@ -56,10 +63,11 @@ func (o *OpenRequests) remove(r *Request) bool {
 	defer o.running.Done()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.byID[string(r.ID)] != r {
+	i := slices.Index(o.open, r)
+	if i < 0 {
 		return false
 	}
-	o.drop(r)
+	o.drop(i)
 	return true
 }
 
@@ -67,9 +75,9 @@ func (o *OpenRequests) remove(r *Request) bool {
 func (o *OpenRequests) cancel(id json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if r := o.byID[string(id)]; r != nil && r.Method != "initialize" {
-		r.Cancel(errCancelled)
-		o.drop(r)
+	if i := o.index(id); i >= 0 && o.open[i].Method != "initialize" {
+		o.open[i].Cancel(errCancelled)
+		o.drop(i)
 	}
 }
 
@@ -77,10 +85,10 @@ func (o *OpenRequests) cancel(id json.RawMessage) {
 func (o *OpenRequests) Abandon() (ids []json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range o.byID {
-		ids = append(ids, r.ID)
-		r.Cancel(ErrClosed)
-		o.drop(r)
+	for len(o.open) > 0 {
+		ids = append(ids, o.open[0].ID)
+		o.open[0].Cancel(ErrClosed)
+		o.drop(0)
 	}
 	return ids
 }
@@ -93,10 +101,11 @@ func (o *OpenRequests) close() {
 	o.Abandon()
 }
 
-// drop forgets a request. o.mu must be held.
-func (o *OpenRequests) drop(r *Request) {
-	delete(o.byID, string(r.ID))
-	if len(o.byID) == 0 {
+// drop forgets the request with the index. o.mu must be held.
+func (o *OpenRequests) drop(i int) {
+	last := len(o.open) - 1
+	o.open[i], o.open[last] = o.open[last], nil
+	if o.open = o.open[:last]; last == 0 {
 		o.empty.Notify()
 	}
 }
@@ -105,7 +114,7 @@ func (o *OpenRequests) drop(r *Request) {
 // ctx ends. No request may begin meanwhile.
 func (o *OpenRequests) Drain(ctx context.Context, d time.Duration) (drained bool) {
 	o.mu.Lock()
-	open, empty := len(o.byID), o.empty.Next()
+	open, empty := len(o.open), o.empty.Next()
 	o.mu.Unlock()
 	if open == 0 {
 		return true
@@ -120,7 +129,7 @@ func (o *OpenRequests) Drain(ctx context.Context, d time.Duration) (drained bool
 }
 
 // setAsker sets the suspension that may ask the client in the answer to the request; nil
-// for none.
+// for no suspension.
 func (o *OpenRequests) setAsker(r *Request, s *suspension) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,7 +140,7 @@ func (o *OpenRequests) setAsker(r *Request, s *suspension) {
 func (o *OpenRequests) askers() (all []*suspension) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range o.byID {
+	for _, r := range o.open {
 		if r.asker != nil {
 			all = append(all, r.asker)
 		}

@@ -22,13 +22,13 @@ type reply struct {
 // questions are requests of servers that a legacy client was asked and has not
 // answered yet. The zero value is ready.
 type questions struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool       // no more questions
 	last   int64      // the id of the last question
 	open   map[int64]chan reply
 }
 
-// startAnew makes the ids of questions others than those of a router that asked the client before.
+// startAnew makes the ids of questions others than the ids of a router that asked the client before.
 func (q *questions) startAnew() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +111,7 @@ func (q *questions) close() {
 
 var errLeft = Internal("the client has left")
 
-// errEnded is how a question fails whose request was answered already.
+// errEnded is the error of a question after the answer to its request.
 var errEnded = errors.New("the request has ended")
 
 func cannotAnswer(method string) error {

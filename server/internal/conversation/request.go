@@ -29,14 +29,16 @@ type Request struct {
 	writer  Writer // takes the messages that belong to the request
 	ctx     context.Context
 	end     context.CancelCauseFunc
-	asker   *suspension // may ask the client in the answer to this request, nil for none; guarded by Requests.mu
+	asker   *suspension // may ask the client in the answer to this request, may be nil; guarded by Requests.mu
 	waiting *suspension // for which the answer lets the client come back
 
 	heartbeat *heartbeat // nil if the client has not asked for progress
+
+	visitorName string // the name of a visitor, if it is known without another look at its clientInfo
 }
 
 // A Call is a request that is being handled. From is asked and notified on
-// behalf of the client: the request itself, or what outlives it.
+// behalf of the client: the request itself, or a suspension that outlives it.
 type Call struct {
 	*Request
 	From session.Client
@@ -50,7 +52,6 @@ const maxID = 1024
 func admit(r *Request) error {
 	noMeta := r.Meta != nil && !wire.IsObject(r.Meta)
 	r.modern = r.Protocol != nil
-	version, isString := wire.String(r.Protocol)
 	switch {
 	case len(r.ID) > maxID:
 		return InvalidRequest(fmt.Sprintf("the id of the request is longer than %d bytes", maxID))
@@ -60,10 +61,8 @@ func admit(r *Request) error {
 		return InvalidParams("params must be an object")
 	case noMeta:
 		return InvalidParams("_meta must be an object")
-	case r.modern && !isString:
-		return InvalidParams(MetaVersion + " in _meta must be a string")
-	case r.modern && version != session.Modern:
-		return Unsupported(version)
+	case r.modern && string(r.Protocol) != quotedModern && checkVersion(r.Protocol) != nil:
+		return checkVersion(r.Protocol)
 	case r.modern && !wire.IsObject(r.clientCapabilities): // "MUST" be in every modern request
 		return InvalidParams("missing or invalid _meta field " + metaCapabilities)
 	}
@@ -87,6 +86,19 @@ func admit(r *Request) error {
 	return nil
 }
 
+const quotedModern = `"` + session.Modern + `"`
+
+// checkVersion fails unless the JSON value is the revision of the modern era.
+func checkVersion(protocol []byte) error {
+	switch version, isString := wire.String(protocol); {
+	case !isString:
+		return InvalidParams(MetaVersion + " in _meta must be a string")
+	case version != session.Modern:
+		return Unsupported(version)
+	}
+	return nil
+}
+
 // Run handles the request and returns the line that answers it, nil if it was
 // cancelled.
 func (r *Request) Run() (line []byte) {
@@ -100,7 +112,7 @@ func (r *Request) Run() (line []byte) {
 // Handle runs the method's handler and closes the request. It fails if the request was
 // cancelled, so that no answer is expected.
 func (r *Request) Handle() (result json.RawMessage, err error) {
-	r.startHeartbeat()
+	r.heartbeat = startHeartbeat(r)
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(r, p)
@@ -131,12 +143,12 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	case r.how.Cacheable:
 		result = cacheable(result)
 	}
-	return completed(result, r.clients.info), nil
+	return completed(result, r.clients.Info), nil
 }
 
 // panicked logs a panic, which is an error of this request alone.
 func panicked(r *Request, p any) error {
-	r.clients.log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
+	r.clients.Log.Error("a request has panicked", zap.String("method", r.Method), zap.Any("panic", p), zap.Stack("stack"))
 	return Internal("internal error")
 }
 
@@ -156,7 +168,7 @@ func (r *Request) Cancel(cause error) { r.end(cause) }
 // Context returns the context that ends with the request.
 func (r *Request) Context() context.Context { return r.ctx }
 
-// Owner is by what the client is remembered: its session, or else its principal.
+// Owner is the key under which the client is remembered: its session, or else its principal.
 func (r *Request) Owner() any {
 	if r.Visitor {
 		return r.Principal
@@ -164,7 +176,7 @@ func (r *Request) Owner() any {
 	return r.Conversation
 }
 
-// ServerMeta returns the _meta that servers get: what the client sent, and the
+// ServerMeta returns the _meta that servers get: the members that the client sent, and the
 // level of its log messages, which legacy clients set once for all requests.
 func (r *Request) ServerMeta() json.RawMessage {
 	if r.modern {
@@ -200,7 +212,10 @@ func (r *Request) Text(name string) (string, error) {
 
 // ClientName implements [session.Client].
 func (r *Request) ClientName() string {
-	if r.modern {
+	switch {
+	case r.visitorName != "":
+		return r.visitorName
+	case r.modern:
 		return nameIn(r.clientInfo)
 	}
 	return r.Conversation.ClientName()

@@ -24,7 +24,7 @@ const (
 	suspendTime = 10 * time.Minute
 
 	// maxSuspended bounds the suspended requests of one principal, and
-	// maxAllSuspended those of all, in all servers of the router.
+	// maxAllSuspended the requests of all, in all servers of the router.
 	maxSuspended    = 100
 	maxAllSuspended = 1000
 )
@@ -34,13 +34,13 @@ type suspensions struct {
 	sealer sealer        // of the requestState
 	quota  *budget.Quota // of those in byID, by principal
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	byID  map[uint64]*suspension
 	last  uint64
 	ended bool // no more are suspended
 }
 
-// newSuspensions takes the key of 32 bytes that seals what clients keep.
+// newSuspensions takes the key of 32 bytes that seals the state that clients keep.
 func newSuspensions(key []byte, q *budget.Quota) *suspensions {
 	return &suspensions{sealer: newSealer(key), quota: q, byID: make(map[uint64]*suspension)}
 }
@@ -123,7 +123,7 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	if !ok || s == nil || fingerprint != fingerprintOf(r) {
 		return nil, errNotResumed
 	}
-	if !reflect.DeepEqual(s.rules, r.clients.rules()) { // what it does may not be allowed any more
+	if !reflect.DeepEqual(s.rules, r.clients.Rules()) { // it may not be allowed any more
 		all.giveUp(errNotResumed, s)
 		return nil, errNotResumed
 	}
@@ -148,7 +148,7 @@ func (all *suspensions) giveUp(cause error, given ...*suspension) {
 	}
 }
 
-// abandon gives up the suspended requests whose last client is one of those.
+// abandon gives up the suspended requests that these clients sent last.
 func (all *suspensions) abandon(those func(*Conversation) bool) {
 	var given []*suspension
 	all.mu.Lock()
@@ -210,7 +210,7 @@ type suspension struct {
 	result      json.RawMessage
 	err         error
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	current   *Request   // the request that waits for it; nil while suspended
 	last      *Request   // the request that waited last
 	questions map[string]*question
@@ -231,7 +231,7 @@ type question struct {
 func start(r *Request) *suspension {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	s := &suspension{
-		principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.rules(), cancel: cancel, current: r, last: r,
+		principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.Rules(), cancel: cancel, current: r, last: r,
 		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
 	}
 	askThrough(r, s)

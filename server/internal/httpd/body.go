@@ -25,7 +25,7 @@ const (
 	firstBytes = 10 * time.Second
 	slowest    = 8 << 10
 
-	// retryBusy is after which time a client shall try again whose body has no room.
+	// retryBusy is after which time a client shall try again if its body has no room.
 	retryBusy = 5 * time.Second
 )
 
@@ -139,7 +139,7 @@ func (r *rules) timeFor(bytes int64) time.Duration {
 	return min(r.ReadTimeout, firstBytes+time.Duration(bytes)*time.Second/slowest)
 }
 
-// refuseBody answers a request whose body could not be read.
+// refuseBody answers a request with a body that could not be read.
 func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Connection", "close") // so that the answer does not wait for the rest of the body
 	status, message := http.StatusBadRequest, "the body ended early"
@@ -156,7 +156,7 @@ func refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, status, nil, conversation.InvalidRequest(message))
 }
 
-// oneLine makes valid JSON one line, since that is what messages are elsewhere.
+// oneLine makes valid JSON one line, as messages are elsewhere.
 func oneLine(b []byte) {
 	for i, c := range b {
 		if c == '\n' || c == '\r' {

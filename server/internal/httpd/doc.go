@@ -1,13 +1,13 @@
-// Package httpd serves MCP over HTTP, by a chain of HTTP handlers. Each has one task, and a file:
+// Package httpd serves MCP over HTTP, by a chain of HTTP handlers, each with one task:
 //
 //	lifetime     request.go    begins, ends and counts a request
-//	auditor      audit.go      records refusals
-//	addresses    access.go     host and origin
-//	open         open.go       what anyone may ask: /health, metadata, preflights
-//	identifier   identify.go   who sends it
-//	limits       rate.go       how many requests a client may make
-//	browsers     browsers.go   logins, here and at remote servers
-//	authorizer   authorize.go  what the client may use
+//	auditor      chain.go      records refusals
+//	addresses    chain.go      host and origin
+//	open         open.go       open to anyone: /health, metadata, preflights
+//	identifier   chain.go      who sends it
+//	limits       chain.go      how many requests a client may make
+//	browsers     chain.go      logins, here and at remote servers
+//	authorizer   chain.go      may the client use the route?
 //	endpoints    endpoints.go  the route
 //	  ├─ /mcp            streamable: both eras, sessions, streams of events
 //	  ├─ /mcp            plain: JSON-RPC without sessions and streams
@@ -16,10 +16,8 @@
 //	  ├─ /v1/mesh_scan   info
 //	  └─ anything else   page, behind a login for browsers
 //
-// A [request], in the context, is what they know of it; all write to a [response]. A
+// A [request], in the context, has its state; all write to a [response]. A
 // stream keeps the messages for one client until a connection follows it, and for a
 // while longer, so that a client that was cut off can resume it. A session is one of
-// the legacy era. work counts what runs, so that Close can wait for it.
-//
-// Of the packages in server/internal, it imports conversation, identity and catalog only.
+// the legacy era. work counts the requests that run, so that Close can wait for it.
 package httpd

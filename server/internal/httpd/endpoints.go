@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
@@ -14,7 +15,7 @@ import (
 type endpoints struct {
 	streamable *streamable
 	plain      *plain
-	info       *info
+	backends   *Backends
 	page       *page
 }
 
@@ -25,7 +26,7 @@ func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case target.method != "":
 		h.plain.rest(w, r)
 	case target.route == routeMesh && isRead(r):
-		h.info.meshScan(w, r)
+		h.backends.meshScan(w, r)
 	case target.route == routeMesh, target.route == routeHealth:
 		notAllowed(w, r, http.MethodGet, r.URL.Path+" takes GET")
 	case target.route == routePage:
@@ -48,7 +49,7 @@ func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
-// events and has none of MCP's headers, but perhaps a sessionId of plain JSON-RPC.
+// events and has no header of MCP, but perhaps a sessionId of plain JSON-RPC.
 func isPlain(r *http.Request) bool {
 	_, streams := accepts(r, "text/event-stream")
 	session := r.Header.Get(headerSession)
@@ -87,5 +88,6 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stop := p.clients.During(w, r, &q.client, isRead(r))
 	defer stop()
+	ctx = clientauth.WithPrincipal(ctx, q.client.Principal, q.client.LoggedIn())
 	p.pages.ServeHTTP(responseOf(w).ResponseWriter, r.WithContext(ctx))
 }

@@ -28,7 +28,7 @@ func follow(w http.ResponseWriter, r *http.Request, s *stream, number int, repla
 		return
 	}
 	defer s.detach(at)
-	if before != nil { // what it has just written must not be written again
+	if before != nil { // events that it has just written must not be written again
 		select {
 		case <-before.left:
 		case <-ctx.Done():
@@ -89,7 +89,7 @@ func prefersStream(r *http.Request) bool {
 	return stream >= 0 && stream < object
 }
 
-// comment writes what clients ignore and proxies pass on.
+// comment writes a line that clients ignore and proxies pass on.
 func comment(w http.ResponseWriter, text string) error {
 	if _, err := w.Write([]byte(": " + text + "\n\n")); err != nil {
 		return err

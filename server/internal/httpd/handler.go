@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -23,22 +24,22 @@ const (
 	defaultMaxBodyMemory  = 256 << 20
 )
 
-// Options say whom a [Handler] serves. The zero value serves programs of this
+// Options say which clients a [Handler] serves. The zero value serves programs of this
 // machine.
 type Options struct {
-	Bound          string               // the address that is listened on, host:port
-	AllowedHosts   []string             // names by which clients may call the router, besides loopback and Bound; with or without port
-	AllowedOrigins []string             // web pages that may call the router, such as https://example.com
-	Tokens         []identity.Principal // requests must have the token of one of them; if empty, requests need no token
-	MaxBody        int64                // bytes of one message or batch; default 16 MiB
-	MaxBodyMemory  int64                // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
-	MaxBatch       int                  // messages of a batch, and at most the client's burst; default 100
-	ReadTimeout    time.Duration        // for a client to send a message; default 1 minute
-	Rate           float64              // requests a second that one client may make for long; 0 is any number
-	Burst          int                  // requests that one client may make at once; default those of a second
-	Rates          map[string]Rate      // of principals, by Hash, instead of Rate and Burst
-	SessionTimeout time.Duration        // after which an idle session ends; default 30 minutes
-	MaxSessions    int                  // default 1000
+	Bound          string                 // the address that is listened on, host:port
+	AllowedHosts   []string               // names by which clients may call the router, besides loopback and Bound; with or without port
+	AllowedOrigins []string               // web pages that may call the router, such as https://example.com
+	Tokens         []clientauth.Principal // requests must have the token of one of them; if empty, requests need no token
+	MaxBody        int64                  // bytes of one message or batch; default 16 MiB
+	MaxBodyMemory  int64                  // bytes that the bodies of all requests and long answers may take together, besides 8 KiB of each; default 256 MiB
+	MaxBatch       int                    // messages of a batch, and at most the client's burst; default 100
+	ReadTimeout    time.Duration          // for a client to send a message; default 1 minute
+	Rate           float64                // requests a second that one client may make for long; 0 is any number
+	Burst          int                    // requests that one client may make at once; default the requests of a second
+	Rates          map[string]rate.Limit  // of principals, by Hash, instead of Rate and Burst
+	SessionTimeout time.Duration          // after which an idle session ends; default 30 minutes
+	MaxSessions    int                    // default 1000
 
 	// Live returns the options that are in force now, and a channel that is closed when others
 	// are. It is called for each request; an Options that was returned must not be modified.
@@ -49,23 +50,17 @@ type Options struct {
 	// be nil. A path without a pattern is not found.
 	Pages *http.ServeMux
 
-	// Logins take logins at remote servers that come back at /oauth/callback; nil for none.
+	// Logins take logins at remote servers that come back at /oauth/callback; may be nil.
 	Logins identity.Logins
 
-	PublicURL string            // by which clients reach the router, without a slash at the end; "" if it is not known
-	Issuers   []identity.Issuer // whose access tokens let clients in; needs PublicURL and Authenticator
+	PublicURL string              // by which clients reach the router, without a slash at the end; "" if it is not known
+	Issuers   []clientauth.Issuer // that let clients in by access tokens; needs PublicURL and Authenticator
 
-	// Authenticator verifies what Issuers issue, and certificates; nil for none. It never changes.
-	Authenticator identity.Authenticator
+	// Authenticator verifies access tokens of Issuers, and certificates; may be nil. It never changes.
+	Authenticator clientauth.Authenticator
 
-	// Audit is told what principals do besides calls; nil for none. It never changes.
+	// Audit records the actions of principals besides calls; may be nil. It never changes.
 	Audit audit.Recorder
-}
-
-// A Rate limits requests.
-type Rate struct {
-	PerSecond float64 // for long; 0 is any number
-	Burst     int     // at once; 0 is those of a second
 }
 
 // Backends are the router that a [Handler] serves, as clients of profiles see it. All fields
@@ -78,7 +73,7 @@ type Backends struct {
 	All     func() []*Backend // returns those that were made
 	Limited bool              // all clients have profiles besides those that they choose
 
-	// ReadOnly may be chosen like a profile, and allows only what just reads.
+	// ReadOnly may be chosen like a profile, and allows only tools that just read.
 	ReadOnly string
 
 	Whole   Router // the router without a profile
@@ -100,7 +95,7 @@ type Backend struct {
 
 // A Handler serves MCP over HTTP: streamable HTTP of both eras and plain JSON-RPC at
 // /mcp, each method at /mcp/<method> in the style of REST, the same for the profile NAME at
-// /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and what logins at remote
+// /mcp/p/NAME, the state of the router at /health and /v1/mesh_scan, and the paths that logins at remote
 // servers need below /oauth/. It must be closed.
 type Handler struct {
 	http.Handler // the chain
@@ -130,7 +125,7 @@ func New(b *Backends, o Options) *Handler {
 	return h
 }
 
-// revoke ends what the next rules do not permit: grants, with the suspended requests of their principals, and
+// revoke ends the sessions and requests that the next rules do not permit: grants, with the suspended requests of their principals, and
 // logins of browsers.
 func (h *Handler) revoke(before, next *rules) {
 	h.clients.Revoke(before.clients, next.clients, func(these func(conversation.Identity) bool) {
@@ -145,16 +140,15 @@ func (h *Handler) revoke(before, next *rules) {
 func (h *Handler) chain(o Options, log *zap.Logger) http.Handler {
 	standard, _ := h.backends.Of()
 	views := &views{h.backends, standard}
-	info := &info{h.backends}
 	var next http.Handler = &endpoints{
 		streamable: &streamable{sessions: h.sessions, work: h.work, log: log, views: views},
-		plain:      &plain{h.work, views}, info: info, page: &page{o.Pages, h.clients},
+		plain:      &plain{h.work, views}, backends: h.backends, page: &page{o.Pages, h.clients},
 	}
 	next = &authorizer{views, next}
 	next = &browsers{h.clients, o.Logins != nil, next}
 	next = &limits{next}
 	next = &identifier{h.clients, next}
-	next = &open{info: info, logins: o.Logins, limit: rate.New(openPerMinute/60.0, openPerMinute), next: next}
+	next = &open{backends: h.backends, logins: o.Logins, limit: rate.New(openPerMinute/60.0, openPerMinute), next: next}
 	next = &addresses{next}
 	next = &auditor{h.clients, next}
 	return &lifetime{work: h.work, settings: h.settings, pages: o.Pages, next: next}
@@ -172,6 +166,6 @@ func (h *Handler) Close(ctx context.Context) {
 	h.work.running.Wait()
 	h.clients.Wait()
 	for _, b := range h.backends.All() {
-		b.Clients.AbandonVisitors()
+		b.Clients.AbandonVisitorsOf(func(conversation.Identity) bool { return true })
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -46,7 +47,7 @@ func accepts(r *http.Request, kind string) (ok, named bool) {
 	return ok, false
 }
 
-// Modern clients repeat in headers what proxies may want to know of a message
+// Modern clients repeat in headers the parts of a message that proxies may want to know
 // (SEP-2243): "Servers that process the request body MUST reject requests where
 // the values specified in the headers do not match the values in the request
 // body."
@@ -130,7 +131,7 @@ func decodeHeader(value string) (string, bool) {
 // checkParams compares the headers that a tool's schema asks for with the
 // arguments.
 func checkParams(c *catalog.Catalog, header http.Header, name string, args json.RawMessage) error {
-	if catalog.IsOwn(name) {
+	if exposure.IsOwn(name) {
 		return nil
 	}
 	tool, ok := c.Listed(name)

@@ -9,22 +9,25 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are those of its cluster.
+// A MeshNode is a node as JSON, of {"nodes": […]}. The first one is this router; the others are the nodes of its cluster.
 type MeshNode struct {
 	NodeID  string `json:"node_id"` // as in the _meta of results
 	Self    bool   `json:"self"`
 	Version string `json:"version"`
 	Status  string `json:"status"` // "ok" or "degraded"; of other nodes "ok", "lost" or "untrusted"
 	*MeshSelf
-	Tools   int         `json:"tools"`   // of the servers below
-	Servers []ServerRow `json:"servers"` // by the names that the node has for them
+	Tools   int             `json:"tools"`   // of the servers below
+	Servers []serverrow.Row `json:"servers"` // by the names that the node has for them
 	*MeshPeer
 }
 
-// A MeshSelf is what the router says of itself alone.
+// A MeshSelf has members of this router alone.
 type MeshSelf struct {
 	Mode       string   `json:"mode"` // "search" or "direct"
 	Uptime     float64  `json:"uptime_seconds"`
@@ -32,13 +35,13 @@ type MeshSelf struct {
 	Transports []string `json:"transports"` // "streamable-http", "json-rpc", "rest"
 }
 
-// A MeshPeer is what the router says of other nodes alone.
+// A MeshPeer has members of other nodes alone.
 type MeshPeer struct {
 	LatencyMS float64   `json:"latency_ms"`
 	LastSeen  time.Time `json:"last_seen"`
 	Trusted   bool      `json:"trusted"`
 	Key       string    `json:"key,omitempty"`     // its public key, for administrators
-	Problem   string    `json:"problem,omitempty"` // what is wrong with it, for administrators
+	Problem   string    `json:"problem,omitempty"` // its problem, for administrators
 }
 
 // unused is the state of a server that this router does not use.
@@ -46,23 +49,23 @@ const unused = "unused"
 
 // meshScan answers with the nodes and the state of their servers: to an admin without a profile
 // of all, to others of those that the profile has.
-func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
+func (b *Backends) meshScan(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	router := q.backend.Router
 	if q.client.Principal.Admin && q.client.Principal.Profile == "" {
-		router = i.Whole
+		router = b.Whole
 	}
-	all := ServerRows(router.Servers())
-	own := slices.DeleteFunc(slices.Clone(all), func(row ServerRow) bool { return row.Node != "" })
-	remote := slices.DeleteFunc(all, func(row ServerRow) bool { return row.Node == "" })
+	all := serverrow.Of(router.Servers())
+	own := slices.DeleteFunc(slices.Clone(all), func(row serverrow.Row) bool { return row.Node != "" })
+	remote := slices.DeleteFunc(all, func(row serverrow.Row) bool { return row.Node == "" })
 	at := q.rules.clients.PublicURL
 	if at == "" && r.TLS != nil {
 		at = "https://" + r.Host
 	}
 	self := MeshNode{
-		NodeID: i.Node, Self: true, Version: i.Version, Status: statusOf(router.Classifier().Health()),
+		NodeID: b.Node, Self: true, Version: b.Version, Status: statusOf(router.Classifier().Health()),
 		Servers: own, Tools: len(router.Snapshot().Tools()), MeshSelf: &MeshSelf{
-			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(i.Started).Seconds()*1000) / 1000,
+			Mode: q.backend.Mode(), Uptime: math.Round(time.Since(b.Started).Seconds()*1000) / 1000,
 			URL: cmp.Or(at, "http://"+r.Host) + "/mcp", Transports: []string{"streamable-http", "json-rpc", "rest"},
 		},
 	}
@@ -87,13 +90,13 @@ func (i *info) meshScan(w http.ResponseWriter, r *http.Request) {
 
 // peerOf returns another node with the servers that it shares. Of those that this router uses,
 // remote has the state.
-func peerOf(n adapter.NodeInfo, remote []ServerRow) MeshNode {
-	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []ServerRow{}, MeshPeer: &MeshPeer{
+func peerOf(n adapter.NodeInfo, remote []serverrow.Row) MeshNode {
+	m := MeshNode{NodeID: n.Node, Version: n.Version, Status: "ok", Servers: []serverrow.Row{}, MeshPeer: &MeshPeer{
 		LatencyMS: n.Latency, LastSeen: n.LastSeen, Trusted: n.Trusted, Key: n.Key, Problem: n.Problem,
 	}}
 	if !n.Trusted {
 		m.Status = "untrusted"
-		return m // what it announces is not believed
+		return m // its announcements are not believed
 	}
 	if !n.Alive {
 		m.Status = "lost"
@@ -105,17 +108,17 @@ func peerOf(n adapter.NodeInfo, remote []ServerRow) MeshNode {
 		}
 	}
 	for _, name := range n.Servers {
-		if !slices.ContainsFunc(m.Servers, func(row ServerRow) bool { return row.Name == name }) {
-			m.Servers = append(m.Servers, ServerRow{Name: name, State: unused, Transport: adapter.ByCluster})
+		if !slices.ContainsFunc(m.Servers, func(row serverrow.Row) bool { return row.Name == name }) {
+			m.Servers = append(m.Servers, serverrow.Row{Name: name, State: unused, Transport: adapter.ByCluster})
 		}
 	}
 	return m
 }
 
-// conceal removes what is not for those who only use tools: processes, errors, keys, and servers
+// conceal removes the details that are not for clients that only use tools: processes, errors, keys, and servers
 // that this router does not use.
 func conceal(m *MeshNode) {
-	m.Servers = slices.DeleteFunc(m.Servers, func(row ServerRow) bool { return row.State == unused })
+	m.Servers = slices.DeleteFunc(m.Servers, func(row serverrow.Row) bool { return row.State == unused })
 	for i := range m.Servers {
 		row := &m.Servers[i]
 		row.PID, row.Restarts, row.LastError, row.Several = 0, 0, "", ""
@@ -123,4 +126,50 @@ func conceal(m *MeshNode) {
 	if m.MeshPeer != nil {
 		m.Key, m.Problem = "", ""
 	}
+}
+
+// A Router has servers and their tools, as [adapter.Parts] does.
+type Router interface {
+	// Snapshot returns the catalog as it is now. It does not block.
+	Snapshot() *registry.Snapshot
+
+	// Servers returns the state of each server of the configuration.
+	Servers() []adapter.ServerInfo
+
+	// Classifier sorts texts into categories.
+	Classifier() *classify.Classifier
+
+	// Nodes returns the nodes of the cluster, this one first; nil without a cluster.
+	Nodes() []adapter.NodeInfo
+}
+
+// statusOf returns "ok", or "degraded" while the outside classifier is down and the
+// built-in one is used instead.
+func statusOf(classification classify.Health) string {
+	if classification.Degraded() {
+		return "degraded"
+	}
+	return "ok"
+}
+
+// health answers with the state of the router; with the status alone unless it is
+// public: other requests need no token.
+func (b *Backends) health(public bool) []byte {
+	classification := b.Whole.Classifier().Health()
+	status := statusOf(classification)
+	if !public {
+		return []byte(`{"status":"` + status + `"}` + "\n")
+	}
+	snapshot := b.Whole.Snapshot()
+	tools := len(snapshot.Tools())
+	return append(wire.Marshal(struct {
+		Status string `json:"status"`
+		classify.Health
+		IndexSize int `json:"index_size"` // tools, prompts, resources and templates that can be found
+		Servers   int `json:"servers"`
+		Tools     int `json:"tools"`
+	}{
+		status, classification, tools + len(snapshot.Prompts()) + len(snapshot.Resources()) + len(snapshot.Templates()),
+		len(b.Whole.Servers()), tools,
+	}), '\n')
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// openPerMinute is how often one address may read what any web page may read.
+// openPerMinute is how often one address may read the documents that any web page may read.
 const openPerMinute = 60
 
-// open answers what any client may ask.
+// open answers the requests that any client may send.
 type open struct {
-	info   *info
-	logins identity.Logins // may be nil
-	limit  *rate.Limiter   // of each address, for what any web page may read
-	next   http.Handler
+	backends *Backends
+	logins   identity.Logins // may be nil
+	limit    *rate.Limiter   // of each address, for the documents that any web page may read
+	next     http.Handler
 }
 
 // ServeHTTP implements [http.Handler].
@@ -27,7 +27,7 @@ func (h *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.target.isOpen():
 		h.anyPage(w, r)
 	case to == routeHealth && isRead(r):
-		writeJSON(w, r, http.StatusOK, h.info.health(q.rules.clients.Public))
+		writeJSON(w, r, http.StatusOK, h.backends.health(q.rules.clients.Public))
 	case to == routeMCP && allowsPage(w, r) && isPreflight(r):
 		preflight(w, "GET, POST, DELETE")
 	default:
@@ -35,10 +35,10 @@ func (h *open) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isOpen reports whether any web page may read what is there, without credentials.
+// isOpen reports whether any web page may read the target, without credentials.
 func (t target) isOpen() bool { return t.route == routeMetadata || t.route == routeDocument }
 
-// anyPage answers what any web page may read.
+// anyPage answers with a document that any web page may read.
 func (h *open) anyPage(w http.ResponseWriter, r *http.Request) {
 	crossOrigin(w, "*")
 	if wait := h.limit.Take(identity.Network(r.RemoteAddr), 1, 1); wait > 0 {
@@ -92,12 +92,12 @@ func crossOrigin(w http.ResponseWriter, origin string) {
 	w.Header().Set("Access-Control-Expose-Headers", corsAnswer)
 }
 
-// isPreflight reports whether a browser asks what a page may send.
+// isPreflight reports whether a browser asks which requests a page may send.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// preflight answers a browser that asks what a page may send.
+// preflight answers a browser that asks which requests a page may send.
 func preflight(w http.ResponseWriter, methods string) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", methods)

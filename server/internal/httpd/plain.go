@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// Plain JSON-RPC has none of MCP's transports, sessions and eras; requests in the style
+// Plain JSON-RPC has no transports, sessions and eras of MCP; requests in the style
 // of REST have no JSON-RPC envelope either.
 
 // A discard is a [conversation.Writer] to a client that takes no message but the
@@ -52,7 +52,7 @@ func (p *plain) serve(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, plainStatus(err), answer)
 }
 
-// plainStatus is the status of an answer of JSON-RPC, whose error says more than a
+// plainStatus is the status of an answer of JSON-RPC: its error says more than a
 // status can.
 func plainStatus(err error) int {
 	if err != nil && conversation.AsError(err).Code == session.CodeParse {
@@ -62,7 +62,7 @@ func plainStatus(err error) int {
 }
 
 // endStatus is the status of a request that ends with the handler or with its grant; other is the one for any other
-// error, and for none.
+// error, and for success.
 func endStatus(err error, other int) int {
 	switch err {
 	case conversation.ErrClosed:
@@ -123,7 +123,7 @@ func (p *plain) answer(r *http.Request, m conversation.Message, wrong error, alo
 	return conversation.Answer(m.ID, result, err), err
 }
 
-// fulfil handles a request that has no session, and whose client gets only its
+// fulfil handles a request that has no session, from a client that gets only its
 // answer.
 func (p *plain) fulfil(r *http.Request, m conversation.Message, alone bool) (result json.RawMessage, err error) {
 	if alone {
@@ -173,7 +173,7 @@ func withSuccess(result json.RawMessage) json.RawMessage {
 }
 
 // restMethod returns the method that a path names, such as /mcp/tools/call; "" if it
-// names none.
+// names no method.
 func restMethod(path string) string {
 	rest, _ := strings.CutPrefix(path, "/mcp/")
 	if rest == path {
@@ -188,7 +188,7 @@ func restMethod(path string) string {
 func (p *plain) rest(w http.ResponseWriter, r *http.Request) {
 	q := requestOf(r)
 	notification := strings.HasPrefix(q.target.method, "notifications/")
-	if _, known := q.backend.Clients.Method(q.target.method); !known && !notification {
+	if _, known := q.backend.Clients.Methods[q.target.method]; !known && !notification {
 		refuse(w, r, http.StatusNotFound, nil, conversation.MethodNotFound(q.target.method))
 		return
 	}
@@ -238,7 +238,7 @@ var envelope = []string{"jsonrpc", "id", "method", "params"}
 
 // restParams returns the parameters for the method: the body is the parameters, or
 // nothing, or a whole request. In a whole request the method may be absent or empty, as
-// in those of vLLM semantic router's client.
+// in the requests of vLLM semantic router's client.
 func restParams(method string, body []byte) (json.RawMessage, error) {
 	if len(body) == 0 {
 		return nil, nil

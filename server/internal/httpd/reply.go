@@ -14,13 +14,14 @@ import (
 // answer takes long, a second goroutine writes a stream.
 type reply struct {
 	*stream
+	own     stream // the stream of a modern request, which no session keeps
 	of      *streamable
 	w       http.ResponseWriter
 	r       *http.Request
-	session *httpSession          // whose client can resume the stream; nil for a modern request
+	session *httpSession          // its client can resume the stream; nil for a modern request
 	call    *conversation.Request // nil for a batch
 	batch   *conversation.Batch   // nil for a request
-	written chan struct{}         // closed when the stream is written; nil if there is none
+	written chan struct{}         // closed when the stream is written; may be nil
 }
 
 // send handles the request, and answers it. A client that prefers events always gets events,
@@ -56,7 +57,7 @@ func (p *reply) send() {
 	}
 }
 
-// run handles the request, and returns its answer, nil if it has none.
+// run handles the request, and returns its answer, which may be nil.
 func (p *reply) run() (answer []byte) {
 	if p.batch != nil {
 		return p.batch.Run(p.of.work.ctx)

@@ -10,22 +10,22 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// A request is what the handlers of the chain know of an HTTP request. It is a value of the
+// A request has the state of an HTTP request that the handlers of the chain share. It is a value of the
 // request's context.
 type request struct {
 	rules   *rules          // in force when it came
-	target  target          // what it asks for
-	client  identity.Client // who sends it
+	target  target          // the route, profile and method that it asks for
+	client  identity.Sender // who sends it
 	quota   quota           // how much the client may send
 	backend *Backend        // the router as the client sees it; nil until the client is let in
 }
 
-// A target is what a request asks for.
+// A target says which method or page a request asks for.
 type target struct {
 	route   route
-	profile string // that the path names, "" if it names none
+	profile string // that the path names; may be ""
 	path    string // without the profile that it names
-	method  string // in the style of REST, that the path names; "" if it names none
+	method  string // in the style of REST, that the path names; may be ""
 }
 
 // A quota is how many requests a client may still make.
@@ -38,7 +38,7 @@ type quota struct {
 // requestKey is the key of the request in contexts.
 type requestKey struct{}
 
-// requestOf returns what the chain knows of the request.
+// requestOf returns the state of the request in the chain.
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
 // A requestContext is the context of a request in the chain.
@@ -55,15 +55,7 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ClientOf returns who sends the request to a page.
-func ClientOf(ctx context.Context) (c identity.Client) {
-	if q, ok := ctx.Value(requestKey{}).(*request); ok {
-		return q.client
-	}
-	return c
-}
-
-// A lifetime begins and ends each request: it counts it for [Handler.Close], gives it what the
+// A lifetime begins and ends each request: it counts it for [Handler.Close], gives it the state that the
 // other handlers know of it, and bounds how long net/http reads and writes.
 type lifetime struct {
 	work     *work
@@ -84,7 +76,7 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.target.route == routeMetadata && !q.rules.clients.HasIssuers() {
 		q.target.route = routeElse
 	}
-	q.client = identity.Client{
+	q.client = identity.Sender{
 		Rules: q.rules.clients, Resource: identity.ResourceOf(q.target.profile),
 		Admin: judged[q.target.route] != needsNothing && judged[q.target.route] != needsToken, Browser: q.target.isForBrowsers(),
 	}
@@ -99,7 +91,7 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.expectBody(r)
 	defer func() {
 		p.releaseBody()
-		p.control.SetWriteDeadline(time.Now().Add(patience)) // for what net/http itself still has to write
+		p.control.SetWriteDeadline(time.Now().Add(patience)) // for the bytes that net/http itself still has to write
 	}()
 	l.next.ServeHTTP(p, r)
 }

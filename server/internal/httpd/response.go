@@ -31,6 +31,7 @@ type response struct {
 	over    <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
 	refused bool            // the client may not make the request
 	why     string          // the reason for the audit log
+	length  [1]string       // the header Content-Length
 }
 
 func newResponse(w http.ResponseWriter, under *work) *response {
@@ -122,7 +123,9 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) 
 		header.Set("WWW-Authenticate", requestOf(r).client.Challenge())
 	}
 	header["Content-Type"], header["X-Content-Type-Options"] = typeJSON, noSniff
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	length := &responseOf(w).length
+	length[0] = strconv.Itoa(len(body))
+	header["Content-Length"] = length[:]
 	w.WriteHeader(status)
 	w.Write(body)
 }

@@ -3,21 +3,25 @@ package httpd
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	logins "github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// A route is what a request asks for, as far as its right to it goes.
+// A route is a group of paths that need the same right.
 type route int
 
 // The routes. A new one goes before routes, and into judged.
 const (
-	routeMCP      route = iota // /mcp and below: what the principal's profile allows
+	routeMCP      route = iota // /mcp and below: the tools that the principal's profile allows
 	routeHealth                // /health
 	routeMesh                  // /v1/mesh_scan: servers of the profile
-	routePage                  // a page, or what a page asks for
+	routePage                  // a page, or its requests
 	routeLogin                 // /login and below, /logout
 	routeCallback              // /oauth/callback, of logins at remote servers
 	routeDocument              // /oauth/client.json: the router as a client of issuers
@@ -26,8 +30,8 @@ const (
 	routes
 )
 
-// A need is what a principal needs for a route. The zero value is that no one has judged it,
-// and lets no one in.
+// A need is the right that a principal needs for a route. The zero value says that the route is not judged yet,
+// and refuses every request.
 type need int
 
 const (
@@ -36,7 +40,7 @@ const (
 	needsAdmin                   // a token of an admin, if requests need one
 )
 
-// judged says what each route needs.
+// judged has the need of each route.
 var judged = [routes]need{
 	routeMCP:    needsToken,
 	routeHealth: needsNothing, // without a token only whether the router works
@@ -48,10 +52,10 @@ var judged = [routes]need{
 	routeDocument: needsNothing,
 	routeMetadata: needsNothing,
 
-	routeElse: needsToken, // so that strangers do not learn what is there
+	routeElse: needsToken, // so that strangers do not learn which paths exist
 }
 
-// routeOf returns the route of a path. page says that it is that of a page.
+// routeOf returns the route of a path. page says that a page has the path.
 func routeOf(path string, page bool) route {
 	switch {
 	case strings.HasPrefix(path, "/mcp/"), path == "/mcp":
@@ -74,7 +78,7 @@ func routeOf(path string, page bool) route {
 	return routeElse
 }
 
-// isForBrowsers reports whether browsers ask for what is there, with a cookie.
+// isForBrowsers reports whether browsers ask for the target, with a cookie.
 func (t target) isForBrowsers() bool {
 	return t.route == routePage || t.route == routeLogin || t.route == routeCallback
 }
@@ -108,4 +112,103 @@ func isBare(r *http.Request) bool {
 	q := requestOf(r)
 	asked, err := url.ParseRequestURI(r.RequestURI) // as it was before unprefixed
 	return err == nil && q.rules.clients.Prefix != "" && r.URL.Path == "/" && asked.Path == q.rules.clients.Prefix
+}
+
+// splitProfile returns the profile that a path names, which may be "", and the path without
+// it.
+func splitProfile(path string) (profile, rest string) {
+	named, ok := strings.CutPrefix(path, identity.ProfilePrefix)
+	profile, method, more := strings.Cut(named, "/")
+	switch {
+	case !ok || profile == "":
+		return "", path
+	case more:
+		return profile, "/mcp/" + method
+	}
+	return profile, "/mcp"
+}
+
+// views are the router as clients see it.
+type views struct {
+	*Backends
+	standard *Backend // of clients that have chosen no profile
+}
+
+// of returns the router for a client that has chosen the profile of the URL and the one of
+// its token; may be "". reads says that it may use only tools that just read. It reports false if one
+// of them does not exist, or if both together, or with those that all clients have, allow no
+// server: a client can't find out which profiles there are.
+func (v *views) of(url, token string, reads bool) (*Backend, bool) {
+	var chosen []string
+	switch {
+	case url != "" && !identity.IsProfileName(url), reads && v.ReadOnly == "":
+		return nil, false // no path can name a union of profiles, nor the rule that allows only reading
+	case url == "" && token == "" && !reads:
+		return v.standard, true
+	case reads:
+		chosen = []string{v.ReadOnly}
+	}
+	for _, profile := range []string{url, token} {
+		if profile != "" && !slices.Contains(chosen, profile) {
+			chosen = append(chosen, profile)
+		}
+	}
+	b, ok := v.Of(chosen...)
+	narrowed := url != "" && url != token && (token != "" || v.Limited || reads)
+	return b, ok && (!narrowed || len(b.Router.Servers()) > 0)
+}
+
+// refuseCall refuses the call of a tool that the principal may call as soon as its token has the
+// scope for calls, and not yet. A client learns that from 403 alone, before any answer begins. It
+// reports false for all other messages.
+func (v *views) refuseCall(w http.ResponseWriter, r *http.Request, m conversation.Message) bool {
+	q := requestOf(r)
+	if !q.client.Principal.Reads || m.Method != "tools/call" || !m.IsRequest() {
+		return false
+	}
+	denied := q.client.NeedsCall()
+	name, ok := q.called(m)
+	if denied == nil || !ok || exposure.IsOwn(name) {
+		return false
+	}
+	if _, ok := q.backend.Catalog.Listed(name); ok {
+		return false
+	}
+	whole, ok := v.of(q.target.profile, q.client.Principal.Profile, false)
+	if !ok {
+		return false
+	}
+	if _, ok := whole.Catalog.Listed(name); !ok {
+		return false // no server has it, or the profile does not allow it
+	}
+	deny(w, r, m.ID, denied)
+	return true
+}
+
+// refuseCalls is refuseCall for the messages of a batch: one of them is enough.
+func (v *views) refuseCalls(w http.ResponseWriter, r *http.Request, entries [][]byte) bool {
+	q := requestOf(r)
+	if !q.client.Principal.Reads {
+		return false
+	}
+	for _, entry := range entries {
+		if m, err := parsePlain(entry); err == nil && v.refuseCall(w, r, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// called returns the name of the tool that tools/call calls, also by our own call_tool.
+func (q *request) called(m conversation.Message) (name string, ok bool) {
+	name, ok = wire.String(m.Name)
+	if !ok || q.backend.Catalog.Unprefixed(name) != "call_tool" {
+		return name, ok
+	}
+	for _, argument := range []string{"tool", "name"} {
+		if inner, ok := wire.String(wire.Member(m.Args, argument)); ok {
+			return inner, true
+		}
+	}
+	return "", false
 }

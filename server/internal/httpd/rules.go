@@ -11,7 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// rules are the options with their defaults, and what follows from them: whom the handler serves, and how
+// rules are the options with their defaults, and the values that follow from them: which clients the handler serves, and how
 // much. They are replaced, not modified. Each request is served by the rules of the moment when it came.
 type rules struct {
 	Options
@@ -51,14 +51,14 @@ func newRules(o *Options, before *rules, in *settings) *rules {
 // settings are the options that are in force, as rules.
 type settings struct {
 	live   func() (*Options, <-chan struct{})
-	revoke func(before, next *rules) // ends what the next rules do not permit
+	revoke func(before, next *rules) // ends the sessions and requests that the next rules do not permit
 
 	rules    atomic.Pointer[rules]
 	renewing sync.Mutex // one goroutine at a time replaces rules
 }
 
 // current returns the rules of the options that are in force. If the options have changed,
-// it ends the requests and sessions of clients whose token is not valid any more, or says
+// it ends the requests and sessions of clients with a token that is not valid any more, or says
 // something else of them.
 func (s *settings) current() *rules {
 	o, _ := s.live()

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
@@ -30,10 +31,10 @@ const (
 // An httpSession is a session of the legacy era.
 type httpSession struct {
 	id        string
-	backend   *Backend           // as its client sees the router; requests for another one may not use it
-	principal identity.Principal // who has opened it; no one else may use it
-	standing  *stream            // for messages that belong to no request
-	lasting   func()             // ends the waits for the end of the profiles and of the grant
+	backend   *Backend             // as its client sees the router; requests for another one may not use it
+	principal clientauth.Principal // who has opened it, and alone may use it
+	standing  *stream              // for messages that belong to no request
+	lasting   func()               // ends the waits for the end of the profiles and of the grant
 
 	conversation *conversation.Conversation
 
@@ -43,7 +44,7 @@ type httpSession struct {
 	expiry    *time.Timer   // runs while it is idle; nil before
 	timeout   time.Duration // of expiry
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	lastStream int
 	streams    []*stream // that can be resumed, the oldest first
 }
@@ -56,7 +57,7 @@ type sessions struct {
 	rules func() *rules // in force
 	log   *zap.Logger
 
-	mu      sync.Mutex // guards what follows, and the idleness of each session
+	mu      sync.Mutex // guards the fields below, and the idleness of each session
 	refused bool       // no more sessions
 	byID    map[string]*httpSession
 }
@@ -88,8 +89,8 @@ func (h *sessions) open(b *Backend, g *identity.Grant) (*httpSession, error) {
 }
 
 // longestIdle returns the session that is idle for the longest, one of the
-// principal's own if there is any; nil if none is idle. h.mu must be held.
-func (h *sessions) longestIdle(principal identity.Principal) (idle *httpSession) {
+// principal's own if there is any; nil if all are busy. h.mu must be held.
+func (h *sessions) longestIdle(principal clientauth.Principal) (idle *httpSession) {
 	for _, s := range h.byID {
 		if s.busy > 0 {
 			continue
@@ -104,7 +105,7 @@ func (h *sessions) longestIdle(principal identity.Principal) (idle *httpSession)
 }
 
 // use returns the session, which is then busy.
-func (h *sessions) use(id string, b *Backend, principal identity.Principal) (s *httpSession, ok bool) {
+func (h *sessions) use(id string, b *Backend, principal clientauth.Principal) (s *httpSession, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s = h.byID[id]
@@ -200,7 +201,7 @@ func (s *httpSession) keep(st *stream) {
 	s.trim()
 }
 
-// trim forgets what is too much to keep: the oldest streams that have ended and that
+// trim forgets streams and events above the bounds: the oldest streams that have ended and that
 // no connection follows, and then the written events of the others.
 func (s *httpSession) trim() {
 	s.mu.Lock()

@@ -102,15 +102,16 @@ func (t *streamable) modern(w http.ResponseWriter, r *http.Request, m conversati
 	}
 	c := q.backend.Clients.Visit(false, q.client.Grant.Identity(), r.UserAgent())
 	defer c.Close()
-	s := newStream("")
-	call, err := t.work.begin(r, c, m, s)
-	if err != nil {
+	p := &reply{of: t, w: w, r: r}
+	p.stream = &p.own
+	var err error
+	if p.call, err = t.work.begin(r, c, m, p.stream); err != nil {
 		t.work.answered(m.Method)
 		refuse(w, r, refusalStatus(err), m.ID, err)
 		return
 	}
-	defer t.work.finish(call)
-	(&reply{stream: s, of: t, w: w, r: r, call: call}).send()
+	defer t.work.finish(p.call)
+	p.send()
 }
 
 // initialize opens a session.

@@ -10,14 +10,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/identity"
 )
 
-// work is what a handler has under way.
+// work is all requests that a handler has under way.
 type work struct {
 	ctx     context.Context // ends when everything must end
 	end     context.CancelCauseFunc
 	memory  atomic.Int64   // bytes that the bodies of all requests and long answers take
 	running sync.WaitGroup // HTTP requests, and goroutines that outlive theirs
 
-	mu        sync.Mutex         // guards what follows
+	mu        sync.Mutex         // guards the fields below
 	closing   bool               // no more MCP requests
 	responses map[*response]bool // HTTP requests that are being served
 	calls     int                // MCP requests that are being answered, without subscriptions

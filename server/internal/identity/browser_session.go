@@ -37,7 +37,7 @@ type browserSession struct {
 	begun  time.Time
 	issued // zero for a login by a token
 
-	mu      sync.Mutex // guards what follows, and what issued says
+	mu      sync.Mutex // guards the fields below, and the fields of issued
 	grant   *Grant     // ends with the session
 	used    time.Time  // when the browser was last seen
 	renewed time.Time  // when the browser got its cookie
@@ -47,7 +47,7 @@ type browserSession struct {
 type browserSessions struct {
 	*common
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	byID map[string]*browserSession
 }
 
@@ -78,7 +78,7 @@ func (l *browserSessions) begin(of *Grant, at issued) *browserSession {
 	return s
 }
 
-// get returns the session of a cookie; nil if there is none, or it has ended.
+// get returns the session of a cookie; nil if it does not exist or has ended.
 func (l *browserSessions) get(cookie string) *browserSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +144,8 @@ func (s *browserSession) lastUsed() time.Time {
 }
 
 // During returns the context of a page's request, which ends with the grant and the login of its client, and, if
-// it lasts, as [Client.Lasting] says. A browser gets a new cookie if its own has become old. stop must be called.
-func (i *Identifier) During(w http.ResponseWriter, r *http.Request, c *Client, lasts bool) (ctx context.Context, stop func()) {
+// it lasts, as [Sender.Lasting] says. A browser gets a new cookie if its own has become old. stop must be called.
+func (i *Identifier) During(w http.ResponseWriter, r *http.Request, c *Sender, lasts bool) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	unfollow, unrevoke := context.AfterFunc(i.ctx, cancel), context.AfterFunc(c.Grant.Context, cancel)
 	leave := func() {}

@@ -31,11 +31,11 @@ var callbackText string
 
 var callbackPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("callback").Parse(callbackText)) })
 
-// A loginAnswer is what callbackPage says.
+// A loginAnswer is the text of callbackPage.
 type loginAnswer struct {
 	Title, Text string
 	Wrong       bool
-	Next        string // the page that the browser opens by itself; "" for none
+	Next        string // the page that the browser opens by itself; may be ""
 	Again       bool   // the person may log in again on the router's page
 	Home        string // the router's page
 }
@@ -44,7 +44,7 @@ type loginAnswer struct {
 func IsCallback(path string) bool { return path == logins.CallbackPath || path == continuedPath }
 
 // callback completes a login at a remote server.
-func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+func (l *login) callback(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	query, in := r.URL.RawQuery, c.IsIn()
 	switch d := c.Forbidden(); {
 	case r.Method != http.MethodGet:
@@ -82,13 +82,13 @@ func notGet(w http.ResponseWriter, r *http.Request) *Denial {
 }
 
 // answerLogin shows a page about a login. Its URL has a code: no other site learns it as a referrer.
-func answerLogin(w http.ResponseWriter, c *Client, status int, a loginAnswer) {
+func answerLogin(w http.ResponseWriter, c *Sender, status int, a loginAnswer) {
 	a.Home = c.Rules.At("/")
 	writePage(w, status, callbackPage(), a, "'none'", "no-referrer")
 }
 
-// writePage answers with a page about a login, which no one else may keep or frame. forms says where
-// its forms may go, referrer what other pages learn of its URL.
+// writePage answers with a page about a login, which no other site may keep or frame. forms says where
+// its forms may go, referrer how much other pages learn of its URL.
 func writePage(w http.ResponseWriter, status int, of *template.Template, says any, forms, referrer string) {
 	var page bytes.Buffer
 	if err := of.Execute(&page, says); err != nil {

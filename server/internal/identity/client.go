@@ -13,44 +13,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// A Client is who sends a request. The caller sets the first four fields, and [Identifier.Identify] the
+// A Sender is who sends a request. The caller sets the first four fields, and [Identifier.Identify] the
 // others.
-type Client struct {
+type Sender struct {
 	Rules    *Rules // in force when the request came
 	Resource string // the MCP path that a token must be for: [ResourceOf] the profile
 	Admin    bool   // the request is for administrators only
 	Browser  bool   // browsers send it, with a cookie
 
-	Principal Principal // zero until the client is let in
-	Grant     *Grant    // of the principal; nil until the client is let in
+	Principal clientauth.Principal // zero until the client is let in
+	Grant     *Grant               // of the principal; nil until the client is let in
 
 	session *browserSession            // the browser's login; nil if the client has proved itself by a token
-	proof   *Proof                     // of the issuer's access token by which the client is let in; nil for none
+	proof   *clientauth.Proof          // of the issuer's access token by which the client is let in; may be nil
 	proves  func(context.Context) bool // reports whether the client's token or certificate still proves the principal; nil if its grant says that
 	wait    time.Duration              // too many tokens of the client's address were refused: after which time it may try again
-	wrong   error                      // why the client's access token does not let it in; nil if it has none
+	wrong   error                      // why the client's access token does not let it in; nil without such a token
 }
 
 // IsIn reports whether the client was let in.
-func (c *Client) IsIn() bool { return c.Grant != nil }
+func (c *Sender) IsIn() bool { return c.Grant != nil }
 
 // IsRevoked reports whether the client was let in, and may not be served any more.
-func (c *Client) IsRevoked() bool { return c.Grant != nil && c.Grant.Context.Err() != nil }
+func (c *Sender) IsRevoked() bool { return c.Grant != nil && c.Grant.Context.Err() != nil }
 
 // LoggedIn reports whether the client is a browser that has logged in.
-func (c Client) LoggedIn() bool { return c.session != nil }
+func (c Sender) LoggedIn() bool { return c.session != nil }
 
 // A Denial is a refusal, as the client is answered.
 type Denial struct {
 	Status    int           // of HTTP
 	Err       error         // for the client
 	Why       string        // for the audit log; "" is Err
-	Challenge string        // the header WWW-Authenticate; "" is [Client.Challenge] of 401, and none of others
+	Challenge string        // the header WWW-Authenticate; "" is [Sender.Challenge] of 401, and no challenge for others
 	Wait      time.Duration // after which the client may try again; 0 says nothing of that
 }
 
@@ -75,9 +76,9 @@ func (d *Denial) Write(h http.Header) {
 // secondsOf returns how many seconds, at least one, a client shall wait.
 func secondsOf(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
 
-// Unknown is the denial of a request that proves no one.
-func (c *Client) Unknown(r *http.Request) *Denial {
-	refusal, refused := errors.AsType[*Refusal](c.wrong)
+// Unknown is the denial of a request that proves no identity.
+func (c *Sender) Unknown(r *http.Request) *Denial {
+	refusal, refused := errors.AsType[*clientauth.Refusal](c.wrong)
 	switch {
 	case c.wrong == nil:
 		why := "no token"
@@ -109,17 +110,17 @@ func (c *Client) Unknown(r *http.Request) *Denial {
 	return d
 }
 
-// Revoked is the denial of a request whose grant has ended.
-func (c *Client) Revoked() *Denial {
+// Revoked is the denial of a request with a grant that has ended.
+func (c *Sender) Revoked() *Denial {
 	return &Denial{
 		Status: http.StatusUnauthorized, Err: ErrRevoked, Why: "the token was removed or changed while the request was served",
 		Challenge: c.challenge("invalid_token", ErrRevoked.Error(), c.scopesToAsk()),
 	}
 }
 
-// Forbidden is the denial of a request for administrators by a client who is none; nil if the client, who is
+// Forbidden is the denial of a request for administrators by a client who is not one; nil if the client, who is
 // let in, may make the request.
-func (c *Client) Forbidden() *Denial {
+func (c *Sender) Forbidden() *Denial {
 	if !c.Admin || c.Principal.Admin {
 		return nil
 	}
@@ -135,9 +136,9 @@ func (c *Client) Forbidden() *Denial {
 
 var errNeedsCall = conversation.InvalidRequest("the access token may use only tools that just read, and this tool may do more; ask the issuer for the scope for calls")
 
-// NeedsCall is the denial of a call by a client whose token may become good for it with the scope for calls;
+// NeedsCall is the denial of a call by a client with a token that may become good for it with the scope for calls;
 // nil if no scope would help.
-func (c *Client) NeedsCall() *Denial {
+func (c *Sender) NeedsCall() *Denial {
 	if !c.Principal.Reads || c.proof == nil {
 		return nil
 	}
@@ -147,14 +148,14 @@ func (c *Client) NeedsCall() *Denial {
 	return nil
 }
 
-// lacks is the denial of a request whose token lacks one of the scopes, with those that the client has to
+// lacks is the denial of a request with a token that lacks one of the scopes, with the scopes that the client has to
 // ask its issuer for.
-func (c *Client) lacks(scopes []string, err error) *Denial {
+func (c *Sender) lacks(scopes []string, err error) *Denial {
 	why := conversation.AsError(err).Message
 	return &Denial{Status: http.StatusForbidden, Err: err, Challenge: c.challenge("insufficient_scope", why, slices.Concat(c.proof.Scopes, scopes))}
 }
 
-// Network returns what identifies a client without a token: the IP address; of IPv6 the
+// Network returns the text that identifies a client without a token: the IP address; of IPv6 the
 // /64 prefix, since a client may have all its addresses. All clients behind a proxy have
 // the proxy's address.
 func Network(remote string) string {
@@ -179,4 +180,75 @@ func Hostname(host string) string {
 		return name
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// maxDescription bounds the error_description of a challenge, in bytes.
+const maxDescription = 200
+
+// Challenge returns the header WWW-Authenticate for a client without a token: which token it needs, and where
+// its issuer is found (RFC 6750, RFC 9728).
+func (c *Sender) Challenge() string { return c.challenge("", "", c.scopesToAsk()) }
+
+// challenge is Challenge with an error code of RFC 6750, "" if the request had no token.
+func (c *Sender) challenge(wrong, why string, scopes []string) string {
+	if !c.Rules.HasIssuers() {
+		return "Bearer"
+	}
+	var b strings.Builder
+	b.WriteString("Bearer ")
+	if wrong != "" {
+		b.WriteString(`error="` + wrong + `", error_description="` + quotable(why) + `", `)
+	}
+	b.WriteString(`resource_metadata="` + c.Rules.PublicURL + metadataPath + c.Resource + `"`)
+	if scope := scopeOf(scopes); scope != "" {
+		b.WriteString(`, scope="` + scope + `"`)
+	}
+	return b.String()
+}
+
+// scopesToAsk returns the scopes that a client without a good token needs for the request.
+func (c *Sender) scopesToAsk() []string {
+	all := c.Rules.works()
+	switch {
+	case len(all) == 0:
+		return nil
+	case c.Admin:
+		return all[0].Admin
+	}
+	return slices.Concat(all[0].Read, all[0].Call)
+}
+
+// scopeOf returns the scopes as one text. A text that is no scope by RFC 6749 is left out.
+func scopeOf(scopes []string) string {
+	var all []string
+	for _, scope := range scopes {
+		bad := strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
+		if scope != "" && !bad && !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// quotable returns the text with the characters alone that RFC 6750 allows in error_description.
+func quotable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '"', r == '\\':
+			return '\''
+		case r < ' ', r > '~':
+			return ' '
+		}
+		return r
+	}, text)
+	return text[:min(len(text), maxDescription)]
+}
+
+// hasScope reports whether one of the scopes is wanted. Some issuers put the last segment of a
+// scope that is a URL into tokens.
+func hasScope(scopes, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(scope string) bool {
+		last := scope[strings.LastIndexByte(scope, '/')+1:]
+		return slices.Contains(scopes, scope) || last != "" && slices.Contains(scopes, last)
+	})
 }

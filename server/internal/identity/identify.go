@@ -4,25 +4,28 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 const (
-	// judging bounds how long the [Authenticator] may take for a token.
+	// judging bounds how long the [clientauth.Authenticator] may take for a token.
 	judging = 10 * time.Second
 
 	// refusedPerMinute is how many refused tokens of one address are answered with a challenge;
 	// more must wait. Good tokens never wait: behind a proxy, all clients have one address.
 	refusedPerMinute = 60
 
-	// retryIssuer is after which time a client shall try again whose issuer can't be asked.
+	// retryIssuer is after which time a client shall try again if its issuer can't be asked.
 	retryIssuer = 5 * time.Second
 
-	// proofLasts is after which time a stream's client must prove again who it is, by what its
+	// proofLasts is after which time a stream's client must prove again who it is, by the token that its
 	// request has.
 	proofLasts = time.Minute
 )
@@ -33,13 +36,13 @@ var (
 
 	errNoToken = conversation.InvalidRequest("the request has no valid token: send Authorization: Bearer TOKEN")
 
-	errNoPublicURL = &Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
+	errNoPublicURL = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: `the router does not know its own address; an administrator must set "publicUrl" in "metarouter", "http" of the configuration`}
 )
 
 // Identify finds out who sends the request: by a token of the options, by a browser's cookie, by the
-// certificate of the client, or by what an issuer has issued. If the request proves none of that,
-// [Client.Unknown] says why. Identify reports whether it has asked an issuer, which may take a while.
-func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
+// certificate of the client, or by a token of an issuer. If the request proves no identity,
+// [Sender.Unknown] says why. Identify reports whether it has asked an issuer, which may take a while.
+func (i *Identifier) Identify(r *http.Request, c *Sender) (asked bool) {
 	g := c.Rules.grant(r)
 	if g == nil && i.Pages && c.Browser {
 		c.session, g, c.wrong = i.login.bySession(r, c.Rules)
@@ -61,8 +64,8 @@ func (i *Identifier) Identify(r *http.Request, c *Client) (asked bool) {
 }
 
 // byCertificate returns the grant of the principal that the client's certificate stands for; nil
-// if it stands for none. A client that sends Authorization wants to be known by that.
-func (i *Identifier) byCertificate(r *http.Request, c *Client) *Grant {
+// if it stands for no principal. A client that sends Authorization wants to be known by that.
+func (i *Identifier) byCertificate(r *http.Request, c *Sender) *Grant {
 	if i.Authenticator == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.Header.Get("Authorization") != "" {
 		return nil
 	}
@@ -77,7 +80,7 @@ func (i *Identifier) byCertificate(r *http.Request, c *Client) *Grant {
 	return nil
 }
 
-// certified returns the hash of the principal that a certificate stands for now; "" if it stands for none. It
+// certified returns the hash of the principal that a certificate stands for now; "" if it stands for no principal. It
 // was verified when the connection began, which may be long ago.
 func (i *Identifier) certified(leaf *x509.Certificate) string {
 	if time.Now().After(leaf.NotAfter) {
@@ -90,8 +93,8 @@ func (i *Identifier) certified(leaf *x509.Certificate) string {
 }
 
 // byToken returns the grant of the principal that an access token of an issuer proves; nil if it
-// proves none. c.wrong says why not.
-func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) {
+// proves no principal. c.wrong says why not.
+func (i *Identifier) byToken(r *http.Request, c *Sender) (g *Grant, asked bool) {
 	token := bearerOf(r)
 	if token == "" || i.Authenticator == nil || len(c.Rules.listed) == 0 {
 		return nil, false
@@ -113,24 +116,24 @@ func (i *Identifier) byToken(r *http.Request, c *Client) (g *Grant, asked bool) 
 	return g, true
 }
 
-// judge asks the Authenticator what a token proves for a resource, and returns the grant by the
+// judge asks the Authenticator for the proof of a token for a resource, and returns the grant by the
 // rules that are in force.
-func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (Proof, *Grant, error) {
+func (i *Identifier) judge(ctx context.Context, rules *Rules, token, resource string) (clientauth.Proof, *Grant, error) {
 	ctx, cancel := i.bounded(ctx, judging)
 	defer cancel()
 	for range 2 { // again if the issuer was edited meanwhile
 		proof, err := i.Authenticator.Token(ctx, token, resource)
 		if err != nil {
-			return Proof{}, nil, err
+			return clientauth.Proof{}, nil, err
 		}
 		if g, ok := rules.current().grantOf(proof); ok {
 			return proof, g, nil
 		}
 	}
-	return Proof{}, nil, errRevisions
+	return clientauth.Proof{}, nil, errRevisions
 }
 
-// bearerOf returns the token that the request has, "" if it has none.
+// bearerOf returns the token that the request has, which may be "".
 func bearerOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -141,28 +144,28 @@ func bearerOf(r *http.Request) string {
 
 // isRefused reports whether err says that an access token is bad.
 func isRefused(err error) bool {
-	refusal, is := errors.AsType[*Refusal](err)
+	refusal, is := errors.AsType[*clientauth.Refusal](err)
 	return is && refusal.Status != http.StatusForbidden
 }
 
 // tokenProves returns a function that reports whether an access token still proves the
 // principal. While the issuer can't be asked, it does until it expires.
-func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof Proof) func(context.Context) bool {
+func (i *Identifier) tokenProves(rules *Rules, token, resource string, proof clientauth.Proof) func(context.Context) bool {
 	return func(ctx context.Context) bool {
 		now, _, err := i.judge(ctx, rules, token, resource)
 		if err == nil {
 			proof.Expires = now.Expires
 			return now.Principal == proof.Principal && now.Issuer == proof.Issuer
 		}
-		_, refused := errors.AsType[*Refusal](err)
+		_, refused := errors.AsType[*clientauth.Refusal](err)
 		return !refused && time.Now().Before(proof.Expires)
 	}
 }
 
 // Lasting returns a context that ends when the client may not be served any more,
-// as a token does that expires or whose user was removed. Only streams that last need it: what a
-// call does is not cut. stop must be called.
-func (c *Client) Lasting(ctx context.Context) (_ context.Context, stop func()) {
+// as when its token expires or its user was removed. Only streams that last need it: a
+// call is not cut. stop must be called.
+func (c *Sender) Lasting(ctx context.Context) (_ context.Context, stop func()) {
 	if c.proves == nil {
 		return ctx, func() {}
 	}
@@ -196,10 +199,10 @@ func while(ctx context.Context, next func() time.Time, proves func(context.Conte
 	}
 }
 
-// Browse answers what only browsers ask: logins, here and at remote servers. html says that the browser names
+// Browse answers requests that only browsers send: logins, here and at remote servers. html says that the browser names
 // HTML in Accept. Browse reports false if the request is to be served otherwise. It may not have served a
 // request that it denies.
-func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {
+func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Sender, html bool) (served bool, d *Denial) {
 	switch {
 	case !c.IsIn() && c.wrong != nil && !isRefused(c.wrong): // a login would not help
 		return false, c.Unknown(r)
@@ -209,4 +212,42 @@ func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Client, h
 		return false, nil
 	}
 	return i.login.serve(w, r, c, html)
+}
+
+const (
+	// maxRecent bounds the tokens that are remembered, and recently for how long at least.
+	maxRecent = 10_000
+	recently  = 10 * time.Minute
+)
+
+// recentTokens are the hashes of access tokens that were good a while ago. Their clients learn at
+// once when one has expired, also if many bad tokens come from the same address, which may be a
+// proxy's. The hashes are quick and have a secret seed; a wrong match answers 401 instead of 429.
+type recentTokens struct {
+	seed maphash.Seed
+
+	mu       sync.Mutex // guards the fields below
+	now, old map[uint64]bool
+	since    time.Time // of now
+}
+
+func newRecentTokens() recentTokens { return recentTokens{seed: maphash.MakeSeed()} }
+
+// add notes that a token is good.
+func (t *recentTokens) add(token string) {
+	sum := maphash.String(t.seed, token)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now == nil || len(t.now) >= maxRecent/2 || time.Since(t.since) >= recently {
+		t.now, t.old, t.since = make(map[uint64]bool), t.now, time.Now()
+	}
+	t.now[sum] = true
+}
+
+// has reports whether a token was good recently.
+func (t *recentTokens) has(token string) bool {
+	sum := maphash.String(t.seed, token)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now[sum] || t.old[sum]
 }

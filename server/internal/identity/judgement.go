@@ -8,11 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
 
 const (
-	// judgeAgain is after how long an access token is judged again, as those of other clients are.
+	// judgeAgain is after how long an access token is judged again, as tokens of other clients are.
 	judgeAgain = time.Minute
 
 	// renewTime bounds how long an issuer takes to renew a token.
@@ -25,7 +26,7 @@ const (
 	renewPause = 5 * time.Second
 )
 
-// issued is what a session has of the issuer at which its browser has logged in. The session lasts
+// issued has the tokens of the issuer at which the browser of a session has logged in. The session lasts
 // as long as the access token lets its user in as an administrator, and is renewed by the refresh
 // token.
 type issued struct {
@@ -38,7 +39,7 @@ type issued struct {
 	tokens *signin.Session
 	good   time.Time     // until when the token need not be judged again
 	ends   time.Time     // of the token
-	flight chan struct{} // closed when the judgement under way is over; nil if none is
+	flight chan struct{} // closed when the judgement under way is over; may be nil
 	failed error         // why the last judgement could not be made; nil if it was made
 	pause  time.Time     // until when no other is begun after that
 }
@@ -64,9 +65,9 @@ func (s *issued) fits(r *Rules) bool {
 	return i != nil && i.Context.Err() == nil && i.Revision == s.revision && i.ClientID != "" && s.resource == pageResource(r)
 }
 
-// judged keeps what the token proved. The mutex of its session must be held, or s not be
+// judged keeps how long the proof is good. The mutex of its session must be held, or s not be
 // shared yet.
-func (s *issued) judged(p Proof) {
+func (s *issued) judged(p clientauth.Proof) {
 	s.ends = p.Expires
 	if told := s.tokens.Expires(); !told.IsZero() && told.Before(s.ends) {
 		s.ends = told
@@ -133,7 +134,7 @@ func (s *browserSession) judge() {
 	s.mu.Unlock()
 	fresh, proof, err := s.judgement(ctx, tokens, expired)
 	why := ""
-	refusal, refused := errors.AsType[*Refusal](err)
+	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
 		why = "the token is refused: " + refusal.Reason
@@ -179,33 +180,33 @@ func (l *browserSessions) logOut(s *browserSession) {
 	}
 }
 
-// errEdited is why sessions end whose issuer is not configured as it was.
+// errEdited is why sessions end when the configuration of their issuer was edited.
 var errEdited = errors.New("the configuration of the issuer was edited")
 
 // errExpired is why a session without a refresh token ends.
 var errExpired = errors.New("the access token has expired, and the issuer gave no refresh token")
 
-// judgement returns the tokens, renewed if they have to be, and what they prove.
-func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, expired bool) (*signin.Session, Proof, error) {
+// judgement returns the tokens, renewed if they have to be, and their proof.
+func (s *browserSession) judgement(ctx context.Context, tokens *signin.Session, expired bool) (*signin.Session, clientauth.Proof, error) {
 	if !expired {
 		proof, err := s.of.Authenticator.Token(ctx, tokens.Access(), s.resource)
 		// A token that is bad before its time may be signed by a key that the issuer has replaced.
-		if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Status != 401 || !tokens.Renews() {
+		if refusal, ok := errors.AsType[*clientauth.Refusal](err); !ok || refusal.Status != 401 || !tokens.Renews() {
 			return tokens, proof, err
 		}
 	}
 	if !tokens.Renews() {
-		return tokens, Proof{}, errExpired
+		return tokens, clientauth.Proof{}, errExpired
 	}
 	fresh, err := tokens.Refresh(ctx)
 	if err != nil {
-		return tokens, Proof{}, err
+		return tokens, clientauth.Proof{}, err
 	}
 	proof, err := s.of.Authenticator.Token(ctx, fresh.Access(), s.resource)
 	return fresh, proof, err
 }
 
 // same reports whether a token proves the same principal by the same configuration.
-func (s *browserSession) same(p Proof) bool {
+func (s *browserSession) same(p clientauth.Proof) bool {
 	return p.Principal.Hash == s.hash && p.Issuer == s.issuer && p.Revision == s.revision
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -29,18 +30,28 @@ func TestSignInRenews(t *testing.T) {
 		"judged, no refresh token":  {options: fakeissuer.Options{NoRefresh: true}, status: 200},
 		"the issuer refuses":        {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
 		"the issuer is down":        {before: func(s *signInTest) { s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true }) }, expired: true, status: 503},
-		"the token can't be judged": {before: func(s *signInTest) { s.change(func(*Proof) error { return errors.New("no keys") }) }, status: 503},
+		"the token can't be judged": {before: func(s *signInTest) { s.change(func(*clientauth.Proof) error { return errors.New("no keys") }) }, status: 503},
 		"the user has left": {before: func(s *signInTest) {
-			s.change(func(p *Proof) error { return &Refusal{Status: 403, Reason: "no profile"} })
+			s.change(func(p *clientauth.Proof) error { return &clientauth.Refusal{Status: 403, Reason: "no profile"} })
 		}, status: 401, ends: "no profile"},
-		"a bad token, renewed":       {before: func(s *signInTest) { s.change(func(p *Proof) error { return &Refusal{Status: 401, Reason: "no key"} }) }, status: 401, ends: "no key", refresh: 1},
-		"no administrator":           {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Admin = false; return nil }) }, status: 401, ends: "no administrator"},
-		"no administrator, renewed":  {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Admin = false; return nil }) }, expired: true, status: 401, ends: "no administrator", refresh: 1},
-		"another user":               {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Hash = "b"; return nil }) }, status: 401, ends: "another user"},
-		"another configuration":      {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Revision = "2"; return nil }) }, status: 401, ends: "edited"},
-		"another name, same user":    {before: func(s *signInTest) { s.change(func(p *Proof) error { p.Principal.Name = "Ann"; return nil }) }, status: 200},
-		"the issuer was edited":      {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
-		"the issuer was removed":     {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers = nil; o.Tokens = []Principal{{Hash: "x"}} }) }, status: 401, ends: "edited"},
+		"a bad token, renewed": {before: func(s *signInTest) {
+			s.change(func(p *clientauth.Proof) error { return &clientauth.Refusal{Status: 401, Reason: "no key"} })
+		}, status: 401, ends: "no key", refresh: 1},
+		"no administrator": {before: func(s *signInTest) {
+			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
+		}, status: 401, ends: "no administrator"},
+		"no administrator, renewed": {before: func(s *signInTest) {
+			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
+		}, expired: true, status: 401, ends: "no administrator", refresh: 1},
+		"another user":          {before: func(s *signInTest) { s.change(func(p *clientauth.Proof) error { p.Principal.Hash = "b"; return nil }) }, status: 401, ends: "another user"},
+		"another configuration": {before: func(s *signInTest) { s.change(func(p *clientauth.Proof) error { p.Revision = "2"; return nil }) }, status: 401, ends: "edited"},
+		"another name, same user": {before: func(s *signInTest) {
+			s.change(func(p *clientauth.Proof) error { p.Principal.Name = "Ann"; return nil })
+		}, status: 200},
+		"the issuer was edited": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
+		"the issuer was removed": {before: func(s *signInTest) {
+			s.edit(func(o *allowed) { o.Issuers = nil; o.Tokens = []clientauth.Principal{{Hash: "x"}} })
+		}, status: 401, ends: "edited"},
 		"there is another publicUrl": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.PublicURL += "/" }) }, status: 200},
 		"there is a new publicUrl": {before: func(s *signInTest) {
 			s.edit(func(o *allowed) {
@@ -86,7 +97,7 @@ func TestSignInRenews(t *testing.T) {
 			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.who.login.sessions.byID) != 0 {
 				t.Errorf("audited %+v, %d sessions", events, len(s.who.login.sessions.byID))
 			}
-			s.change(func(p *Proof) error { p.Principal.Admin = true; return nil })
+			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = true; return nil })
 			if status := s.page(cookie); status != 401 {
 				t.Errorf("a login comes back: %d", status)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -54,10 +55,10 @@ func newLogin(m *common) *login {
 	}
 }
 
-// cookie returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
+// cookieName returns the name of the cookie. Browsers send cookies to all ports of a host, and to all
 // paths of a proxy, where other routers may be.
-func (l *login) cookie(r *Rules) string {
-	name := "metarouter_login_" + l.Port
+func cookieName(port string, r *Rules) string {
+	name := "metarouter_login_" + port
 	if r.Prefix != "" {
 		sum := sha256.Sum256([]byte(r.Prefix))
 		name += "_" + hex.EncodeToString(sum[:4])
@@ -66,9 +67,9 @@ func (l *login) cookie(r *Rules) string {
 }
 
 // bySession returns the session of a browser that asks for a page, by its cookie, and its grant; nil
-// if there is none, or it has ended. The error says that this can't be said now.
+// if it does not exist or has ended. The error says that its issuer can't be asked now.
 func (l *login) bySession(r *http.Request, rules *Rules) (*browserSession, *Grant, error) {
-	cookie, err := r.Cookie(l.cookie(rules))
+	cookie, err := r.Cookie(cookieName(l.Port, rules))
 	if err != nil {
 		return nil, nil, nil
 	}
@@ -99,7 +100,7 @@ func IsLogin(path string) bool {
 
 // serve answers a browser that has not logged in, logs it in by a token or at an issuer, and ends
 // a login.
-func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Client, html bool) (served bool, d *Denial) {
+func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Sender, html bool) (served bool, d *Denial) {
 	path, post, in := r.URL.Path, r.Method == http.MethodPost, c.IsIn()
 	switch {
 	case path == signedInPath && len(l.signIns(c.Rules)) > 0:
@@ -123,7 +124,7 @@ func (l *login) serve(w http.ResponseWriter, r *http.Request, c *Client, html bo
 }
 
 // try takes a token from the page that asks for it. A browser names the page in Origin.
-func (l *login) try(w http.ResponseWriter, r *http.Request, c *Client) {
+func (l *login) try(w http.ResponseWriter, r *http.Request, c *Sender) {
 	if r.Header.Get("Origin") == "" || l.foreign.Check(r) != nil {
 		l.ask(w, c, http.StatusForbidden, "Only this page may send a token. Send it again.")
 		return
@@ -152,9 +153,9 @@ func (l *login) try(w http.ResponseWriter, r *http.Request, c *Client) {
 var errForeignLogout = conversation.InvalidRequest("only the router's own dashboard may log out, with the Content-Type application/json")
 
 // letIn gives the browser a cookie.
-func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Client, s *browserSession) {
+func (l *login) letIn(w http.ResponseWriter, r *http.Request, c *Sender, s *browserSession) {
 	left := min(loginIdle, time.Until(s.end()))
-	setCookie(w, l.cookie(c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
+	setCookie(w, cookieName(l.Port, c.Rules), s.id, int(left.Seconds()), http.SameSiteStrictMode, isSecure(r, c.Rules, s.issuer != ""))
 }
 
 // setCookie sets a cookie for so many seconds; -1 deletes it.
@@ -164,20 +165,20 @@ func setCookie(w http.ResponseWriter, name, value string, seconds int, site http
 
 // logOut ends the login of the browser, if a page of ours asks for that as it asks for other
 // actions.
-func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+func (l *login) logOut(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	if l.foreign.Check(r) != nil || r.Header.Get("Content-Type") != "application/json" {
 		return &Denial{Status: http.StatusForbidden, Err: errForeignLogout}
 	}
-	if s := c.session; s != nil { // else a program with a token, whose login nothing ends
+	if s := c.session; s != nil { // else a program with a token, which has no login to end
 		l.sessions.logOut(s)
 		l.record(r, audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: c.Principal.Name, Target: s.issuer})
 	}
-	setCookie(w, l.cookie(c.Rules), "", -1, http.SameSiteStrictMode, false)
+	setCookie(w, cookieName(l.Port, c.Rules), "", -1, http.SameSiteStrictMode, false)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// A loginOffer is what loginPage says.
+// A loginOffer is the content of loginPage.
 type loginOffer struct {
 	Try, Begin string // where its forms go
 	Problem    string // of the last try
@@ -189,12 +190,12 @@ type loginOffer struct {
 type offeredIssuer struct{ URL, Host string }
 
 // ask shows the page that asks for a token or where to log in, with the problem of the last try.
-func (l *login) ask(w http.ResponseWriter, c *Client, status int, problem string) {
+func (l *login) ask(w http.ResponseWriter, c *Sender, status int, problem string) {
 	offer := loginOffer{Try: c.Rules.At(loginPath), Begin: c.Rules.At(signInPath), Problem: problem}
 	for _, at := range l.signIns(c.Rules) {
 		offer.Issuers = append(offer.Issuers, offeredIssuer{at.URL, hostOf(at.URL)})
 	}
-	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p Principal) bool { return p.Admin && p.Hash != "" })
+	offer.Token = len(offer.Issuers) == 0 || slices.ContainsFunc(c.Rules.tokens, func(p clientauth.Principal) bool { return p.Admin && p.Hash != "" })
 	w.Header().Set("WWW-Authenticate", c.Challenge())
 	writePage(w, status, loginPage(), offer, "'self'", "same-origin") // without a referrer, no Origin would be sent with the token
 }

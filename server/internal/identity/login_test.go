@@ -11,7 +11,7 @@ import (
 func TestLoginCookiesDiffer(t *testing.T) {
 	names := make(map[string]bool)
 	for _, tt := range []struct{ port, public string }{{"1", ""}, {"2", ""}, {"3", ""}, {"1", "https://x.example/a"}, {"1", "https://x.example/b"}} {
-		names[New(t.Context(), Options{Port: tt.port}).login.cookie(NewRules(nil, nil, tt.public, nil, nil))] = true
+		names[cookieName(tt.port, NewRules(nil, nil, tt.public, nil, nil))] = true
 	}
 	if len(names) != 5 {
 		t.Errorf("the cookies are called %v", names)
@@ -49,7 +49,7 @@ func TestCookieIsSecure(t *testing.T) {
 		if tt.header != "" {
 			r.Header.Set(tt.header, tt.value)
 		}
-		l.letIn(w, r, &Client{Rules: NewRules(nil, nil, tt.public, nil, nil)}, s)
+		l.letIn(w, r, &Sender{Rules: NewRules(nil, nil, tt.public, nil, nil)}, s)
 		c := w.Result().Cookies()[0]
 		if c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge < 11*60*60 || c.MaxAge > 12*60*60 {
 			t.Errorf("%+v: %+v", tt, c)

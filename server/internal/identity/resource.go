@@ -30,16 +30,16 @@ func ResourceOf(profile string) string {
 	return ProfilePrefix + profile
 }
 
-// IsMetadata reports whether the path is that of metadata, which need not exist.
+// IsMetadata reports whether the path is a path of metadata, which need not exist.
 func IsMetadata(path string) bool {
 	return path == metadataPath || strings.HasPrefix(path, metadataPath+"/")
 }
 
-// describedBy returns the MCP path that the metadata at a path describe. It reports false if there
-// are none.
+// describedBy returns the MCP path that the metadata at a path describe. It reports false for
+// any other path.
 func (r *Rules) describedBy(path string) (resource string, ok bool) {
 	of := strings.TrimSuffix(strings.TrimPrefix(path, metadataPath), "/")
-	if rest, below := r.Below(of); below { // clients put the well-known path before that of the resource
+	if rest, below := r.Below(of); below { // clients put the well-known path before the path of the resource
 		of = strings.TrimSuffix(rest, "/")
 	}
 	if of == "" || of == "/mcp" {
@@ -50,7 +50,7 @@ func (r *Rules) describedBy(path string) (resource string, ok bool) {
 }
 
 // Metadata returns the metadata at the path, for any well-formed name of a profile: strangers do not learn
-// which profiles there are. It is nil if there are none.
+// which profiles there are. It is nil for any other path.
 func (r *Rules) Metadata(path string) []byte {
 	of, ok := r.describedBy(path)
 	if !ok {

@@ -1,14 +1,17 @@
 package identity
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -17,17 +20,17 @@ import (
 type Rules struct {
 	Public    bool                    // requests need no token
 	PublicURL string                  // by which clients reach the router, without a slash at the end; "" if it is not known
-	Prefix    string                  // its path; "" for none
+	Prefix    string                  // its path; may be ""
 	current   func() *Rules           // returns the rules that are in force
-	tokens    []Principal             // requests must have the token of one of them
-	listed    []Issuer                // of the configuration, mistakes too
+	tokens    []clientauth.Principal  // requests must have the token of one of them
+	listed    []clientauth.Issuer     // of the configuration, mistakes too
 	issuers   map[string]*issuerGrant // by URL
-	grants    map[Principal]*Grant
+	grants    map[clientauth.Principal]*Grant
 }
 
-// NewRules returns rules that replace those of before, which may be nil. current returns the rules that are
+// NewRules returns rules that replace the rules before, which may be nil. current returns the rules that are
 // in force.
-func NewRules(tokens []Principal, issuers []Issuer, publicURL string, before *Rules, current func() *Rules) *Rules {
+func NewRules(tokens []clientauth.Principal, issuers []clientauth.Issuer, publicURL string, before *Rules, current func() *Rules) *Rules {
 	if before == nil {
 		before = new(Rules)
 	}
@@ -59,7 +62,7 @@ func (i *Identifier) Revoke(before, next *Rules, abandon func(these func(convers
 }
 
 // holder returns the principal that has the token.
-func (r *Rules) holder(token string) (who Principal, ok bool) {
+func (r *Rules) holder(token string) (who clientauth.Principal, ok bool) {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	hash := []byte(hex.EncodeToString(sum[:]))
 	for _, known := range r.tokens { // all of them, so that the time that this takes reveals nothing
@@ -82,11 +85,11 @@ func (r *Rules) grant(q *http.Request) *Grant {
 	return nil
 }
 
-// A proxy may serve the router below a path prefix, that of the public URL, and strip it from
+// A proxy may serve the router below a path prefix, the path of the public URL, and strip it from
 // requests or not.
 
-// prefixOf returns the path of the public URL, "" for none. A path such as //host or /a/../b is
-// none: it could lead browsers elsewhere.
+// prefixOf returns the path of the public URL, which may be "". A path such as //host or /a/../b is
+// not used: it could lead browsers elsewhere.
 func prefixOf(public string) string {
 	u, err := url.Parse(public)
 	if err != nil || u.Path == "" || u.Path != path.Clean(u.Path) {
@@ -101,7 +104,7 @@ func (r *Rules) At(path string) string {
 	return prefix.EscapedPath() + path
 }
 
-// Below returns what follows the prefix in a path. It reports false if the path is not below it, or if
+// Below returns the rest after the prefix in a path. It reports false if the path is not below it, or if
 // there is no prefix.
 func (r *Rules) Below(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, r.Prefix)
@@ -110,3 +113,96 @@ func (r *Rules) Below(path string) (rest string, ok bool) {
 	}
 	return rest, true
 }
+
+// ErrRevoked is why requests end when their token was removed, or now has another name, profile or
+// role.
+var ErrRevoked = conversation.InvalidRequest("the token of this request was removed or changed while the request was served; send Authorization: Bearer TOKEN with a valid one")
+
+// A right ends for good when an edit takes it away, with the cause [ErrRevoked]; the same right in a later
+// edit is another one.
+type right struct {
+	Context context.Context // ends with the right
+	revoke  context.CancelCauseFunc
+}
+
+func newRight(within context.Context) (r right) {
+	r.Context, r.revoke = context.WithCancelCause(within)
+	return r
+}
+
+// A Grant is the right of a principal to send requests. It ends when an edit removes or changes the token.
+type Grant struct {
+	clientauth.Principal
+	right
+	issuer string // of the token that has proved the principal; "" for a token of the options
+}
+
+// Identity returns the principal as conversations know it.
+func (g *Grant) Identity() conversation.Identity {
+	return conversation.Identity{Principal: g.Hash, PrincipalName: g.Name, Admin: g.Admin, Issuer: g.issuer}
+}
+
+// newGrants returns the grants of the principals, and of anyone if requests need no token. Those
+// that were there before go on.
+func newGrants(known []clientauth.Principal, public bool, before map[clientauth.Principal]*Grant) map[clientauth.Principal]*Grant {
+	if public {
+		known = []clientauth.Principal{anyone}
+	}
+	grants := make(map[clientauth.Principal]*Grant, len(known))
+	for _, who := range known {
+		if grants[who] = before[who]; grants[who] == nil {
+			grants[who] = &Grant{Principal: who, right: newRight(context.Background())}
+		}
+	}
+	return grants
+}
+
+// An issuerGrant is the right of all principals that an issuer lets in. It ends when an edit removes the
+// issuer or changes its configuration.
+type issuerGrant struct {
+	clientauth.Issuer
+	right
+}
+
+// newIssuerGrants returns the grants of the issuers, by URL. Those that were there before go on.
+// An issuer without a URL stands for a mistake, and lets no client in.
+func newIssuerGrants(issuers []clientauth.Issuer, before map[string]*issuerGrant) map[string]*issuerGrant {
+	grants := make(map[string]*issuerGrant, len(issuers))
+	for _, i := range issuers {
+		if i.URL == "" || grants[i.URL] != nil {
+			continue
+		}
+		if grants[i.URL] = before[i.URL]; !grants[i.URL].same(i) {
+			grants[i.URL] = &issuerGrant{i, newRight(context.Background())}
+		}
+	}
+	return grants
+}
+
+func (g *issuerGrant) same(i clientauth.Issuer) bool {
+	return g != nil && g.Revision == i.Revision && slices.Equal(g.Read, i.Read) && slices.Equal(g.Call, i.Call) && slices.Equal(g.Admin, i.Admin)
+}
+
+// grantOf returns the grant of the principal that was proved. It reports false if the token was
+// judged by other rules than these.
+func (r *Rules) grantOf(p clientauth.Proof) (*Grant, bool) {
+	i := r.issuers[p.Issuer]
+	if i == nil || i.Revision != p.Revision || p.Principal.Hash == "" {
+		return nil, false
+	}
+	return &Grant{Principal: p.Principal, issuer: i.URL, right: i.right}, true
+}
+
+// works returns the issuers without mistakes, the one first that clients need a token of; nil if the
+// router does not know its public URL.
+func (r *Rules) works() (all []clientauth.Issuer) {
+	for _, i := range r.listed {
+		if i.URL != "" && r.PublicURL != "" {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// HasIssuers reports whether issuers let clients in, so that there are metadata for them.
+func (r *Rules) HasIssuers() bool { return len(r.works()) > 0 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	cleaned "github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/signin"
 )
@@ -20,7 +21,7 @@ const (
 	signInPath   = loginPath + "/with"     // begins a login at an issuer
 	signedInPath = loginPath + "/callback" // where it comes back
 
-	begunSuffix = "_begun" // of the name of the cookie of a browser whose login is under way
+	begunSuffix = "_begun" // of the name of the cookie of a browser with a login under way
 
 	// beginsPerMinute is how many logins at issuers one address may begin.
 	beginsPerMinute = 20
@@ -30,15 +31,15 @@ const (
 func pageResource(r *Rules) string { return r.PublicURL + "/mcp" }
 
 // signIns returns the issuers at which people can log in to the page.
-func (l *login) signIns(r *Rules) []Issuer {
+func (l *login) signIns(r *Rules) []clientauth.Issuer {
 	if l.Authenticator == nil {
 		return nil
 	}
-	return slices.DeleteFunc(r.works(), func(at Issuer) bool { return at.ClientID == "" })
+	return slices.DeleteFunc(r.works(), func(at clientauth.Issuer) bool { return at.ClientID == "" })
 }
 
 // begin sends a browser to an issuer, after a click on our own page.
-func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
+func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Sender) {
 	public := c.Rules.PublicURL
 	ours, err := url.Parse(public)
 	issuers := l.signIns(c.Rules)
@@ -55,7 +56,7 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
 		return
 	}
 	asked := r.PostFormValue("issuer")
-	n := slices.IndexFunc(issuers, func(at Issuer) bool { return at.URL == asked })
+	n := slices.IndexFunc(issuers, func(at clientauth.Issuer) bool { return at.URL == asked })
 	if n < 0 {
 		l.ask(w, c, http.StatusBadRequest, "That is not an issuer of this router. Choose one of these.")
 		return
@@ -76,13 +77,13 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request, c *Client) {
 	answerLogin(w, c, http.StatusOK, loginAnswer{Title: "Logging in …", Text: "The login continues at " + hostOf(at.URL) + ".", Next: next})
 }
 
-// complete takes what comes back from a login at an issuer.
-func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Denial {
+// complete takes the redirect that comes back from a login at an issuer.
+func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Sender) *Denial {
 	refuse := func(status int, outcome, why string) {
 		l.refuse(w, r, c, status, audit.Event{Outcome: outcome, Reason: why})
 	}
 	query, cookie := r.URL.RawQuery, ""
-	switch begun, err := r.Cookie(l.cookie(c.Rules) + begunSuffix); {
+	switch begun, err := r.Cookie(cookieName(l.Port, c.Rules) + begunSuffix); {
 	case r.Method != http.MethodGet:
 		return notGet(w, r)
 	case len(query) > maxCallback:
@@ -116,12 +117,12 @@ func (l *login) complete(w http.ResponseWriter, r *http.Request, c *Client) *Den
 }
 
 // judge lets the browser in if its user is an administrator. If not, it returns the status of
-// the answer and what happened.
-func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Client, tokens *signin.Session) (status int, e audit.Event) {
+// the answer and an event for the audit log.
+func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Request, c *Sender, tokens *signin.Session) (status int, e audit.Event) {
 	e = audit.Event{Outcome: audit.Refused, Target: tokens.Issuer}
 	resource := pageResource(c.Rules)
 	proof, err := l.Authenticator.Token(ctx, tokens.Access(), resource)
-	refusal, refused := errors.AsType[*Refusal](err)
+	refusal, refused := errors.AsType[*clientauth.Refusal](err)
 	switch {
 	case refused:
 		e.Reason = "The router does not accept the token of the issuer: " + cleaned.Text(refusal.Reason) + missing(refusal.Scopes)
@@ -150,8 +151,8 @@ func (l *login) judge(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	return 0, e
 }
 
-// notAdmin says why a user whose token is good does not get to the page.
-func notAdmin(r *Rules, p Proof) string {
+// notAdmin says why a user with a good token does not get to the page.
+func notAdmin(r *Rules, p clientauth.Proof) string {
 	i := r.issuers[p.Issuer]
 	if i == nil {
 		return errEdited.Error()
@@ -176,12 +177,12 @@ func missing(scopes []string) string {
 }
 
 // refuse says why a login at an issuer has failed, and keeps it in the audit log.
-func (l *login) refuse(w http.ResponseWriter, r *http.Request, c *Client, status int, e audit.Event) {
+func (l *login) refuse(w http.ResponseWriter, r *http.Request, c *Sender, status int, e audit.Event) {
 	l.record(r, e)
 	answerLogin(w, c, status, loginAnswer{Title: "Not logged in", Wrong: true, Text: e.Reason, Again: true})
 }
 
-// record keeps an event of the browser in the audit log. Anyone can send what is refused.
+// record keeps an event of the browser in the audit log. Anyone can send a request that is refused.
 func (l *login) record(r *http.Request, e audit.Event) {
 	e.Action, e.From = cmp.Or(e.Action, audit.LogIn), Hostname(r.RemoteAddr)
 	if e.Outcome == audit.OK {
@@ -193,16 +194,16 @@ func (l *login) record(r *http.Request, e audit.Event) {
 }
 
 // tooMany refuses one who tries too often.
-func (l *login) tooMany(w http.ResponseWriter, c *Client, wait time.Duration) {
+func (l *login) tooMany(w http.ResponseWriter, c *Sender, wait time.Duration) {
 	seconds := strconv.Itoa(secondsOf(wait))
 	w.Header().Set("Retry-After", seconds)
 	l.ask(w, c, http.StatusTooManyRequests, "There were too many tries. Try again in "+seconds+" s.")
 }
 
-// setBrowser sets the cookie of a browser whose login is under way, for so many seconds; -1 deletes it. It comes back with the redirect
+// setBrowser sets the cookie of a browser with a login under way, for so many seconds; -1 deletes it. It comes back with the redirect
 // of another site, which a strict cookie does not.
-func (l *login) setBrowser(w http.ResponseWriter, r *http.Request, c *Client, value string, seconds int) {
-	setCookie(w, l.cookie(c.Rules)+begunSuffix, value, seconds, http.SameSiteLaxMode, isSecure(r, c.Rules, true))
+func (l *login) setBrowser(w http.ResponseWriter, r *http.Request, c *Sender, value string, seconds int) {
+	setCookie(w, cookieName(l.Port, c.Rules)+begunSuffix, value, seconds, http.SameSiteLaxMode, isSecure(r, c.Rules, true))
 }
 
 // isSecure reports whether the browser reaches us by https, perhaps through a proxy. atPublic says

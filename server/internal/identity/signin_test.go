@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
@@ -31,21 +32,21 @@ type signInTest struct {
 	options allowed
 	rules   atomic.Pointer[Rules]
 
-	mu     sync.Mutex // guards what follows
-	proof  Proof      // of each token
-	err    error      // for each token; nil for none
-	judged []string   // the tokens that were judged
+	mu     sync.Mutex       // guards what follows
+	proof  clientauth.Proof // of each token
+	err    error            // for each token; nil for none
+	judged []string         // the tokens that were judged
 	events []audit.Event
 }
 
 const publicOrigin = "https://tools.example"
 
-func (s *signInTest) Token(_ context.Context, token, resource string) (Proof, error) {
+func (s *signInTest) Token(_ context.Context, token, resource string) (clientauth.Proof, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.judged = append(s.judged, token)
 	if resource != publicOrigin+"/router/mcp" {
-		return Proof{}, &Refusal{Status: 401, Reason: "the resource is " + resource}
+		return clientauth.Proof{}, &clientauth.Refusal{Status: 401, Reason: "the resource is " + resource}
 	}
 	return s.proof, s.err
 }
@@ -53,7 +54,7 @@ func (s *signInTest) Token(_ context.Context, token, resource string) (Proof, er
 func (s *signInTest) Certificate(*x509.Certificate) (string, bool) { return "", false }
 
 // change changes what tokens prove.
-func (s *signInTest) change(f func(*Proof) error) {
+func (s *signInTest) change(f func(*clientauth.Proof) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = f(&s.proof)
@@ -61,14 +62,14 @@ func (s *signInTest) change(f func(*Proof) error) {
 
 // allowed are the options of rules.
 type allowed struct {
-	Tokens    []Principal
-	Issuers   []Issuer
+	Tokens    []clientauth.Principal
+	Issuers   []clientauth.Issuer
 	PublicURL string
 }
 
 // edit changes the rules that are in force.
 func (s *signInTest) edit(f func(*allowed)) {
-	s.options.Issuers = append([]Issuer{}, s.options.Issuers...)
+	s.options.Issuers = append([]clientauth.Issuer{}, s.options.Issuers...)
 	f(&s.options)
 	before := s.rules.Load()
 	s.rules.Store(NewRules(s.options.Tokens, s.options.Issuers, s.options.PublicURL, before, s.rules.Load))
@@ -83,7 +84,7 @@ func (s *signInTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if below, ok := rules.Below(r.URL.Path); ok {
 		r.URL.Path = below
 	}
-	c := &Client{Rules: rules, Resource: "/mcp", Admin: !IsLogin(r.URL.Path), Browser: r.URL.Path != "/mcp"}
+	c := &Sender{Rules: rules, Resource: "/mcp", Admin: !IsLogin(r.URL.Path), Browser: r.URL.Path != "/mcp"}
 	s.who.Identify(r, c)
 	r.Body = http.MaxBytesReader(w, r.Body, MaxForm)
 	served, d := s.who.Browse(w, r, c, true)
@@ -114,13 +115,13 @@ func (s *signInTest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newSignInTest(t *testing.T, o fakeissuer.Options) *signInTest {
 	o.Clients = map[string]string{"router": "client-secret"}
 	s := &signInTest{t: t, issuer: fakeissuer.New(t, o)}
-	s.proof = Proof{
-		Principal: Principal{Hash: strings.Repeat("a", 64), Name: "ann (" + s.issuer.URL + ")", Admin: true},
+	s.proof = clientauth.Proof{
+		Principal: clientauth.Principal{Hash: strings.Repeat("a", 64), Name: "ann (" + s.issuer.URL + ")", Admin: true},
 		Issuer:    s.issuer.URL, Revision: "1", Scopes: []string{"mcp:admin"}, Expires: time.Now().Add(time.Hour),
 	}
 	s.options = allowed{
-		Tokens: []Principal{{}, {Hash: "x"}}, PublicURL: publicOrigin + "/router", // tokens: a mistake, and one of the role use
-		Issuers: []Issuer{{
+		Tokens: []clientauth.Principal{{}, {Hash: "x"}}, PublicURL: publicOrigin + "/router", // tokens: a mistake, and one of the role use
+		Issuers: []clientauth.Issuer{{
 			URL: s.issuer.URL, Read: []string{"mcp:read"}, Call: []string{"mcp:call"}, Admin: []string{"mcp:admin"}, Revision: "1",
 			ClientID: "router", ClientSecret: "client-secret", Admins: []string{"groups=ops"},
 		}},
@@ -410,25 +411,25 @@ func TestSignInRefused(t *testing.T) {
 	refused("a query that is none", 400, "/login/callback?%zz", cookie, "be read")
 
 	before := s.issuer.Counts().Revocations
-	s.change(func(p *Proof) error { p.Principal.Admin = false; return nil })
+	s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
 	back, cookie = fresh()
 	refused("no administrator", 403, back, cookie, "groups=ops")
-	s.change(func(p *Proof) error { p.Scopes = []string{"mcp:call"}; return nil })
+	s.change(func(p *clientauth.Proof) error { p.Scopes = []string{"mcp:call"}; return nil })
 	back, cookie = fresh()
 	refused("no scope for it", 403, back, cookie, "grant: mcp:admin")
-	s.change(func(p *Proof) error {
+	s.change(func(p *clientauth.Proof) error {
 		p.Principal.Admin = true
-		return &Refusal{Status: 403, Reason: "no rule gives this user a profile"}
+		return &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile"}
 	})
 	back, cookie = fresh()
 	refused("a token that lets no one in", 403, back, cookie, "no rule gives this user a profile")
-	s.change(func(*Proof) error { return errors.New("no keys") })
+	s.change(func(*clientauth.Proof) error { return errors.New("no keys") })
 	back, cookie = fresh()
 	refused("an issuer without keys", 503, back, cookie, "be checked now")
-	s.change(func(p *Proof) error { p.Issuer = "https://other.example"; return nil })
+	s.change(func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil })
 	back, cookie = fresh()
 	refused("a token of another issuer", 403, back, cookie, "edited meanwhile")
-	s.change(func(p *Proof) error { p.Issuer, p.Revision = s.issuer.URL, "2"; return nil })
+	s.change(func(p *clientauth.Proof) error { p.Issuer, p.Revision = s.issuer.URL, "2"; return nil })
 	back, cookie = fresh()
 	refused("a token by another configuration", 403, back, cookie, "edited meanwhile")
 	if n := s.issuer.Counts().Revocations - before; n != 12 {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
 const (
 	// maxRefusedOf bounds the refusals of one address that are recorded in a minute, maxRefused
-	// those of all, each per action, maxCame the principals that have come, and maxSeen those that
+	// the refusals of all, each per action, maxCame the principals that have come, and maxSeen the principals that
 	// are remembered. Neither strangers nor an issuer with ever new users must be able to push older
 	// events out of the log, which is bounded.
 	maxRefusedOf = 30
@@ -26,13 +27,13 @@ const (
 
 // A trail records in the audit log who was refused and who came, unless there is too much of it.
 type trail struct {
-	record   audit.Recorder  // nil for none
+	record   audit.Recorder  // may be nil
 	ctx      context.Context // ends with the handler
 	running  *sync.WaitGroup // of the handler
 	of, all  *rate.Limiter   // of refusals, by action and address, and by action
 	arrivals *rate.Limiter
 
-	mu      sync.Mutex      // guards what follows
+	mu      sync.Mutex      // guards the fields below
 	leftOut int             // how many refusals were not recorded in the minute that is under way
 	seen    map[string]bool // principals of issuers, by Hash
 }
@@ -45,10 +46,10 @@ func newTrail(ctx context.Context, record audit.Recorder, running *sync.WaitGrou
 func perMinute(most int) *rate.Limiter { return rate.New(float64(most)/60, most) }
 
 // Refused records in the audit log that the client may not make the request.
-func (i *Identifier) Refused(r *http.Request, c *Client, why string) {
+func (i *Identifier) Refused(r *http.Request, c *Sender, why string) {
 	e := eventOf(r, c.Principal)
 	e.Outcome, e.Reason = audit.Refused, why
-	if refusal, is := errors.AsType[*Refusal](c.wrong); is {
+	if refusal, is := errors.AsType[*clientauth.Refusal](c.wrong); is {
 		e.Principal = cmp.Or(e.Principal, refusal.Name)
 	}
 	i.trail.refused(e)
@@ -84,7 +85,7 @@ func (t *trail) endMinute() {
 
 // came records the first request of an issuer's principal. If too many come at once, it is a later
 // request.
-func (t *trail) came(r *http.Request, who Principal) {
+func (t *trail) came(r *http.Request, who clientauth.Principal) {
 	t.mu.Lock()
 	first := t.record != nil && !t.seen[who.Hash] && t.arrivals.Take("", 1, 1) == 0
 	if first {
@@ -101,7 +102,7 @@ func (t *trail) came(r *http.Request, who Principal) {
 	}
 }
 
-// eventOf returns what an audit log says of the request.
-func eventOf(r *http.Request, who Principal) audit.Event {
+// eventOf returns the request as an event of the audit log.
+func eventOf(r *http.Request, who clientauth.Principal) audit.Event {
 	return audit.Event{Action: audit.Request, Principal: who.Name, From: Network(r.RemoteAddr), Target: r.URL.Path}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -67,7 +68,7 @@ func TestNewPrincipalsAreBounded(t *testing.T) {
 		a := newTrail(ctx, func(e audit.Event) { all = append(all, e) }, &running)
 		come := func(from int) {
 			for i := range maxCame {
-				r, who := httptest.NewRequest(http.MethodPost, "/mcp", nil), Principal{Hash: fmt.Sprint(from + i)}
+				r, who := httptest.NewRequest(http.MethodPost, "/mcp", nil), clientauth.Principal{Hash: fmt.Sprint(from + i)}
 				a.came(r, who)
 				a.came(r, who)
 			}

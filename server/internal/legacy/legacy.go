@@ -1,7 +1,7 @@
 // Package legacy adapts results to clients of the legacy era. Their schemas are
 // strict: the TypeScript SDK rejects a whole result for one content block of a
-// type that it does not know. What need not change keeps its bytes; the member
-// "repaired" of _meta says what has changed.
+// type that it does not know. A part that need not change keeps its bytes; the member
+// "repaired" of _meta says which parts have changed.
 package legacy
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Adapt returns the result of a method for a client of the legacy revision:
-// without the members that only the modern era knows, and with what clients of the
+// without the members that only the modern era knows, and with the parts that clients of the
 // revision reject replaced. An empty revision is the latest.
 func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
@@ -32,9 +32,9 @@ func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	case "tools/call":
 		result = a.callResult(result)
 	case "prompts/get":
-		result = a.each(result, "messages", a.message)
+		result = a.each(result, "messages", wire.Member(result, "messages"), a.message)
 	case "resources/read":
-		result = a.each(result, "contents", a.contents)
+		result = a.each(result, "contents", wire.Member(result, "contents"), a.contents)
 	}
 	if len(a.notes) == 0 {
 		return result
@@ -53,7 +53,7 @@ func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 // An adapter adapts one result to clients of one revision.
 type adapter struct {
 	revision string
-	notes    []string // what has changed
+	notes    []string // the changes
 }
 
 func (a *adapter) note(format string, args ...any) {
@@ -80,7 +80,7 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 	}) != nil {
 		return result
 	}
-	result = a.eachOf(result, "content", content, a.block)
+	result = a.each(result, "content", content, a.block)
 	if structured == nil || wire.IsObject(structured) {
 		return result
 	}
@@ -96,17 +96,12 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 	return wire.SetMember(result, "content", appendElement(shown, text))
 }
 
-// each adapts the elements of an array in the result.
-func (a *adapter) each(result json.RawMessage, member string, adapt func(at place, element json.RawMessage) json.RawMessage) json.RawMessage {
-	return a.eachOf(result, member, wire.Member(result, member), adapt)
-}
-
-// eachOf is each where the array is known.
-func (a *adapter) eachOf(result json.RawMessage, member string, array json.RawMessage, adapt func(at place, element json.RawMessage) json.RawMessage) json.RawMessage {
-	var adapted []json.RawMessage
+// each adapts the elements of an array, which is a member of the result.
+func (a *adapter) each(result json.RawMessage, member string, array json.RawMessage, adapt func(at location, element json.RawMessage) json.RawMessage) json.RawMessage {
+	var adapted [][]byte
 	changed := false
 	wire.Elements(array, func(element []byte) bool {
-		next := adapt(place{array: member, index: len(adapted)}, element)
+		next := adapt(location{array: member, index: len(adapted)}, element)
 		changed = changed || !same(next, element)
 		adapted = append(adapted, next)
 		return true
@@ -114,19 +109,19 @@ func (a *adapter) eachOf(result json.RawMessage, member string, array json.RawMe
 	if !changed {
 		return result
 	}
-	return wire.SetMember(result, member, slices.Concat([]byte("["), bytes.Join(raw(adapted), []byte(",")), []byte("]")))
+	return wire.SetMember(result, member, slices.Concat([]byte("["), bytes.Join(adapted, []byte(",")), []byte("]")))
 }
 
-// A place is an element of an array of the result, or a member of it, such as ".resource".
-type place struct {
+// A location is an element of an array of the result, or a member of it, such as ".resource".
+type location struct {
 	array  string
 	index  int
 	member string
 }
 
-func (p place) String() string { return fmt.Sprintf("%s[%d]%s", p.array, p.index, p.member) }
+func (p location) String() string { return fmt.Sprintf("%s[%d]%s", p.array, p.index, p.member) }
 
-func (p place) inside(member string) place {
+func (p location) inside(member string) location {
 	p.member += member
 	return p
 }
@@ -145,7 +140,7 @@ var kinds = map[string]struct {
 }
 
 // block adapts a content block.
-func (a *adapter) block(at place, block json.RawMessage) json.RawMessage {
+func (a *adapter) block(at location, block json.RawMessage) json.RawMessage {
 	kind, has := "", make([]string, 0, 4)
 	wire.Members(block, func(key string, value []byte) bool {
 		if key == "type" {
@@ -179,8 +174,8 @@ func (a *adapter) block(at place, block json.RawMessage) json.RawMessage {
 	return block
 }
 
-// message adapts a message of a prompt, whose content is one block.
-func (a *adapter) message(at place, message json.RawMessage) json.RawMessage {
+// message adapts a message of a prompt, which has one block as its content.
+func (a *adapter) message(at location, message json.RawMessage) json.RawMessage {
 	content := wire.Member(message, "content")
 	if !wire.IsObject(content) {
 		return message
@@ -192,7 +187,7 @@ func (a *adapter) message(at place, message json.RawMessage) json.RawMessage {
 }
 
 // contents adapts the contents of a resource, which must be text or a blob.
-func (a *adapter) contents(at place, contents json.RawMessage) json.RawMessage {
+func (a *adapter) contents(at location, contents json.RawMessage) json.RawMessage {
 	filled := false
 	if wire.Members(contents, func(key string, _ []byte) bool {
 		filled = filled || key == "text" || key == "blob"
@@ -221,12 +216,4 @@ func appendElement(array, element []byte) []byte {
 		out = append(out, ',')
 	}
 	return append(append(out, element...), ']')
-}
-
-func raw(values []json.RawMessage) [][]byte {
-	all := make([][]byte, len(values))
-	for i, v := range values {
-		all[i] = v
-	}
-	return all
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// maxQueued and maxQueuedBytes bound what waits to be written to one client.
+// maxQueued and maxQueuedBytes bound the messages that wait to be written to one client.
 const (
 	maxQueued      = 10_000
 	maxQueuedBytes = 64 << 20
@@ -18,14 +18,14 @@ const (
 )
 
 // A queue writes messages in the order in which they are sent. The goroutine that
-// sends an answer writes it, and what others have sent meanwhile, short messages
+// sends an answer writes it, and the messages that others have sent meanwhile, short messages
 // together. Those that send notifications and the one that reads leave the writing to
 // another goroutine, since a write waits for the client.
 type queue struct {
 	out    io.Writer
 	failed func(error) // called when out fails, once
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond  // signalled when the queue gets shorter or ends
 	waiting  []outgoing
 	size     int              // bytes of waiting
@@ -54,7 +54,7 @@ func (q *queue) send(message []byte) error {
 	return q.put(outgoing{message: message}, putOptions{patient: patient, mayWrite: patient})
 }
 
-// putOptions say what a goroutine that puts a message into the queue may do.
+// putOptions limit a goroutine that puts a message into the queue.
 type putOptions struct {
 	patient  bool // wait for room if too much waits already; otherwise the message is lost
 	mayWrite bool // write to the client; otherwise a new goroutine writes
@@ -99,7 +99,7 @@ func (q *queue) full(size int) bool {
 	return len(q.waiting) >= maxQueued || q.size > 0 && q.size+size > maxQueuedBytes
 }
 
-// write writes the messages that wait, until none does.
+// write writes the messages that wait, until the queue is empty.
 func (q *queue) write() {
 	if err := q.drain(); err != nil {
 		q.failed(err)
@@ -127,7 +127,7 @@ func (q *queue) drain() (err error) {
 	return err
 }
 
-// next takes what is to be written at once: one message, or several short ones as one
+// next takes the bytes that are to be written at once: one message, or several short ones as one
 // piece of at most maxTogether bytes. q.mu must be held.
 func (q *queue) next() (piece []byte) {
 	size, n := 0, 0

@@ -3,10 +3,8 @@
 //	client ─▶ in ─▶ read ─▶ receive ─▶ Conversation.Begin ─▶ Request.Run
 //	client ◀─ out ◀─ queue ◀──────────────── line ◀────────────────────┘
 //
-// One goroutine reads, and each request has a goroutine of its own. A queue orders what is
+// One goroutine reads, and each request has a goroutine of its own. A queue orders the messages that are
 // written, so that no goroutine that must not wait waits for the client.
-//
-// Of the packages in server/internal, it imports conversation only.
 package stdio
 
 import (
@@ -36,7 +34,7 @@ const (
 	stuck = 2 * time.Second
 )
 
-// Options say for whom Serve serves a client.
+// Options say for which router Serve serves a client.
 type Options struct {
 	Clients  *conversation.Clients
 	Attached func(home session.Client) // called with the client before it is served
@@ -45,7 +43,7 @@ type Options struct {
 
 // Serve serves one client, which sends one message a line on in and reads the
 // answers on out. A Write is one message or several short ones. Serve returns when
-// in or ctx ends, or the client does not read any more: it cancels what is still in
+// in or ctx ends, or the client does not read any more: it cancels the requests that are still in
 // flight and waits for all goroutines. An error means that reading or writing
 // failed.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/assist"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
@@ -16,66 +15,35 @@ import (
 
 const createMessage = "sampling/createMessage"
 
-// assistants knows which model is asked where a search for a client is not sure.
+// assistants knows which model is asked where a search for a client is not sure. It has a breaker for the model
+// of each client.
 type assistants struct {
-	router  Router
-	samples func() bool // whether clients' own models are asked
-	share   *budget.Share
-
-	mu       sync.Mutex // guards breakers
-	breakers map[any]*endpoint.Breaker
+	*Options
+	breakers *budget.Map[any, *endpoint.Breaker]
 }
 
-// newAssistants takes a budget of clients whose models are known. samples may be nil.
-func newAssistants(b *budget.Budget, r Router, samples func() bool) *assistants {
-	a := &assistants{router: r, samples: samples, breakers: make(map[any]*endpoint.Breaker)}
-	a.share = b.Share(a.clear) // a forgotten pause costs a few questions
-	return a
+func newAssistants(o *Options) *assistants {
+	forgetAll := func(breakers map[any]*endpoint.Breaker) { clear(breakers) } // a forgotten pause costs a few questions
+	return &assistants{o, budget.NewMap(o.Budgets.models, forgetAll)}
 }
 
 // of returns the client's own model if the configuration says so and the client offers it, else
-// the model behind an API that the configuration names; nil for none.
-func (a *assistants) of(c *call) selector.Assistant {
-	if a.samples == nil || !a.samples() {
-		return a.router.Assistant()
+// the model behind an API that the configuration names; may be nil.
+func (a *assistants) of(c *toolCall) selector.Assistant {
+	if !a.Settings().Samples {
+		return a.Router.Assistant()
 	}
 	if !session.Answers(c.From.Capabilities(), createMessage) {
 		return nil
 	}
-	b := a.breaker(c.Owner())
-	a.share.Fit()
-	return sampler{c.From, b}
-}
-
-// breaker returns that of the client's model.
-func (a *assistants) breaker(owner any) *endpoint.Breaker {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b := a.breakers[owner]
-	if b == nil {
-		b = new(endpoint.Breaker)
-		a.breakers[owner] = b
-		a.share.Add(1)
-	}
-	return b
-}
-
-// clear drops what is kept for all clients.
-func (a *assistants) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.share.Add(-len(a.breakers))
-	clear(a.breakers)
-}
-
-// forget drops what is kept for a client that has left.
-func (a *assistants) forget(owner any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.breakers[owner] != nil {
-		delete(a.breakers, owner)
-		a.share.Add(-1)
-	}
+	var breaker *endpoint.Breaker
+	a.breakers.Do(func(breakers map[any]*endpoint.Breaker) {
+		if breaker = breakers[c.Owner()]; breaker == nil {
+			breaker = new(endpoint.Breaker)
+			breakers[c.Owner()] = breaker
+		}
+	})
+	return sampler{c.From, breaker}
 }
 
 // A sampler is a client's own model.

@@ -67,7 +67,7 @@ func newLax(t *testing.T, n, size int) (*Tools, *lax) {
 	options := &catalog.Options{}
 	return New(Options{
 		Router: l, Catalog: catalog.New(l, func() *catalog.Options { return options }),
-		RouteTask: func() (float64, bool) { return 0.5, false },
+		Settings: func() Settings { return Settings{RouteThreshold: 0.5} }, Budgets: NewBudgets(),
 	}), l
 }
 
@@ -77,8 +77,8 @@ func list(n int, text string) string {
 }
 
 // callBy returns a call by a client, of plain JSON-RPC or of MCP.
-func callBy(plain bool) *call {
-	return &call{Call: conversation.Call{Request: &conversation.Request{Conversation: &conversation.Conversation{Plain: plain}}}}
+func callBy(plain bool) *toolCall {
+	return &toolCall{Call: conversation.Call{Request: &conversation.Request{Conversation: &conversation.Conversation{Plain: plain}}}}
 }
 
 // TestUncheckedIsRefused checks that no tool of ours runs with arguments that could not be compared
@@ -89,7 +89,7 @@ func TestUncheckedIsRefused(t *testing.T) {
 		return selector.Checked{Arguments: args, Unchecked: true, Faults: []string{"arguments: it took too long"}}
 	}
 	for name, own := range s.own {
-		own.run = func(context.Context, json.RawMessage, *call) (json.RawMessage, error) {
+		own.run = func(context.Context, json.RawMessage, *toolCall) (json.RawMessage, error) {
 			t.Errorf("%s runs", name)
 			return json.RawMessage(`{}`), nil
 		}
@@ -113,7 +113,7 @@ func TestOwnArgumentsAreBounded(t *testing.T) {
 	s, l := newLax(t, 1, 10)
 	for name, own := range s.own {
 		ran := ""
-		own.run = func(_ context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
+		own.run = func(_ context.Context, args json.RawMessage, _ *toolCall) (json.RawMessage, error) {
 			ran = string(args)
 			return json.RawMessage(`{}`), nil
 		}
@@ -191,10 +191,11 @@ func TestHandlersAreBounded(t *testing.T) {
 	s.results = newResults(budget.New(maxAllKeptBytes), anyTool)
 	c := callBy(false)
 	uri := s.results.keep(c.Owner(), "w:tool_0", strings.Repeat("x", 3*maxPiece))
-	for args, want := range map[string]int{`"offset":-1`: 200, fmt.Sprintf(`"limit":%d`, math.MaxInt): maxPiece + 200, `"limit":-1`: 200} {
-		result, err := s.results.read(t.Context(), json.RawMessage(`{"uri":"`+uri+`",`+args+`}`), c)
+	for args, want := range map[readArguments]int{{Offset: -1}: 200, {Limit: math.MaxInt}: maxPiece + 200, {Limit: -1}: 200} {
+		args.URI = uri
+		result, err := s.results.read(t.Context(), args, c)
 		if err != nil || len(result) > want {
-			t.Errorf("read_result with %s: %d bytes, %v", args, len(result), err)
+			t.Errorf("read_result with %v: %d bytes, %v", args, len(result), err)
 		}
 	}
 }

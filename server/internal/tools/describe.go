@@ -31,11 +31,7 @@ const (
 )
 
 // describe answers describe_tools. It describes each id once.
-func (f *finder) describe(ctx context.Context, args json.RawMessage, _ *call) (json.RawMessage, error) {
-	var a describeArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("describe_tools: %v", err), nil
-	}
+func (f *finder) describe(ctx context.Context, a describeArguments, _ *toolCall) (json.RawMessage, error) {
 	if len(a.IDs) > maxIDs {
 		return failure("describe_tools: %d ids are too many; send at most %d at a time", len(a.IDs), maxIDs), nil
 	}
@@ -61,10 +57,10 @@ func (f *finder) describe(ctx context.Context, args json.RawMessage, _ *call) (j
 
 // describeID describes everything that has the id: a prompt may share it with a tool.
 func (f *finder) describeID(ctx context.Context, id string) []Description {
-	items := f.router.Snapshot().Items(id)
+	items := f.Router.Snapshot().Items(id)
 	if len(items) == 0 {
-		tool, err := f.catalog.Tool(ctx, id) // Tool takes names of other forms, and waits for servers
-		items = f.router.Snapshot().Items(id)
+		tool, err := f.Catalog.Tool(ctx, id) // Tool takes names of other forms, and waits for servers
+		items = f.Router.Snapshot().Items(id)
 		switch {
 		case len(items) > 0:
 		case err != nil:
@@ -95,11 +91,11 @@ func (f *finder) describeItem(i registry.Item) Description {
 	d.Kind = i.Kind()
 	switch {
 	case i.Prompt != nil:
-		d.Definition = catalog.Renamed(i.Prompt.Definition, "name", f.catalog.View().Prompts.Exposed(i.Prompt))
+		d.Definition = catalog.Renamed(i.Prompt.Definition, "name", f.Catalog.View().Prompts.Exposed(i.Prompt))
 	case i.Resource != nil:
-		d.Definition = catalog.Renamed(i.Resource.Definition, "uri", f.resourceURI(i.Resource))
+		d.Definition = catalog.Renamed(i.Resource.Definition, "uri", f.exposedURI(i.Resource.Server, i.Resource.URI))
 	case i.Template != nil:
-		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.templateURI(i.Template))
+		d.Definition = catalog.Renamed(i.Template.Definition, "uriTemplate", f.exposedURI(i.Template.Server, i.Template.URITemplate))
 	}
 	return d
 }

@@ -25,7 +25,7 @@ const ownName = "metarouter"
 // permission unless the call is permitted. It returns the arguments, and whether the
 // person has agreed to the call. If the client can't be asked or does not answer,
 // the arguments stay as they are.
-func fill(ctx context.Context, c *call, task string, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool) {
+func fill(ctx context.Context, c *toolCall, task string, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool) {
 	ctx, cancel := context.WithTimeout(ctx, fillWait)
 	defer cancel()
 	if len(selector.Missing(tool, args)) > 0 {
@@ -159,7 +159,7 @@ const maxShownArguments = 2000
 // maxFilled bounds the arguments that a client's model or its person adds.
 const maxFilled = 100
 
-// merged returns the arguments, completed with those of more unless these are too many.
+// merged returns the arguments, completed with the members of more unless these are too many.
 func merged(args, more json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(more, &members) != nil || len(members) > maxFilled {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
-// What find_tools takes.
+// findArguments are the arguments of find_tools.
 type findArguments struct {
 	Query        string   `json:"query"`
 	Kinds        []string `json:"kinds"`
@@ -44,19 +44,19 @@ const (
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
 	Abstained           bool          `json:"abstained"`      // nothing fits
-	By                  string        `json:"by,omitempty"`   // what chose the first tool: "ranking", "usage" or "model"
-	Hint                string        `json:"hint,omitempty"` // what to do if the answer is not sure
-	Tools               []entry       `json:"tools"`
-	Nearest             []entry       `json:"nearest,omitempty"`              // if nothing fits
+	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking", "usage" or "model"
+	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
+	Tools               []foundItem   `json:"tools"`
+	Nearest             []foundItem   `json:"nearest,omitempty"`              // if nothing fits
 	MissingCapabilities []string      `json:"missing_capabilities,omitempty"` // asked for, but the best tool lacks them
 	More                []string      `json:"more,omitempty"`                 // IDs of the next ones; describe_tools says more
 	Omitted             int           `json:"omitted,omitempty"`              // found, but the budget had no room for them
 	ServersNotUp        []serverState `json:"servers_not_up,omitempty"`
 }
 
-// An entry is one tool, prompt, resource or template in an answer, in as much detail
+// A foundItem is one tool, prompt, resource or template in an answer, in as much detail
 // as the budget allows.
-type entry struct {
+type foundItem struct {
 	ID string `json:"id"`
 	placement
 	handle
@@ -78,40 +78,35 @@ type handle struct {
 	Arguments   []registry.PromptArgument `json:"arguments,omitempty"`    // for prompts/get
 }
 
-// A finder finds and describes what servers offer.
+// A finder finds and describes the tools, prompts and resources of servers.
 type finder struct {
-	router  Router
-	catalog *catalog.Catalog
-	memory  *memory
-	models  *assistants
+	*Options
+	memory *memory
+	models *assistants
 }
 
 // find answers find_tools.
-func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	a := findArguments{Limit: unsureLimit, Budget: defaultBudget}
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("find_tools: %v", err), nil
-	}
+func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.RawMessage, error) {
 	if n := max(len(a.Kinds), len(a.Capabilities), len(a.Servers)); n > maxNames {
 		return failure("find_tools: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
-	reply := Found{Tools: []entry{}}
-	limit := int(min(max(a.Limit, 1), maxLimit))
+	reply := Found{Tools: []foundItem{}}
+	limit := int(min(max(cmp.Or(a.Limit, unsureLimit), 1), maxLimit))
 	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
 	query.Assistant = f.models.of(c)
-	before := f.router.Snapshot()
-	ranking, err := f.router.Find(ctx, query)
-	if err == nil && !ranking.Sure && f.catalog.Settle(ctx, before) {
-		ranking, err = f.router.Find(ctx, query)
+	before := f.Router.Snapshot()
+	ranking, err := f.Router.Find(ctx, query)
+	if err == nil && !ranking.Sure && f.Catalog.Settle(ctx, before) {
+		ranking, err = f.Router.Find(ctx, query)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if ranking.Sure && wire.Member(args, "limit") == nil {
+	if ranking.Sure && a.Limit == 0 {
 		limit = sureLimit
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
-	entries, left := f.entries(first, int(min(max(a.Budget, 1), maxBudget)), ranking.Sure)
+	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}
@@ -123,7 +118,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
 	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking)
-	if len(ranking.Candidates) == 0 && len(f.router.Servers()) == 0 {
+	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
 	reply.By = ranking.By
@@ -138,7 +133,7 @@ func (f *finder) find(ctx context.Context, args json.RawMessage, c *call) (json.
 	return answer(reply), nil
 }
 
-// hint says what a client can do with an answer that is not sure.
+// hint proposes the next step after an answer that is not sure.
 func hint(r selector.Ranking) string {
 	switch {
 	case r.Sure:
@@ -156,7 +151,7 @@ func hint(r selector.Ranking) string {
 // servers are given, only those could have been found.
 func (f *finder) notUp(candidates []selector.Candidate, servers []string) []serverState {
 	var down []serverState
-	for _, i := range f.router.Servers() {
+	for _, i := range f.Router.Servers() {
 		if up(i) || off(i) {
 			continue
 		}
@@ -196,15 +191,15 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 // entries returns the candidates in as much detail as the budget, in tokens, allows:
 // the best with its schema if that is wanted, the others as signatures, then ids alone,
 // then nothing. left is how many bytes of the budget remain.
-func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []entry, left int) {
-	entries = make([]entry, 0, len(candidates))
+func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []foundItem, left int) {
+	entries = make([]foundItem, 0, len(candidates))
 	left = budget * registry.BytesPerToken
 	for i, c := range candidates {
 		details := f.details(c)
 		if i > 0 || !schema {
 			details = details[len(details)-2:]
 		}
-		fits := slices.IndexFunc(details, func(e entry) bool { return len(wire.Marshal(e)) <= left })
+		fits := slices.IndexFunc(details, func(e foundItem) bool { return len(wire.Marshal(e)) <= left })
 		if fits < 0 {
 			if i > 0 {
 				break
@@ -220,11 +215,11 @@ func (f *finder) entries(candidates []selector.Candidate, budget int, schema boo
 
 // details returns the ways to describe a candidate, the most detailed first. The last
 // two have no schema.
-func (f *finder) details(c selector.Candidate) []entry {
+func (f *finder) details(c selector.Candidate) []foundItem {
 	if c.Tool == nil {
 		return f.otherDetails(c)
 	}
-	bare := entry{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
+	bare := foundItem{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
 	sentence := firstSentence(c.Tool.Description)
 
 	full := bare
@@ -237,39 +232,34 @@ func (f *finder) details(c selector.Candidate) []entry {
 	if sentence != "" {
 		line.Signature += " — " + sentence
 	}
-	return []entry{full, brief, line, bare}
+	return []foundItem{full, brief, line, bare}
 }
 
 // otherDetails is details for a prompt, resource or template.
-func (f *finder) otherDetails(c selector.Candidate) []entry {
-	full := entry{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
+func (f *finder) otherDetails(c selector.Candidate) []foundItem {
+	full := foundItem{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
 	full.Kind = c.Item().Kind()
 	switch {
 	case c.Prompt != nil:
-		full.Name, full.Arguments = f.catalog.View().Prompts.Exposed(c.Prompt), c.Prompt.Arguments()
+		full.Name, full.Arguments = f.Catalog.View().Prompts.Exposed(c.Prompt), c.Prompt.Arguments()
 		full.Description = cmp.Or(c.Prompt.Description, c.Prompt.Title)
 	case c.Resource != nil:
-		full.URI = f.resourceURI(c.Resource)
+		full.URI = f.exposedURI(c.Resource.Server, c.Resource.URI)
 		full.Description = cmp.Or(c.Resource.Description, c.Resource.Title, c.Resource.Name)
 	case c.Template != nil:
-		full.URITemplate = f.templateURI(c.Template)
+		full.URITemplate = f.exposedURI(c.Template.Server, c.Template.URITemplate)
 		full.Description = cmp.Or(c.Template.Description, c.Template.Title, c.Template.Name)
 	}
 	line := full
 	line.Description = firstSentence(full.Description)
 	bare := line
 	bare.Description, bare.Arguments = "", nil
-	return []entry{full, line, bare}
+	return []foundItem{full, line, bare}
 }
 
-// resourceURI returns the URI under which clients see the resource.
-func (f *finder) resourceURI(r *registry.Resource) string {
-	return f.catalog.View().Exposed(catalog.Address{Server: r.Server, URI: r.URI})
-}
-
-// templateURI returns the URI template under which clients see the template.
-func (f *finder) templateURI(t *registry.Template) string {
-	return f.catalog.View().Exposed(catalog.Address{Server: t.Server, URI: t.URITemplate})
+// exposedURI returns the URI or URI template under which clients see a server's.
+func (f *finder) exposedURI(server, uri string) string {
+	return f.Catalog.View().Exposed(catalog.Address{Server: server, URI: uri})
 }
 
 const maxSentence = 200

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 )
 
 // Models write calls of call_tool in other forms than its schema has: the tool under another name,
-// its arguments under another name, as a string of JSON, or next to the tool. What the tool's schema
-// declares is the tool's, nothing is dropped, and what can be meant in two ways is refused.
+// its arguments under another name, as a string of JSON, or next to the tool. An argument that the tool's schema
+// declares is the tool's, nothing is dropped, and a call that can be meant in two ways is refused.
 
 // toolKeys are the members that may name the tool, containers those that may hold its arguments.
 var (
@@ -27,7 +28,7 @@ var (
 
 // A callForm is how a client has written a call of call_tool.
 type callForm struct {
-	key  string          // the member that names the tool; "" if none does
+	key  string          // the member that names the tool; may be ""
 	tool json.RawMessage // its value
 	rest json.RawMessage // the other members, as an object
 }
@@ -77,7 +78,7 @@ func formIn(args json.RawMessage, knows func(name json.RawMessage) bool) (form c
 func (t *Tools) knows(name json.RawMessage) bool {
 	text, ok := wire.String(name)
 	if ok {
-		_, ok = t.catalog.Listed(text)
+		_, ok = t.Catalog.Listed(text)
 	}
 	return ok
 }
@@ -92,8 +93,8 @@ func (form callForm) asDocumented() bool {
 	return key == "arguments" && (object(value) != nil || string(value) == "null") || wire.Member(form.rest, "arguments") == nil && isEmpty(form.rest)
 }
 
-// arguments returns what the form has for the tool, whose schema check compares them with, and how it was written, or what is
-// wrong with it in the form of [selector.Checked].
+// arguments returns the arguments for the tool, which check compares with its schema, and how they were written, or the
+// fault in the form of [selector.Checked].
 func (form callForm) arguments(called string, tool *registry.NormalizedTool, check func(args json.RawMessage) selector.Checked) (args json.RawMessage, how, fault string) {
 	rest := form.rest
 	declares := func(key string) bool { return wire.Member(wire.Member(tool.InputSchema, "properties"), key) != nil }
@@ -149,11 +150,11 @@ type candidates struct {
 
 type candidate struct {
 	args json.RawMessage
-	in   string // the container, "" if there is none
+	in   string // the container, which may be ""
 	how  string
 }
 
-// collect finds the candidates, or says why there are none.
+// collect finds the candidates, or says why there is no candidate.
 func (c *candidates) collect() (fault string) {
 	flat := true
 	for _, key := range containers {
@@ -249,7 +250,7 @@ func (c *candidates) choose(fits func(json.RawMessage) (fits, repaired bool)) (f
 	return ""
 }
 
-// object returns the object that the JSON value is or holds as a string, nil if there is none.
+// object returns the object that the JSON value is or holds as a string, or nil.
 func object(value json.RawMessage) json.RawMessage {
 	if text, ok := wire.String(value); ok {
 		value = json.RawMessage(strings.TrimSpace(text))
@@ -263,7 +264,7 @@ func object(value json.RawMessage) json.RawMessage {
 // only returns the member of an object that has one, a key "" if it has several.
 func only(object json.RawMessage) (key string, value json.RawMessage) {
 	n := 0
-	_ = wire.Members(object, func(k string, v []byte) bool { // no object has none
+	_ = wire.Members(object, func(k string, v []byte) bool { // each object is valid
 		key, value = k, v
 		n++
 		return n < 2
@@ -281,4 +282,62 @@ func isEmpty(object json.RawMessage) bool {
 		return false
 	})
 	return empty
+}
+
+// aliases returns the names that models write instead of an argument of one of our own
+// tools. The tool's schema documents the argument alone.
+func aliases(tool string) (argument string, others []string) {
+	switch tool {
+	case "describe_tools":
+		return "ids", []string{"ids", "names", "tools", "name", "tool", "tool_name", "id"}
+	case "find_tools":
+		return "query", []string{"task"}
+	case "route_task":
+		return "task", []string{"query"}
+	}
+	return "", nil
+}
+
+// unalias gives an argument that a model has written under another name its own name, and says
+// how it was written. If both are there and differ, fault says so in the form of
+// [selector.Checked].
+func unalias(tool string, args json.RawMessage) (renamed json.RawMessage, fault, how string) {
+	argument, others := aliases(tool)
+	for _, other := range others {
+		value := wire.Member(args, other)
+		if value == nil {
+			continue
+		}
+		if argument == "ids" {
+			value = listed(value)
+		}
+		if other == argument {
+			args = wire.SetMember(args, argument, value)
+			continue
+		}
+		if meant := wire.Member(args, argument); meant != nil && !sameValue(meant, value) {
+			return args, fmt.Sprintf("arguments.%s: differs from %q; write one of them", other, argument), ""
+		}
+		args = wire.SetMember(wire.DeleteMember(args, other), argument, value)
+		how = fmt.Sprintf("%q was called %q", argument, other)
+	}
+	return args, "", how
+}
+
+// listed returns the list that a JSON value is, or holds as a string; one of a single string; and any other value as it is.
+func listed(value json.RawMessage) json.RawMessage {
+	text, ok := wire.String(value)
+	switch inner := json.RawMessage(text); {
+	case !ok:
+		return value
+	case wire.IsArray(inner) && wire.Valid(inner):
+		return inner
+	}
+	return wire.Marshal([]json.RawMessage{value})
+}
+
+// sameValue reports whether two JSON values are the same but for white space.
+func sameValue(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
 func TestOwnDefinitions(t *testing.T) {
 	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false}
-	s := New(Options{})
+	s := New(Options{Budgets: NewBudgets()})
 	if len(s.own) != len(readOnly) {
 		t.Errorf("%d tools", len(s.own))
 	}
@@ -27,7 +27,7 @@ func TestOwnDefinitions(t *testing.T) {
 		if err := json.Unmarshal(own.Definition, &d); err != nil {
 			t.Fatal(err)
 		}
-		if !catalog.IsOwn(name) {
+		if !exposure.IsOwn(name) {
 			t.Errorf("%s is not kept for us", name)
 		}
 		if d.Name != name || own.run == nil || d.Description == "" || d.InputSchema.Type != "object" || d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {

@@ -17,7 +17,7 @@ const maxPlaces = 20
 
 // A placement says which servers have a tool: one of the same name and input schema.
 type placement struct {
-	Places    []string `json:"places,omitempty"`    // the servers, the chosen one first; none if only one has the tool
+	Places    []string `json:"places,omitempty"`    // the servers, the chosen one first; empty if only one has the tool
 	OtherIDs  []string `json:"other_ids,omitempty"` // of the tool on the other servers
 	Ambiguous bool     `json:"ambiguous,omitempty"` // nothing says which server is meant
 }
@@ -56,7 +56,7 @@ func rootsOf(ctx context.Context, from session.Client) (folders []string) {
 	if err != nil {
 		return nil
 	}
-	_ = wire.Elements(wire.Member(result, "roots"), func(root []byte) bool { // without any, there are none
+	_ = wire.Elements(wire.Member(result, "roots"), func(root []byte) bool { // a client may have no roots
 		if uri, ok := wire.String(wire.Member(root, "uri")); ok {
 			folders = append(folders, uri)
 		}

@@ -3,7 +3,6 @@ package tools
 import (
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -17,24 +16,15 @@ const (
 	maxServing  = 3 // successful calls after a search that may serve it, if it did not list the tool
 
 	maxRecalledTask = 4 << 10 // bytes of a task
-	maxClients      = 1000    // of all servers of the router, whose findings are remembered
+	maxClients      = 1000    // of all servers of the router that have findings
 )
 
-// A memory holds the findings of clients.
-type memory struct {
-	share *budget.Share
+// A memory holds the findings of clients, the latest last. Each of its clients has findings.
+type memory struct{ *budget.Map[any, []finding] }
 
-	mu      sync.Mutex        // guards clients
-	clients map[any][]finding // the latest last; none is empty
-}
+func newMemory(b *budget.Budget) *memory { return &memory{budget.NewMap(b, dropOldest)} }
 
-func newMemory(b *budget.Budget) *memory {
-	m := &memory{clients: make(map[any][]finding)}
-	m.share = b.Share(m.dropOldest)
-	return m
-}
-
-// A finding is what a search answered.
+// A finding is the answer to a search.
 type finding struct {
 	task  string   // "" for a search by capabilities alone, from which nothing is learned
 	tools []string // the IDs that it listed, be it as the nearest only
@@ -43,7 +33,7 @@ type finding struct {
 
 	calls    int      // successful calls since
 	served   bool     // one of these was of a tool that it listed
-	unlisted []string // those of tools that it did not list
+	unlisted []string // called tools that it did not list
 }
 
 // note remembers a finding of the client.
@@ -51,67 +41,43 @@ func (m *memory) note(client any, f finding) {
 	if f.task == "" && len(f.tools) == 0 {
 		return
 	}
-	m.put(client, f)
-	m.share.Fit()
-}
-
-func (m *memory) put(client any, f finding) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.clients[client]; !known {
-		m.share.Add(1)
-	}
 	f.task = strings.Clone(f.task[:min(len(f.task), maxRecalledTask)]) // a copy, so that the request can be collected
 	f.at = time.Now()
-	all := slices.DeleteFunc(m.clients[client], func(old finding) bool { return old.task == f.task && f.task != "" })
-	all = append(all, f)
-	m.clients[client] = all[max(0, len(all)-maxRecalled):]
+	m.Do(func(clients map[any][]finding) {
+		all := slices.DeleteFunc(clients[client], func(old finding) bool { return old.task == f.task && f.task != "" })
+		all = append(all, f)
+		clients[client] = all[max(0, len(all)-maxRecalled):]
+	})
 }
 
-// dropOldest drops the findings of clients that did not search for long, or else those of the one
+// dropOldest drops the findings of clients that did not search for long, or else the findings of the one
 // that did not for the longest.
-func (m *memory) dropOldest() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func dropOldest(clients map[any][]finding) {
 	var oldest any
 	var since time.Time
-	for client, all := range m.clients {
+	for client, all := range clients {
 		last := all[len(all)-1].at
 		if since.IsZero() || last.Before(since) {
 			oldest, since = client, last
 		}
 		if time.Since(last) > recallTime {
-			m.drop(client)
+			delete(clients, client)
 		}
 	}
 	if time.Since(since) <= recallTime {
-		m.drop(oldest)
+		delete(clients, oldest)
 	}
 }
 
-// drop drops the findings of the client, if there are any. m.mu must be held.
-func (m *memory) drop(client any) {
-	if _, known := m.clients[client]; known {
-		delete(m.clients, client)
-		m.share.Add(-1)
-	}
-}
-
-// clear drops all findings.
-func (m *memory) clear() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.share.Add(-len(m.clients))
-	clear(m.clients)
-}
-
-// called returns what a call of the tool teaches: it was for the task of the last search
-// that listed the tool, or for that of a later search that did not. A failed call teaches
+// called returns the lessons of a call of the tool: it was for the task of the last search
+// that listed the tool, or for the task of a later search that did not. A failed call teaches
 // something of a listed tool only.
 func (m *memory) called(client any, tool string, failed bool) (lessons []selector.Use) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := m.clients[client]
+	m.Do(func(clients map[any][]finding) { lessons = lessonsOf(clients[client], tool, failed) })
+	return lessons
+}
+
+func lessonsOf(all []finding, tool string, failed bool) (lessons []selector.Use) {
 	for len(all) > 0 && time.Since(all[0].at) > recallTime {
 		all = all[1:]
 	}
@@ -135,7 +101,7 @@ func (m *memory) called(client any, tool string, failed bool) (lessons []selecto
 	return lessons
 }
 
-// unlisted returns what a successful call teaches about searches that did not list the tool,
+// unlisted returns the lessons of a successful call about searches that did not list the tool,
 // the latest first. explained says that an earlier search, which no call has served yet,
 // listed it.
 func unlisted(later []finding, tool string, explained bool) (lessons []selector.Use) {
@@ -151,7 +117,7 @@ func unlisted(later []finding, tool string, explained bool) (lessons []selector.
 	return lessons
 }
 
-// listed returns what a call teaches about the search that listed the tool. If it succeeded,
+// listed returns the lessons of a call about the search that listed the tool. If it succeeded,
 // earlier calls of tools that the search did not list were for something else.
 func (f *finding) listed(tool string, failed bool) (lessons []selector.Use) {
 	if f.task == "" {
@@ -164,11 +130,4 @@ func (f *finding) listed(tool string, failed bool) (lessons []selector.Use) {
 		f.served, f.unlisted = true, nil
 	}
 	return append(lessons, selector.Use{Task: f.task, Tool: tool, Failed: failed, Unsure: !f.sure && !failed})
-}
-
-// forget drops the findings of the client.
-func (m *memory) forget(client any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.drop(client)
 }

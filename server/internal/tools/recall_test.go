@@ -17,14 +17,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		for i := range 3 * maxClients {
 			m.note(i, finding{task: "task", tools: []string{"a:b"}})
 		}
-		if len(m.clients) > maxClients {
-			t.Errorf("%d clients are remembered", len(m.clients))
+		if len(findingsOf(m)) > maxClients {
+			t.Errorf("%d clients are remembered", len(findingsOf(m)))
 		}
 		for i := range 2 * maxRecalled {
 			m.note("x", finding{task: fmt.Sprint(i), tools: []string{fmt.Sprint("tool", i%2)}})
 		}
-		if got := m.called("x", "tool0", true); got[0].Task != fmt.Sprint(2*maxRecalled-2) || len(m.clients["x"]) != maxRecalled {
-			t.Errorf("recalls %+v of %d", got, len(m.clients["x"]))
+		if got := m.called("x", "tool0", true); got[0].Task != fmt.Sprint(2*maxRecalled-2) || len(findingsOf(m)["x"]) != maxRecalled {
+			t.Errorf("recalls %+v of %d", got, len(findingsOf(m)["x"]))
 		}
 		m.note("y", finding{task: strings.Repeat("x", 1<<20), tools: []string{"tool"}})
 		if got := m.called("y", "tool", false); len(got[0].Task) != maxRecalledTask {
@@ -37,7 +37,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				t.Errorf("recalls %+v after a while", got)
 			}
 		}
-		m.forget("x")
+		m.Forget("x")
 	})
 }
 
@@ -115,16 +115,21 @@ func TestMemoriesOfManyServers(t *testing.T) {
 		}
 	}
 	for _, m := range all {
-		total += len(m.clients)
-		m.clear()
+		total += len(findingsOf(m))
+		m.Clear()
 	}
-	if total >= maxClients || total < maxClients/2 || len(modest.clients) != 1 {
-		t.Errorf("%d clients of many servers and %d of one are remembered", total, len(modest.clients))
+	if total >= maxClients || total < maxClients/2 || len(findingsOf(modest)) != 1 {
+		t.Errorf("%d clients of many servers and %d of one are remembered", total, len(findingsOf(modest)))
 	}
 	for i := range maxClients {
 		modest.note(i, finding{task: "task", tools: []string{"a:b"}})
 	}
-	if len(modest.clients) != maxClients {
-		t.Errorf("%d clients are remembered after the other servers have ended", len(modest.clients))
+	if len(findingsOf(modest)) != maxClients {
+		t.Errorf("%d clients are remembered after the other servers have ended", len(findingsOf(modest)))
 	}
+}
+
+func findingsOf(m *memory) (found map[any][]finding) {
+	m.Do(func(clients map[any][]finding) { found = clients })
+	return found
 }

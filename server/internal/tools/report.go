@@ -3,6 +3,8 @@ package tools
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -12,24 +14,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // A reporter says how calls went that no server has answered: in the _meta of their
 // results, in spans, and to the observer.
-type reporter struct {
-	catalog       *catalog.Catalog
-	profile       func() string // the profiles that limit the clients now
-	node, version string
-	observer      selector.Observer // may be nil
-	tracer        trace.Tracer      // may be nil
-}
+type reporter struct{ *Options }
 
 // ended ends the span of a call of one of our own tools, and notifies the observer
 // unless a server's tool was executed.
-func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span, result json.RawMessage, err error) {
-	if r.tracer == nil && (r.observer == nil || c.executed) {
+func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.Span, result json.RawMessage, err error) {
+	if r.Tracer == nil && (r.Observer == nil || c.executed) {
 		return
 	}
 	e := selector.Execution{
@@ -39,15 +34,15 @@ func (r *reporter) ended(own ownTool, c *call, began time.Time, span trace.Span,
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
 	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
 	selector.EndSpan(span, e, err)
-	if r.observer != nil && !c.executed {
-		r.observer.Executed(e)
+	if r.Observer != nil && !c.executed {
+		r.Observer.Executed(e)
 	}
 }
 
 // meta returns the keys for the result of one of our own tools.
-func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.RawMessage {
+func (r *reporter) meta(t ownTool, c *toolCall, began time.Time, checked bool) json.RawMessage {
 	p := selector.Provenance{
-		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.node, Version: r.version,
+		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.Node, Version: r.Version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
 	}
@@ -56,11 +51,11 @@ func (r *reporter) meta(t ownTool, c *call, began time.Time, checked bool) json.
 
 // unreached answers a call of a tool that is not known, since its server can't be
 // called. began is when the call came.
-func (r *reporter) unreached(called string, why error, c *call, began time.Time) json.RawMessage {
-	server, tool, _ := r.catalog.Split(r.catalog.Unprefixed(called))
+func (r *reporter) unreached(called string, why error, c *toolCall, began time.Time) json.RawMessage {
+	server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
 	r.unansweredSpan(c, began, nil)
 	p := selector.Provenance{
-		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.node, Began: began, Request: c.Meta, Trace: c.trace,
+		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.Node, Began: began, Request: c.Meta, Trace: c.trace,
 	}
 	meta := p.JSON()
 	result := withNew(failure("%s can't be called: %v", called, why), meta)
@@ -69,8 +64,8 @@ func (r *reporter) unreached(called string, why error, c *call, began time.Time)
 	return result
 }
 
-// unknown reports a call whose name means no tool, or several.
-func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
+// unknown reports a call with a name that means no tool, or several.
+func (r *reporter) unknown(called string, why error, c *toolCall, began time.Time) {
 	r.unansweredSpan(c, began, why)
 	r.unanswered(c, selector.Execution{
 		Tool: &registry.NormalizedTool{ID: conversation.Brief(called)}, Trace: cmp.Or(c.trace, session.TraceIn(c.Meta).ID()), Began: began,
@@ -78,8 +73,8 @@ func (r *reporter) unknown(called string, why error, c *call, began time.Time) {
 }
 
 // unansweredSpan makes the span of a call that no tool has answered.
-func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
-	_, span := selector.StartSpan(c.Context(), r.tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
+func (r *reporter) unansweredSpan(c *toolCall, began time.Time, why error) {
+	_, span := selector.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
 	c.tracedBy(span)
 	e := selector.Execution{Outcome: selector.NoAnswer}
 	r.complete(&e, c)
@@ -87,23 +82,23 @@ func (r *reporter) unansweredSpan(c *call, began time.Time, why error) {
 }
 
 // unanswered notifies the observer of such a call.
-func (r *reporter) unanswered(c *call, e selector.Execution, why error) {
-	if r.observer == nil {
+func (r *reporter) unanswered(c *toolCall, e selector.Execution, why error) {
+	if r.Observer == nil {
 		return
 	}
 	e.Outcome, e.Fault = selector.NoAnswer, why.Error()
 	r.complete(&e, c)
-	r.observer.Executed(e)
+	r.Observer.Executed(e)
 }
 
 // complete sets who called, with which arguments, and how long the call has taken.
-func (r *reporter) complete(e *selector.Execution, c *call) {
-	e.Client, e.Principal, e.Profile, e.Arguments = c.ClientName(), c.PrincipalName, r.profile(), c.Args
+func (r *reporter) complete(e *selector.Execution, c *toolCall) {
+	e.Client, e.Principal, e.Profile, e.Arguments = c.ClientName(), c.PrincipalName, r.Settings().Profile, c.Args
 	e.Took = time.Since(e.Began)
 }
 
 // tracedBy notes the trace of the span, if it has one.
-func (c *call) tracedBy(span trace.Span) {
+func (c *toolCall) tracedBy(span trace.Span) {
 	if id := span.SpanContext().TraceID(); id.IsValid() {
 		c.trace = id.String()
 	}
@@ -140,9 +135,9 @@ type misfit struct {
 	Expected string `json:"expected"` // such as: got string, want number
 }
 
-// mismatched returns the error for arguments that do not fit the schema; what is "do not fit", or
-// says how else the comparison has ended.
-func mismatched(t *registry.NormalizedTool, what string, problems []string, meta json.RawMessage) error {
+// mismatched returns the error for arguments that do not fit the schema, or that could not be compared
+// with it, as how says.
+func mismatched(t *registry.NormalizedTool, how string, problems []string, meta json.RawMessage) error {
 	data := refusedArguments{Tool: t.ID, Schema: t.InputSchema, Meta: meta}
 	if t.Server == "" {
 		data.Tool = t.Name
@@ -153,7 +148,37 @@ func mismatched(t *registry.NormalizedTool, what string, problems []string, meta
 	}
 	return &session.Error{
 		Code:    session.CodeInvalidParams,
-		Message: "the arguments " + what + " the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
+		Message: "the arguments " + how + " the schema of " + data.Tool + ": " + strings.Join(problems, "; "),
 		Data:    wire.Marshal(data),
 	}
+}
+
+// answer returns a tool result that holds v, as text and as structured content.
+func answer(v any) json.RawMessage {
+	structured := wire.Marshal(v)
+	return wire.Marshal(struct {
+		Content    []textContent   `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+	}{[]textContent{{"text", string(structured)}}, structured})
+}
+
+// failure returns a tool result that says why a call has failed.
+func failure(format string, args ...any) json.RawMessage {
+	return wire.Marshal(struct {
+		Content []textContent `json:"content"`
+		IsError bool          `json:"isError"`
+	}{[]textContent{{"text", fmt.Sprintf(format, args...)}}, true})
+}
+
+type textContent struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// round returns a score as it is shown.
+func round(score float64) float64 {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return 0
+	}
+	return math.Round(score*1000) / 1000
 }

@@ -27,7 +27,7 @@ const (
 
 	// maxKeptTime is how long the text of a result is kept, maxKeptBytes and
 	// maxAllKeptBytes how many bytes of one client's and of all clients' texts, also
-	// those of the router's other servers. Each text counts for keptOverhead bytes more.
+	// texts of the router's other servers. Each text counts for keptOverhead bytes more.
 	maxKeptTime     = 30 * time.Minute
 	maxKeptBytes    = 16 << 20
 	maxAllKeptBytes = 128 << 20
@@ -39,10 +39,10 @@ type results struct {
 	exists func(tool string) bool // reports whether the clients may still use the tool
 	share  *budget.Share
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	kept    map[string]*keptText
 	all     texts
-	byOwner map[any]*texts // none is empty
+	byOwner map[any]*texts // each has texts
 }
 
 // newResults returns a store for clients that may use the tools that exist.
@@ -166,7 +166,7 @@ func (r *results) find(owner any, uri string) (text string, ok bool) {
 	return k.text, true
 }
 
-// A Truncation is what _meta says of a result whose text was cut.
+// A Truncation is the member of _meta about a result with a text that was cut.
 type Truncation struct {
 	Bytes int    `json:"bytes"` // of the whole text
 	Shown int    `json:"shown"` // bytes that the client got
@@ -205,8 +205,8 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 		return result
 	}
 	shown := piece(text, 0, limit)
-	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.savings != nil && spared > 0 {
-		r.savings.Saved(ByResultLimit, spared)
+	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.Savings != nil && spared > 0 {
+		r.Savings.ResultSpared(spared)
 	}
 	uri := r.results.keep(owner, tool, text)
 	note := fmt.Sprintf("[the first %d of %d bytes; the rest is too long to be kept]", len(shown), len(text))
@@ -239,7 +239,7 @@ func piece(text string, offset, limit int) string {
 	return text[offset:end]
 }
 
-// What read_result takes.
+// readArguments are the arguments of read_result.
 type readArguments struct {
 	URI    string `json:"uri"`
 	Offset int    `json:"offset"`
@@ -252,11 +252,7 @@ const (
 )
 
 // read answers read_result.
-func (r *results) read(_ context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	var a readArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("read_result: %v", err), nil
-	}
+func (r *results) read(_ context.Context, a readArguments, c *toolCall) (json.RawMessage, error) {
 	text, ok := r.find(c.Owner(), a.URI)
 	switch {
 	case !ok:

@@ -84,7 +84,7 @@ func TestKeptResults(t *testing.T) {
 func TestPiecesOfInvalidText(t *testing.T) {
 	text := strings.Repeat("é"+strings.Repeat("\x80", 100)+"a\xff\xf0\x9f", 1000)
 	raw := append(append([]byte(`{"content":[{"type":"text","text":"`), text...), `"}]}`...)
-	s := runner{results: newResults(budget.New(maxAllKeptBytes), anyTool)}
+	s := runner{Options: new(Options), results: newResults(budget.New(maxAllKeptBytes), anyTool)}
 	var cut struct {
 		Meta struct{ Truncated *Truncation } `json:"_meta"`
 	}
@@ -150,7 +150,7 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 		t.Errorf("%d bytes are kept", got)
 	}
 	for _, r := range servers {
-		(&Tools{memory: newMemory(b.findings), models: newAssistants(b.models, nil, nil), results: r}).Clear()
+		(&Tools{memory: newMemory(b.findings), models: newAssistants(&Options{Budgets: b}), results: r}).Clear()
 	}
 	if got := held(); got != 0 {
 		t.Errorf("%d bytes stay", got)

@@ -9,11 +9,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
-// What route_task takes.
+// routeArguments are the arguments of route_task.
 type routeArguments struct {
 	Task             string          `json:"task"`
 	Capabilities     []string        `json:"capabilities"`
@@ -35,16 +34,16 @@ type Proposal struct {
 	Sure                bool            `json:"sure"`
 	Abstained           bool            `json:"abstained"` // no tool fits
 	By                  string          `json:"by,omitempty"`
-	Arguments           json.RawMessage `json:"arguments,omitempty"`    // none if they are long
+	Arguments           json.RawMessage `json:"arguments,omitempty"`    // left out if they are long
 	Missing             []string        `json:"missing,omitempty"`      // required arguments that were not given
 	Problems            []string        `json:"problems,omitempty"`     // why the arguments do not fit
 	Example             json.RawMessage `json:"example,omitempty"`      // arguments as they may look; if some are missing
 	Output              string          `json:"output,omitempty"`       // the type of the structured content
 	InputSchema         json.RawMessage `json:"input_schema,omitempty"` // if the arguments do not fit
 	MissingCapabilities []string        `json:"missing_capabilities,omitempty"`
-	Alternatives        []entry         `json:"alternatives,omitempty"`
+	Alternatives        []foundItem     `json:"alternatives,omitempty"`
 	Plan                []step          `json:"plan,omitempty"`    // where the task needs several tools
-	Nearest             []entry         `json:"nearest,omitempty"` // if no tool fits
+	Nearest             []foundItem     `json:"nearest,omitempty"` // if no tool fits
 	ServersNotUp        []serverState   `json:"servers_not_up,omitempty"`
 }
 
@@ -58,7 +57,7 @@ type step struct {
 	Missing    []string `json:"missing,omitempty"` // arguments that the tool requires
 }
 
-// A routeMeta is what _meta says of a tool that route_task ran.
+// A routeMeta is the member of _meta about a tool that route_task ran.
 type routeMeta struct {
 	Tool                string   `json:"tool"`
 	Score               float64  `json:"score"`
@@ -76,43 +75,37 @@ const (
 
 // A taskRouter selects the tool for a task and runs it.
 type taskRouter struct {
-	router   Router
-	catalog  *catalog.Catalog
-	memory   *memory
-	runner   *runner
-	finder   *finder
-	settings func() (threshold float64, fills bool) // see RouteTask of [Options]
+	*Options
+	memory *memory
+	runner *runner
+	finder *finder
 }
 
 // route answers route_task.
-func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (json.RawMessage, error) {
-	var a routeArguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return failure("route_task: %v", err), nil
-	}
+func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (json.RawMessage, error) {
 	if n := len(a.Capabilities); n > maxNames {
 		return failure("route_task: a list of %d names is too long; send at most %d", n, maxNames), nil
 	}
-	before := r.router.Snapshot()
-	threshold, fills := r.settings()
+	before := r.Router.Snapshot()
+	settings := r.Settings()
 	request := selector.RouteRequest{
 		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities, Assistant: r.finder.models.of(c)},
 		Call:  r.runner.callOf(c, nil, a.Arguments),
 
 		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call
 		Strict:    true,
-		Threshold: threshold,
+		Threshold: settings.RouteThreshold,
 		RunUnsure: a.RunAnyway,
 		RunUnsafe: a.AllowDestructive,
 		Folders:   func(ctx context.Context) []string { return rootsOf(ctx, c.From) },
-		Refresh:   func(ctx context.Context) bool { return r.catalog.Settle(ctx, before) },
+		Refresh:   func(ctx context.Context) bool { return r.Catalog.Settle(ctx, before) },
 	}
-	if fills {
+	if settings.FillArguments {
 		request.Fill = func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
 			return fill(ctx, c, a.Task, t, args, permitted)
 		}
 	}
-	routed, err := selector.Route(ctx, r.router, request)
+	routed, err := selector.Route(ctx, r.Router, request)
 	selection, tool := routed.Selection, routed.Selection.Tool
 	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
 	switch {
@@ -131,7 +124,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	case len(routed.Plan) > 0:
 		return r.planned(routed.Plan, c), nil
 	}
-	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, threshold))
+	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, settings.RouteThreshold))
 	if tool == nil {
 		others = others[:min(len(others), maxNearest)]
 		return answer(Proposal{
@@ -144,7 +137,7 @@ func (r *taskRouter) route(ctx context.Context, args json.RawMessage, c *call) (
 	return r.proposed(request, routed, others), nil
 }
 
-// proposedFinding returns what a proposal says of the tools for the task.
+// proposedFinding returns the tools of a proposal for the task.
 func proposedFinding(task string, s selector.Selection, threshold float64) finding {
 	f := finding{task: task, sure: !s.Abstained && s.Confidence >= threshold}
 	if s.Tool != nil {
@@ -206,7 +199,7 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 }
 
 // planned answers with the steps of a task that needs several tools.
-func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
+func (r *taskRouter) planned(plan []selector.Step, c *toolCall) json.RawMessage {
 	p := Proposal{Reason: "the task needs several tools; run each with call_tool", Sure: true, Confidence: 1}
 	for _, part := range plan {
 		r.memory.note(c.Owner(), finding{task: part.Task, tools: []string{part.Tool.ID}, sure: true})
@@ -220,7 +213,7 @@ func (r *taskRouter) planned(plan []selector.Step, c *call) json.RawMessage {
 }
 
 // alternatives describes the tools that were not selected.
-func (r *taskRouter) alternatives(others []selector.Candidate) []entry {
+func (r *taskRouter) alternatives(others []selector.Candidate) []foundItem {
 	entries, _ := r.finder.entries(others, alternativeBudget, false)
 	return entries
 }

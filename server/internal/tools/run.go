@@ -7,32 +7,28 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
 // A runner runs tools of servers on behalf of clients.
 type runner struct {
-	router   Router
-	tasks    catalog.Tasks
-	memory   *memory
-	results  *results
-	savings  Savings // nil if savings are not counted
-	observed bool    // calls carry the client's name
+	*Options
+	memory  *memory
+	results *results
 }
 
 // run runs a tool of a server for a call of one of our own tools.
-func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *call) (json.RawMessage, error) {
-	result, err := r.router.Execute(ctx, r.callOf(c, tool, args))
+func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
+	result, err := r.Router.Execute(ctx, r.callOf(c, tool, args))
 	return r.finish(c, tool, result, err)
 }
 
 // callOf returns the call of a tool on behalf of the client.
-func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
+func (r *runner) callOf(c *toolCall, tool *registry.NormalizedTool, args json.RawMessage) selector.Call {
 	call := selector.Call{Tool: tool, Arguments: args, Meta: c.ServerMeta(), From: c.From, Principal: c.Principal, PrincipalName: c.PrincipalName, Trail: &c.Trail, Repaired: c.repaired}
 	if c.More {
 		call.Params = c.Params
 	}
-	if r.observed {
+	if r.Observer != nil {
 		call.Client = c.ClientName()
 	}
 	return call
@@ -40,7 +36,7 @@ func (r *runner) callOf(c *call, tool *registry.NormalizedTool, args json.RawMes
 
 // finish returns the answer to a call of the tool, which has ended with the result
 // or the error. It marks c as executed.
-func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.Result, err error) (json.RawMessage, error) {
+func (r *runner) finish(c *toolCall, tool *registry.NormalizedTool, result selector.Result, err error) (json.RawMessage, error) {
 	c.executed = true
 	if c.Context().Err() == nil {
 		r.learn(c, tool, result.JSON, err)
@@ -51,15 +47,15 @@ func (r *runner) finish(c *call, tool *registry.NormalizedTool, result selector.
 	if result.Tool != nil {
 		tool = result.Tool
 	}
-	return r.limited(r.tasks.Expose(c.Principal, tool.ID, result.JSON), result.Limit, tool.ID, c.Owner()), err
+	return r.limited(r.Tasks.Expose(c.Principal, tool.ID, result.JSON), result.Limit, tool.ID, c.Owner()), err
 }
 
 // learn has the router learn from a call of the tool, if the client searched a short time
 // before. All clients that proved no identity count as one.
-func (r *runner) learn(c *call, tool *registry.NormalizedTool, result []byte, err error) {
+func (r *runner) learn(c *toolCall, tool *registry.NormalizedTool, result []byte, err error) {
 	failed := err != nil || string(wire.Member(result, "isError")) == "true"
 	for _, u := range r.memory.called(c.Owner(), tool.ID, failed) {
 		u.Client = c.Principal
-		r.router.Learn(c.Context(), u)
+		r.Router.Learn(c.Context(), u)
 	}
 }

@@ -78,7 +78,7 @@ const (
 )
 
 // outputType returns the type of the structured content that the tool declares, in one
-// line; "" if it declares none.
+// line; "" if it declares no output.
 func outputType(t *registry.NormalizedTool) string {
 	schema := wire.Member(t.Definition, "outputSchema")
 	all := members(schema)
@@ -99,7 +99,7 @@ func outputType(t *registry.NormalizedTool) string {
 
 var shortTypes = map[string]string{"integer": "int", "boolean": "bool"}
 
-// typeName returns a short name for what a schema allows.
+// typeName returns a short name for the values that a schema allows.
 func typeName(schema []byte) string {
 	if values := wire.Member(schema, "enum"); values != nil && len(values) <= 80 {
 		var list []json.RawMessage

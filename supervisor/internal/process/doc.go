@@ -23,6 +23,5 @@
 // [Finder] finds executables, [Environment] makes a server's environment, [Tail]
 // and [LogFile] keep what it prints on stderr.
 //
-// The package knows nothing of MCP. It imports no other package of the supervisor
-// but internal/signal.
+// The package knows nothing of MCP.
 package process

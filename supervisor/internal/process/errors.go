@@ -25,5 +25,4 @@ type StartError struct {
 }
 
 func (e *StartError) Error() string { return fmt.Sprintf("start %s: %v", e.Path, e.Err) }
-
 func (e *StartError) Unwrap() error { return e.Err }

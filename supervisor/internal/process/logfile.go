@@ -73,10 +73,8 @@ func (l *LogFile) open() error {
 func (l *LogFile) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil {
-		l.file.Close()
-		l.file = nil
-	}
+	l.file.Close() // does nothing if it is not open
+	l.file = nil
 }
 
 // fileName returns the name of a server's file, which no other server has.

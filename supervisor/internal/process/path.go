@@ -38,7 +38,7 @@ func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable
 		}
 		executable, err = exec.LookPath(command)
 		if err != nil {
-			return "", "", &MissingError{Command: command, Err: bare(err)}
+			return "", "", &MissingError{Command: command, Err: errors.Unwrap(err)}
 		}
 		return executable, path, nil
 	}
@@ -51,13 +51,6 @@ func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable
 		return executable, program.Join(slices.Concat([]string{filepath.Dir(executable)}, folders, extra)), nil
 	}
 	return "", "", &MissingError{Command: command, Path: path}
-}
-
-func bare(err error) error {
-	if e, ok := errors.AsType[*exec.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // shellPath returns the PATH of the user's login shell, which is asked until it

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/dashboard"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -59,7 +60,7 @@ type API struct {
 type exposedNames struct {
 	snapshot *registry.Snapshot
 	edited   <-chan struct{} // of the configuration
-	*server.ToolNames
+	*exposure.ToolNames
 }
 
 // New returns the API for a router of the configuration.
@@ -71,10 +72,9 @@ func New(c config.Config, o Options) *API {
 	return a
 }
 
-// Register adds the routes to mux, and answers for the router from now on. Call it once. mcp and
-// costs, which returns what clients cost, are nil for a router that runs for one command and serves
-// no client. The routes must be served to those alone who may see the calls of all clients and act
-// on servers, as [server.HTTPOptions.Pages] are.
+// Register adds the routes to mux. Call it once. mcp and costs, the costs of clients, are nil for a router
+// that runs for one command and serves no client. The routes must be served only to clients that may see all
+// calls and act on servers, as [server.HTTPOptions.Pages] are.
 func (a *API) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Servers, costs func() []telemetry.Cost) {
 	a.router, a.mcp, a.costs = r, mcp, costs
 	for _, route := range a.routes() {
@@ -175,12 +175,12 @@ func reply(w http.ResponseWriter, status int, v any) {
 func refuse(w http.ResponseWriter, status int, why string) { reply(w, status, Refusal{why}) }
 
 // exposed returns the exposed names of the tools of a snapshot.
-func (a *API) exposed(snapshot *registry.Snapshot) *server.ToolNames {
+func (a *API) exposed(snapshot *registry.Snapshot) *exposure.ToolNames {
 	edited, r := a.router.Edited(), a.router.Config().Router
 	if n := a.names.Load(); n != nil && n.snapshot == snapshot && n.edited == edited {
 		return n.ToolNames
 	}
-	n := &exposedNames{snapshot, edited, server.NewNames(snapshot.Tools(), r.Names, r.Separator, r.Gateway.Prefix)}
+	n := &exposedNames{snapshot, edited, exposure.OfTools(snapshot.Tools(), r.Names, r.Separator, r.Gateway.Prefix)}
 	a.names.Store(n)
 	return n.ToolNames
 }

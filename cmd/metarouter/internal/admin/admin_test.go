@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -59,7 +60,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 	go func() { done <- r.Run(ctx, edits) }()
 	mux := http.NewServeMux()
 	options := server.Options{Live: adapter.Follow(r.Parts(), func(c config.Config) *server.Options {
-		return &server.Options{Mode: cmp.Or(c.Router.Mode, server.Direct)}
+		return &server.Options{Mode: cmp.Or(c.Router.Mode, exposure.Direct)}
 	})}
 	d.Register(mux, r.Parts(), server.NewServers(server.Profiles{
 		Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
@@ -198,11 +199,11 @@ func TestEventsOfTheMode(t *testing.T) {
 	entry := fake("a", "echo")
 	s := open(t, entry)
 	next := s.watch()
-	if first := next(); first.Router == nil || first.Router.Mode != server.Direct {
+	if first := next(); first.Router == nil || first.Router.Mode != exposure.Direct {
 		t.Errorf("%+v", first.Router)
 	}
-	s.edits <- config.Config{Servers: []config.Server{entry}, Router: config.Router{Mode: server.Search}}
-	if u := until(next, func(u update) bool { return u.Router != nil }); u.Router.Mode != server.Search {
+	s.edits <- config.Config{Servers: []config.Server{entry}, Router: config.Router{Mode: exposure.Search}}
+	if u := until(next, func(u update) bool { return u.Router != nil }); u.Router.Mode != exposure.Search {
 		t.Errorf("%+v", u.Router)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // The JSON between the router and commands; the page uses a part of it.
@@ -91,12 +91,12 @@ type Tag struct {
 // GET /dashboard/servers answers with Servers, as do actions on one. With wait=1, a router that runs
 // for the command alone starts the servers first.
 type Servers struct {
-	Servers []server.ServerRow `json:"servers"`
+	Servers []serverrow.Row `json:"servers"`
 }
 
 // GET /dashboard/servers/NAME answers with a ServerDetails: all about one server.
 type ServerDetails struct {
-	server.ServerRow
+	serverrow.Row
 	Since      time.Time `json:"since"`             // when it came into its state
 	Doing      string    `json:"doing,omitempty"`   // what its start waits for
 	TookMS     int64     `json:"took_ms,omitempty"` // its last start that succeeded

@@ -6,8 +6,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
@@ -105,19 +105,19 @@ type routerInfo struct {
 
 // A serverInfo is one server.
 type serverInfo struct {
-	server.ServerRow            // of a server of another node, that can't be started and stopped here, too
-	ByHand           bool       `json:"by_hand"`                 // started or stopped on the page, until its entry is edited
-	ChangedTools     int        `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and
-	Changed          []string   `json:"changed,omitempty"`       // the names of the first 20
-	ChangedHints     int        `json:"changed_hints,omitempty"` // tools that claim to do less harm than a person has confirmed, and
-	Hints            []Hint     `json:"hints,omitempty"`         // the first 20
-	Problem          string     `json:"problem,omitempty"`       // why it does not work, in plain words, and
-	Fix              string     `json:"fix,omitempty"`           // what to do about it, as 'metarouter doctor' says it; absent if it works
-	Login            *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has none and needs none
-	Doing            string     `json:"doing"`                   // what its start waits for
-	StrayLines       int64      `json:"stray_lines"`             // on its stdout
-	Calls            int        `json:"calls"`                   // under way
-	Waiting          int        `json:"waiting"`                 // calls that wait for their turn
+	serverrow.Row            // of a server of another node, that can't be started and stopped here, too
+	ByHand        bool       `json:"by_hand"`                 // started or stopped on the page, until its entry is edited
+	ChangedTools  int        `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and
+	Changed       []string   `json:"changed,omitempty"`       // the names of the first 20
+	ChangedHints  int        `json:"changed_hints,omitempty"` // tools that claim to do less harm than a person has confirmed, and
+	Hints         []Hint     `json:"hints,omitempty"`         // the first 20
+	Problem       string     `json:"problem,omitempty"`       // why it does not work, in plain words, and
+	Fix           string     `json:"fix,omitempty"`           // what to do about it, as 'metarouter doctor' says it; absent if it works
+	Login         *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has none and needs none
+	Doing         string     `json:"doing"`                   // what its start waits for
+	StrayLines    int64      `json:"stray_lines"`             // on its stdout
+	Calls         int        `json:"calls"`                   // under way
+	Waiting       int        `json:"waiting"`                 // calls that wait for their turn
 
 	Stderr  []string  `json:"stderr"`  // the last lines, at most 10
 	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40

@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
-	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 // GET /dashboard/approvals answers with the calls that wait for a person's approval. POST
@@ -24,7 +24,7 @@ func (a *API) approvals(*query) (any, error) {
 
 // decide answers POST /dashboard/approvals/ID/ACTION.
 func (a *API) decide(q *query) (any, error) {
-	desk, id, by, err := a.router.Approvals(), q.PathValue("id"), server.PrincipalOf(q.Context()).Name, error(nil)
+	desk, id, by, err := a.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
 	call := pendingCall(desk, id)
 	switch q.PathValue("action") {
 	case "approve":

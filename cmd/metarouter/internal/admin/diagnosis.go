@@ -9,15 +9,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // caseOf returns the case of a router for [doctor.Examine]: the configuration, the
 // servers, and the tools with their names.
-func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, names *server.ToolNames, w doctor.World) doctor.Case {
+func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, names *exposure.ToolNames, w doctor.World) doctor.Case {
 	found := doctor.Case{
 		Config: c, Catalog: catalog, World: w,
 		Name:  func(t *registry.NormalizedTool) (string, string) { return names.Exposed(t), names.Altered(t) },

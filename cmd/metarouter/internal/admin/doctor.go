@@ -46,7 +46,7 @@ func (a *API) examine(q *query) (any, error) {
 		found.Cluster.AddDenied(live)
 	}
 	found.Port = portInUse(ctx, c, !q.alone() || q.has("standalone"))
-	d := doctor.Examine(found).Diagnosis()
+	d := doctor.Examine(found)
 	if text, err := config.LoadText(r.Configured().Files...); !q.alone() && (err != nil || text.Text.Digest() != r.Configured().Text.Digest()) {
 		d.Packages = nil // they run for other entries than the files have now
 	}
@@ -97,7 +97,7 @@ func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port
 
 // clientsOf returns the clients whose files have an entry with a URL of the address.
 func clientsOf(address string) (titles []string) {
-	place, err := clients.ThisPlace()
+	place, err := clients.ThisSystem()
 	if err != nil {
 		return nil
 	}

@@ -123,9 +123,8 @@ func (q *query) noteEdit() {
 
 // isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
 func (q *query) isInWaitingEdit(name string) error {
-	named := func(s config.Server) bool { return s.Name == name }
 	u, _ := q.api.options.Edits.Waiting()
-	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.api.router.Config().Servers, named) {
+	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.api.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
 		return nil
 	}
 	return wrong(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))

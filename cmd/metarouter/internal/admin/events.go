@@ -10,11 +10,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -49,9 +50,9 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	watching := &watcher{api: a, loggedIn: server.LoggedIn(r.Context())}
+	watching := &watcher{api: a, loggedIn: clientauth.LoggedIn(r.Context())}
 	if watching.loggedIn {
-		watching.principal = plain.Text(server.PrincipalOf(r.Context()).Name)
+		watching.principal = plain.Text(clientauth.PrincipalOf(r.Context()).Name)
 	}
 	var sent time.Time
 	for now := time.Now(); ; {
@@ -182,7 +183,7 @@ func (w *watcher) nextServers(u *update) {
 // infoOf returns what a page shows of a server. before is what the page has of it.
 func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
-		ServerRow: server.ServerRows([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
+		Row: serverrow.Of([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
 		Calls: s.Calls, Waiting: s.Waiting, Stderr: before.info.Stderr, Latency: a.trail(s.Name),
 	}
 	info.LastError = before.info.LastError

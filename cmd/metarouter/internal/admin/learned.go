@@ -9,11 +9,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// learned returns what was learned from calls. If the configuration turns that off, it is what was
-// learned before.
-func (a *API) learned() (*adapter.Usage, error) {
+// learned returns what was learned from calls, even if the configuration turns learning off now.
+func (a *API) learned() (*selector.Usage, error) {
 	if s := a.router.Usage(); s != nil {
 		return s, nil
 	}
@@ -81,7 +81,7 @@ func (a *API) tokens(q *query) (any, error) {
 }
 
 // definitionsOf returns what the definitions of each server's tools cost, the dearest first.
-func definitionsOf(scope *adapter.Scope) []DefinedTokens {
+func definitionsOf(scope *adapter.View) []DefinedTokens {
 	rows := []DefinedTokens{}
 	snapshot := scope.Snapshot()
 	for _, s := range scope.Servers() {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -82,7 +82,7 @@ func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 func (a *API) beginLogin(r *http.Request, name string) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), beginTime)
 	defer cancel()
-	begin := login.Request{By: server.PrincipalOf(r.Context()).Hash, Way: login.Loopback}
+	begin := login.Request{By: clientauth.PrincipalOf(r.Context()).Hash, Way: login.Loopback}
 	if isAt(r, a.router.Config().Router.HTTP.PublicURL) {
 		begin.Way = login.Public
 	} else if !isLoopback(r.Host) {

@@ -17,17 +17,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // A query is a request, the router as it is for the request, and the notes of the answer.
 type query struct {
 	*http.Request
 	api   *API
-	scope *adapter.Scope
+	scope *adapter.View
 	body  []byte
 	notes []string
 }
@@ -100,7 +100,7 @@ func (q *query) answer(answer func(*query) (any, error)) (_ any, err error) {
 	chosen, ok := q.URL.Query()["profile"]
 	switch {
 	case !ok:
-		q.scope = q.api.router.Everything()
+		q.scope = q.api.router.View
 	case chosen[0] == "":
 		q.scope = q.api.router.Scope()
 	default:
@@ -208,7 +208,7 @@ func actor(r *http.Request) audit.Actor {
 	if err != nil { // a socket, by which 'metarouter dashboard' comes
 		from = "page"
 	}
-	return audit.Actor{Principal: server.PrincipalOf(r.Context()).Name, From: from}
+	return audit.Actor{Principal: clientauth.PrincipalOf(r.Context()).Name, From: from}
 }
 
 // record records what was done. err is why it failed.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -19,10 +20,10 @@ func TestRoutesNeedAdmin(t *testing.T) {
 	s := open(t)
 	mux := http.NewServeMux()
 	s.API.Register(mux, s.router, s.mcp, s.costs)
-	principal := func(token string, admin bool) server.Principal {
-		return server.Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Name: token, Admin: admin}
+	principal := func(token string, admin bool) clientauth.Principal {
+		return clientauth.Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Name: token, Admin: admin}
 	}
-	h := s.mcp.Handler(server.HTTPOptions{Pages: mux, Tokens: []server.Principal{principal("use", false), principal("admin", true)}})
+	h := s.mcp.Handler(server.HTTPOptions{Pages: mux, Tokens: []clientauth.Principal{principal("use", false), principal("admin", true)}})
 	defer h.Close(context.Background())
 	paths := strings.NewReplacer("{$}", "", "{file...}", "app.js", "{name}", "none", "{id}", "none", "{action}", "restart")
 	for _, route := range s.routes() {

@@ -13,9 +13,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // named returns the names of servers.
@@ -44,7 +44,7 @@ func (a *API) servers(q *query) (any, error) {
 		q.noteMissing(a.router.AwaitNodes(q.Context()))
 	}
 	all := q.scope.Servers()
-	rows := server.ServerRows(all)
+	rows := serverrow.Of(all)
 	for i, s := range all {
 		broken := s.State == status.Failed || s.State == status.Restarting && s.Doing == ""
 		if broken && s.Fault != nil && (s.Fault.Kind == status.FetchFailed || s.Fault.Kind == status.Unreachable) {
@@ -72,7 +72,7 @@ func (a *API) server(q *query) (any, error) {
 		return nil, absent(configfile.UnknownName("server", name, named(a.router.Servers())))
 	}
 	return ServerDetails{
-		ServerRow: server.ServerRows([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
+		Row: serverrow.Of([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
 		Package: s.Package, InFlight: s.Calls, Waiting: s.Waiting, ByHand: s.ByHand, Reverted: s.Reverted, Outdated: s.Outdated, StrayLines: s.StrayLines,
 		Stderr: append([]string{}, s.Stderr...), Login: a.loginDetails(q.Context(), s),
 	}, q.Context().Err()
@@ -151,7 +151,7 @@ func (a *API) act(q *query) (any, error) {
 		return nil, &failed{409, errors.New(a.mask.Text(err.Error()))}
 	}
 	s, _ := find(a.router.Servers(), name)
-	return Servers{server.ServerRows([]adapter.ServerInfo{s})}, nil
+	return Servers{serverrow.Of([]adapter.ServerInfo{s})}, nil
 }
 
 // perform acts on a server. The error is a [failed] if the request asks for no action that there is.

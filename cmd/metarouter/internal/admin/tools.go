@@ -15,10 +15,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -130,7 +130,7 @@ func meant(q *query, c config.Config) (of []string, named string, err error) {
 
 // notServerNorTool returns the error of resolve, for a name that may be a server's too.
 func notServerNorTool(name string, err error) error {
-	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
+	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
 		return absent(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
 	}
 	return err
@@ -254,7 +254,7 @@ func (a *API) why(q *query) (any, error) {
 		question.Mode = a.mcp.Default().Mode()
 	}
 	answer, err := why.Ask(q.Context(), a.router, question)
-	if _, several := errors.AsType[*server.NameError](err); several {
+	if _, several := errors.AsType[*exposure.NameError](err); several {
 		return nil, wrong(err)
 	}
 	return answer, err
@@ -269,19 +269,18 @@ func checkServer(c config.Config, name string) error {
 	return nil
 }
 
-// resolve finds the tool that a name of any form means. It starts the servers that may have the
-// tool only if the stored catalog does not know the name.
+// resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.
 func (a *API) resolve(q *query, name string) (*registry.NormalizedTool, error) {
-	names := func() *server.ToolNames { return a.exposed(q.scope.Snapshot()) }
-	t, err := server.Resolve(q.Context(), q.scope, name, names, func() bool { return q.awaitTools(true) == nil })
-	if err, ok := errors.AsType[*server.NameError](err); ok && q.Context().Err() == nil {
+	names := func() *exposure.ToolNames { return a.exposed(q.scope.Snapshot()) }
+	t, err := exposure.Resolve(q.Context(), q.scope, name, names, func() bool { return q.awaitTools(true) == nil })
+	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
 		return nil, absent(unknownTool(q.scope.Snapshot(), q.visible(), name, err))
 	}
 	return t, err
 }
 
-// unknownTool adds to a [server.NameError] what to do about it.
-func unknownTool(s *registry.Snapshot, c config.Config, name string, err *server.NameError) error {
+// unknownTool adds a remedy to a [exposure.NameError].
+func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposure.NameError) error {
 	for _, entry := range c.Servers {
 		for _, d := range s.Offer(entry.Name).Dropped {
 			if id := registry.ID(entry.Name, d.Name); d.Kind == registry.KindTool && (name == d.Name || name == id) {

@@ -81,7 +81,7 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 	})
 }
 
-// notCalled returns why the outcome is that of a call that was not made; nil if it was made.
+// notCalled returns why a call was not made; nil if it was.
 func notCalled(o admin.Outcome) error {
 	if why := cmp.Or(o.Refused, o.Mismatch); why != "" {
 		return errors.New(why)
@@ -89,7 +89,7 @@ func notCalled(o admin.Outcome) error {
 	return nil
 }
 
-// finish returns err, else the error of a call whose tool failed, and shows what to write instead.
+// finish returns err, else the error of a call whose tool failed, and shows the fix.
 func finish(e *Env, o admin.Outcome, err error) error {
 	if err != nil || !o.IsError {
 		return err
@@ -140,7 +140,7 @@ func splitPairs(args []string) (task string, pairs []string) {
 	return strings.Join(words, " "), pairs
 }
 
-// printRouted prints what became of a task. Where a result is printed, the tool's name goes to stderr.
+// printRouted prints the outcome of a task. Where a result is printed, the tool's name goes to stderr.
 func printRouted(e *Env, r admin.Routed) error {
 	route := &r.Route
 	if r.Picked == nil {
@@ -177,7 +177,7 @@ func printRouted(e *Env, r admin.Routed) error {
 }
 
 // printResult prints the text of a CallToolResult, and a line for each part of it that
-// is not text. The text is cleaned for a terminal; otherwise it is what the server wrote.
+// is not text. The text is cleaned for a terminal; otherwise it is as the server wrote it.
 func printResult(e *Env, raw json.RawMessage) error {
 	var result struct {
 		Content []struct {

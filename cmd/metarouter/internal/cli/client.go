@@ -27,7 +27,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// An Env is what the commands work with.
+// An Env has the flags, the streams and the router of the commands.
 type Env struct {
 	*console.Console
 	*oneshot.Runner        // makes the routers of this process
@@ -37,7 +37,7 @@ type Env struct {
 	Profile    *string // --profile; nil if it is not given
 }
 
-// Note prints a note, whose commands name the files of --config.
+// Note prints a note, with the files of --config in its commands.
 func (e *Env) Note(format string, args ...any) {
 	e.Console.Note("%s", e.Files.Advise(fmt.Sprintf(format, args...)))
 }
@@ -247,7 +247,7 @@ func (c *client) agree(ctx context.Context, consent *admin.Consent, send func() 
 	}
 }
 
-// named returns the parameters of a request for what clients of --profile see; without the flag it is
+// named returns the parameters of a request for the view of clients of --profile; without the flag it is
 // everything.
 func (e *Env) named() url.Values {
 	if e.Profile == nil || *e.Profile == "" {
@@ -256,7 +256,7 @@ func (e *Env) named() url.Values {
 	return url.Values{"profile": {*e.Profile}}
 }
 
-// asClient is named, but without the flag it is what clients without a profile see.
+// asClient is named, but without the flag it is the view of clients without a profile.
 func (e *Env) asClient() url.Values {
 	if e.Profile == nil {
 		return url.Values{"profile": {""}}

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 )
 
-// answering returns a client of a router that answers all requests alike, and what is printed on stderr.
+// answering returns a client of a router that answers all requests alike, and its output on stderr.
 func answering(status int, text string) (*client, *bytes.Buffer) {
 	var notes bytes.Buffer
 	e := &Env{Console: console.New(nil, io.Discard, &notes), Runner: &oneshot.Runner{Files: &configfile.Source{}}}

@@ -15,7 +15,7 @@ import (
 )
 
 // Dashboard serves the running router's page to browsers of this machine until ctx ends. The address is
-// that of --addr.
+// the one of --addr.
 func Dashboard(ctx context.Context, e *Env, address string) error {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Doctor says what is wrong with the servers. With pin it then shows, and with write writes, the exact
+// Doctor prints the faults of the servers. With pin it then shows, and with write writes, the exact
 // versions of packages.
 func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	switch {
@@ -68,7 +68,7 @@ func printUnusable(e *Env, err error) error {
 	if !ok {
 		p = config.Problem{File: strings.Join(e.Files.Paths, ", "), Message: err.Error()}
 	}
-	return printDiagnosis(e, doctor.Unusable(p).Diagnosis(), exit.BadUsage)
+	return printDiagnosis(e, doctor.Unusable(p), exit.BadUsage)
 }
 
 // printDiagnosis prints the diagnosis, and fails with the code unless all is well.

@@ -14,7 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Usage prints what was learned from calls.
+// Usage prints the tools and tasks that were learned from calls.
 func Usage(ctx context.Context, e *Env) error {
 	e.LogLevel = cmp.Or(e.LogLevel, "warn")
 	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
@@ -47,7 +47,7 @@ func votes(n float64) string {
 	return "no votes yet"
 }
 
-// ClearUsage forgets what was learned from calls.
+// ClearUsage forgets all that was learned from calls.
 func ClearUsage(ctx context.Context, e *Env) error {
 	e.LogLevel = cmp.Or(e.LogLevel, "warn")
 	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
@@ -59,7 +59,7 @@ func ClearUsage(ctx context.Context, e *Env) error {
 	})
 }
 
-// Tokens prints what the clients of the running router have cost.
+// Tokens prints the tokens that the clients of the running router have cost.
 func Tokens(ctx context.Context, e *Env) error {
 	alone := func(*config.Config) error {
 		return errors.New("no router runs with this configuration, and only a running one knows what its clients cost; start it with 'metarouter serve', or let a client start it")

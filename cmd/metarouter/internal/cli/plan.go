@@ -19,7 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Plan compares a file with the configuration in use, and prints what would change. It knows the tools
+// Plan compares a file with the configuration in use, and prints the changes. It knows the tools
 // from the stored catalog, which a running router keeps up to date. While an edit of the configuration waits
 // for approval, the running router has the text in use.
 //
@@ -102,7 +102,7 @@ func noteNotKept(e *Env, p *plan.Plan, waits *trustfile.Untrusted, next config.C
 	e.Note("note: the text of %s that you approved is not kept, so this is compared with the edit that waits: %v", file, waits)
 }
 
-// startUnknown starts the servers whose tools the preview does not know, and adds the
+// startUnknown starts the servers with tools that the preview does not know, and adds the
 // tools to it.
 func startUnknown(ctx context.Context, e *Env, c config.Config, p *adapter.Preview) error {
 	wanted := slices.AppendSeq(slices.Clone(p.Unknown), maps.Keys(p.Named))

@@ -56,7 +56,7 @@ func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 	})
 }
 
-// A searchAnswer is what search prints as JSON.
+// A searchAnswer is the JSON of search.
 type searchAnswer struct {
 	Query     string            `json:"query"`
 	Sure      bool              `json:"sure"`
@@ -99,7 +99,7 @@ func verdict(abstained, some bool) string {
 	return "no tool is a sure match; try other words, or one of the nearest:"
 }
 
-// shownConfidence returns a confidence as tables show it: a dash for none.
+// shownConfidence returns a confidence as tables show it: a dash for 0.
 func shownConfidence(confidence float64) string {
 	if confidence < 0.01 {
 		return "–"

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// pollInterval is the time between two questions to a running router whose servers are
+// pollInterval is the time between two questions to a running router with servers that are
 // starting.
 const pollInterval = 300 * time.Millisecond
 
@@ -30,11 +30,11 @@ func Servers(ctx context.Context, e *Env) error {
 	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *client) error {
 		rows, err := c.servers(ctx)
 		if err == nil && !e.JSON && console.IsTerminal(e.Streams[1]) && areStarting(rows) {
-			var shown atomic.Pointer[[]server.ServerRow]
+			var shown atomic.Pointer[[]serverrow.Row]
 			shown.Store(&rows)
 			progress.Show(e.Err, func() []progress.Row { return rowsOf(*shown.Load()) }, func() {
 				for err == nil && areStarting(*shown.Load()) && pause(ctx, pollInterval) {
-					var next []server.ServerRow
+					var next []serverrow.Row
 					if next, err = c.servers(ctx); err == nil {
 						shown.Store(&next)
 					}
@@ -50,7 +50,7 @@ func Servers(ctx context.Context, e *Env) error {
 }
 
 // servers asks for the servers.
-func (c *client) servers(ctx context.Context) ([]server.ServerRow, error) {
+func (c *client) servers(ctx context.Context) ([]serverrow.Row, error) {
 	parameters := c.named()
 	parameters.Set("wait", "1")
 	var answer admin.Servers
@@ -58,19 +58,19 @@ func (c *client) servers(ctx context.Context) ([]server.ServerRow, error) {
 	return answer.Servers, err
 }
 
-func areStarting(rows []server.ServerRow) bool {
-	return slices.ContainsFunc(rows, func(s server.ServerRow) bool { return s.State == string(status.Starting) })
+func areStarting(rows []serverrow.Row) bool {
+	return slices.ContainsFunc(rows, func(s serverrow.Row) bool { return s.State == string(status.Starting) })
 }
 
-func rowsOf(servers []server.ServerRow) []progress.Row {
+func rowsOf(servers []serverrow.Row) []progress.Row {
 	rows := make([]progress.Row, len(servers))
 	for i, s := range servers {
-		rows[i] = progress.Row{ServerRow: s}
+		rows[i] = progress.Row{Row: s}
 	}
 	return rows
 }
 
-func printServers(e *Env, servers []server.ServerRow) error {
+func printServers(e *Env, servers []serverrow.Row) error {
 	if e.JSON {
 		return e.PrintJSON(servers)
 	}
@@ -131,7 +131,7 @@ func Server(ctx context.Context, e *Env, name string) error {
 	})
 }
 
-// loginFacts returns what is shown of the login at the server.
+// loginFacts returns the lines on the login at the server.
 func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	l := s.Login
 	if l == nil {
@@ -156,7 +156,7 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 		}
 	}
 	if l.Needed != "" && s.State != string(status.NeedsAuth) { // else its last error says so
-		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + clients.Word(s.Name)})
+		facts = append(facts, [2]string{"needs", "a login, since " + l.Needed.Text() + "; run: metarouter login " + commandline.Quote(s.Name)})
 	}
 	return facts
 }

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/skill"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -19,7 +19,7 @@ type SkillOptions struct {
 	Write, User bool
 }
 
-// Skill prints or writes the skill, with what a router knows of the servers if it names some.
+// Skill prints or writes the skill, with the words of a router on the servers if it names some.
 func Skill(ctx context.Context, e *Env, o SkillOptions) error {
 	text, err := makeSkill(ctx, e, o)
 	if err != nil {
@@ -40,7 +40,7 @@ func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		flags += " --config " + clients.Word(path)
+		flags += " --config " + commandline.Quote(path)
 	}
 	if len(o.Servers) == 0 {
 		return skill.Text(nil, flags), nil

@@ -77,7 +77,7 @@ func normalized(t admin.Tool) *registry.NormalizedTool {
 	}
 }
 
-// A changedTool is what tools --seen prints of a tool as JSON.
+// A changedTool is a tool in the JSON of tools --seen.
 type changedTool struct {
 	ID      string   `json:"id"`
 	Changes []string `json:"changes"` // empty if the definition before was not kept
@@ -193,7 +193,7 @@ func Capabilities(ctx context.Context, e *Env) error {
 	})
 }
 
-// describeTool prints what a caller of the tool needs to know: what it does, its arguments,
+// describeTool prints the facts for a caller of the tool: its description, its arguments,
 // and a call to copy.
 func describeTool(e *Env, t *registry.NormalizedTool) error {
 	e.Say("%s", t.ID)

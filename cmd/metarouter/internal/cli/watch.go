@@ -20,8 +20,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -38,7 +38,7 @@ const maxReason = 120
 // errNoRouter says that the router that --watch asks has ended.
 var errNoRouter = errors.New("no router runs any more; waiting for the next one")
 
-// Watch shows the servers until ctx ends. They are those of the running router, and of
+// Watch shows the servers until ctx ends. They belong to the running router, and to
 // the next one if that ends. If none runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
 	watching := false
@@ -65,9 +65,9 @@ func Watch(ctx context.Context, e *Env) error {
 	return err
 }
 
-// look returns the servers as they are now, and what the router notes about its configuration, or why
+// look returns the servers as they are now, and the notes of the router on its configuration, or why
 // that is unknown. It asks the next router if one has ended.
-func (c *client) look(ctx context.Context) (rows []server.ServerRow, note string, err error) {
+func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
 	parameters := c.named()
@@ -82,9 +82,9 @@ func (c *client) look(ctx context.Context) (rows []server.ServerRow, note string
 	return answer.Servers, plain.Line(strings.Join(notes, "\n")), err
 }
 
-// watchServers shows the servers, until ctx ends or no one reads it.
+// watchServers shows the servers, until ctx ends or its reader has left.
 func watchServers(ctx context.Context, c *client) error {
-	w := watcher{client: c, shown: make(map[string]server.ServerRow)}
+	w := watcher{client: c, shown: make(map[string]serverrow.Row)}
 	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
 		return w.draw(ctx, screen)
 	}
@@ -120,15 +120,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 // A watcher shows servers that change.
 type watcher struct {
 	*client
-	shown map[string]server.ServerRow // by name, as the last line about each said
-	note  string                      // what the router noted at the last look
-	fault string                      // why the servers were unknown at the last look
+	shown map[string]serverrow.Row // by name, as the last line about each said
+	note  string                   // of the router, at the last look
+	fault string                   // why the servers were unknown at the last look
 }
 
 // draw shows the servers on the screen in their place, and leaves the last table there.
 func (w *watcher) draw(ctx context.Context, screen *terminal.Screen) error {
 	var mu sync.Mutex
-	var rows []server.ServerRow
+	var rows []serverrow.Row
 	var note string
 	var fault error
 	done := make(chan struct{})
@@ -168,15 +168,15 @@ func (w *watcher) draw(ctx context.Context, screen *terminal.Screen) error {
 // A change is a line of --watch --json.
 type change struct {
 	Time time.Time `json:"time"`
-	server.ServerRow
+	serverrow.Row
 }
 
-// waitsFor matches what stands for the last error while a server waits: a step of its start,
+// waitsFor matches the text in place of the last error while a server waits: a step of its start,
 // and for how long already, which changes all the time.
 var waitsFor = lazy.Regexp(`^(waiting|\S+ is (fetching|looking))\b.*, for [0-9][0-9hms.]*$`)
 
 // printChanges prints a line for each server that is not as the last line about it said.
-func (w *watcher) printChanges(rows []server.ServerRow, unknown error) error {
+func (w *watcher) printChanges(rows []serverrow.Row, unknown error) error {
 	if unknown != nil {
 		if w.fault != unknown.Error() {
 			w.fault = unknown.Error()
@@ -204,7 +204,7 @@ func (w *watcher) printChanges(rows []server.ServerRow, unknown error) error {
 	for name := range w.shown {
 		if !slices.Contains(names, name) {
 			delete(w.shown, name)
-			if err := w.print(server.ServerRow{Name: name, State: "removed"}); err != nil {
+			if err := w.print(serverrow.Row{Name: name, State: "removed"}); err != nil {
 				return err
 			}
 		}
@@ -212,7 +212,7 @@ func (w *watcher) printChanges(rows []server.ServerRow, unknown error) error {
 	return nil
 }
 
-func (w *watcher) print(s server.ServerRow) error {
+func (w *watcher) print(s serverrow.Row) error {
 	if w.JSON {
 		e := json.NewEncoder(plain.NewEscaper(w.Raw))
 		e.SetEscapeHTML(false)

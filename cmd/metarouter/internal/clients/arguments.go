@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -124,8 +125,8 @@ func pairs(given []string, separator, flag, form string) (all [][2]string, err e
 	return all, nil
 }
 
-// startFolder returns the current folder, for an entry whose words are relative to it: a
-// server starts in the folder of the router.
+// startFolder returns the current folder if words of an entry are relative to it, since a server
+// starts in the folder of the router.
 func startFolder(words []string) (string, error) {
 	if !slices.ContainsFunc(words, func(word string) bool {
 		word = filepath.ToSlash(word)
@@ -152,7 +153,7 @@ func Dashed(args []string) string {
 	}
 	words := secret.Words(slices.Insert(slices.Clone(args), at+1, "--"), "…")
 	for i := range words {
-		words[i] = Word(words[i])
+		words[i] = commandline.Quote(words[i])
 	}
 	return "metarouter " + strings.Join(words, " ")
 }

@@ -11,12 +11,11 @@ import (
 // UsualSource returns the user's file of the client: the first whose folder exists, since a
 // client also reads a file that is yet to be written. The notes name other files that the
 // user may mean.
-func (c Client) UsualSource(p Place) (s Source, notes []string) {
+func (c Client) UsualSource(p System) (s Source, notes []string) {
 	files := c.Files(p)
-	usual := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
-	file := usual // of files in one folder, the one that is there
-	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(usual) {
-		file = there
+	file := files[max(slices.IndexFunc(files, func(file string) bool { return FirstExisting(filepath.Dir(file)) != "" }), 0)]
+	if there := FirstExisting(files...); there != "" && filepath.Dir(there) == filepath.Dir(file) {
+		file = there // of files in one folder
 	}
 	for _, other := range append(files, c.Profiles(p, file)...) {
 		if other != file && FirstExisting(other) != "" {
@@ -25,11 +24,7 @@ func (c Client) UsualSource(p Place) (s Source, notes []string) {
 	}
 	sources := c.UserSources(p, file)
 	for _, s := range sources[1:] {
-		f, err := Read(s.Path)
-		if s.Data = f.Data; err != nil || !f.Exists {
-			continue
-		}
-		if servers, err := Others(c, s, "", Ours{}); err == nil && len(servers) > 0 {
+		if servers, err := Others(c, read(s), "", Ours{}); err == nil && len(servers) > 0 {
 			notes = append(notes, fmt.Sprintf("%s of %s has servers too, which stay", s.Path, c.Title))
 		}
 	}
@@ -38,7 +33,7 @@ func (c Client) UsualSource(p Place) (s Source, notes []string) {
 
 // IsOwn reports whether path is a file of our own configuration. An entry in it would make
 // a router start itself.
-func (e Entry) IsOwn(path string) bool {
+func (e RouterEntry) IsOwn(path string) bool {
 	theirs, _ := os.Stat(path)
 	return slices.ContainsFunc(e.Configs, func(own string) bool {
 		is, err := os.Stat(own)
@@ -46,8 +41,8 @@ func (e Entry) IsOwn(path string) bool {
 	})
 }
 
-// Existing returns those of the client's files that exist, with their content. It is an
-// error if none exists.
+// Existing returns the client's files that exist, with their content. It is an error if there is no
+// such file.
 func (c Client) Existing(sources []Source) (there []Source, err error) {
 	var looked []string
 	for _, s := range sources {

@@ -9,39 +9,38 @@ package clients
 
 import (
 	"cmp"
-	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// EntryName is what our entry is called in a client's file.
+// EntryName is the name of our entry in a client's file.
 const EntryName = "metarouter"
 
 // A Client is a program that starts MCP servers named in a file of its own.
 type Client struct {
-	Name  string // as on the command line
-	Title string // as its vendor writes it
+	Name    string // as on the command line
+	Title   string // as its vendor writes it
+	Restart string // how to make it read the file again
 
-	keys      []string                                          // from the root of the file to the servers
-	typed     bool                                              // entries say "type": "stdio"
-	comments  bool                                              // it reads files with comments and trailing commas
-	expands   bool                                              // it replaces ${VAR}, or asks for it
-	inherits  bool                                              // its servers get all of its environment
-	withholds bool                                              // but for variables that look secret, unless their entries name them
-	dollar    bool                                              // it replaces $VAR, too
-	braces    bool                                              // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
-	parts     bool                                              // some of its entries are parts of it; see isPart
-	format    format                                            // of its file
-	dialect   dialect                                           // nil if package config reads its entries
-	entry     func(c Client, e Entry, earlier []string) []field // our entry in its dialect; nil for the usual one
+	keys      []string                                     // from the root of the file to the servers
+	typed     bool                                         // entries say "type": "stdio"
+	comments  bool                                         // it reads files with comments and trailing commas
+	expands   bool                                         // it replaces ${VAR}, or asks for it
+	inherits  bool                                         // its servers get all of its environment
+	withholds bool                                         // but for variables that look secret, unless their entries name them
+	dollar    bool                                         // it replaces $VAR, too
+	braces    bool                                         // it replaces {env:VAR} and {file:PATH}, and not ${VAR}
+	parts     bool                                         // some of its entries are parts of it; see isPart
+	format    format                                       // of its file
+	dialect   dialect                                      // nil if package config reads its entries
+	entry     func(e RouterEntry, earlier []string) fields // our entry in its dialect; nil for the usual one
 
-	Restart string                                 // how to make it read the file again
-	Files   func(Place) []string                   // the paths that the user's file may have, the usual one first
-	others  func(p Place, file string) []Source    // further places of the user's servers, next to the file in use
-	project func(folder, userFile string) []Source // the places of one project's servers; nil if the client has none
+	// The paths that the user's file may have, the usual one first. A path begins with a name in
+	// braces, as [System.folders] has it. Those for Windows, if there are any, take their place there.
+	files, windows []string
+
+	projects []string // the files in a project's folder
 }
 
 // All returns the clients.
@@ -49,11 +48,12 @@ func All() []Client { return slices.Clone(table) }
 
 // Find returns the client of that name.
 func Find(name string) (Client, bool) {
-	i := slices.IndexFunc(table, func(c Client) bool { return c.Name == name })
-	if i < 0 {
-		return Client{}, false
+	for _, c := range table {
+		if c.Name == name {
+			return c, true
+		}
 	}
-	return table[i], true
+	return Client{}, false
 }
 
 // Names returns the names of all clients.
@@ -65,259 +65,203 @@ func Names() []string {
 	return names
 }
 
-var claudeKeys = []string{"mcpServers"}
+var (
+	claudeKeys   = []string{"mcpServers"}
+	settingsKeys = []string{"mcp", "servers"} // in the settings of VS Code, where older versions kept servers
+)
 
 var table = []Client{
 	{
-		Name: "claude-desktop", Title: "Claude Desktop", keys: claudeKeys,
+		Name: "claude-desktop", Title: "Claude Desktop", keys: claudeKeys, files: []string{"{claude}/claude_desktop_config.json"},
 		Restart: "quit Claude Desktop completely (its tray icon too) and start it again; while it runs, it may overwrite its file",
-		Files:   claudeDesktop,
 	},
 	{
 		Name: "claude-code", Title: "Claude Code", keys: claudeKeys, typed: true, expands: true, inherits: true,
+		files: []string{"{CLAUDE_CONFIG_DIR|~}/.claude.json"}, projects: []string{".mcp.json"},
 		Restart: "start claude again (its command /mcp shows the servers); if a session that was running has overwritten the file, repeat this command",
-		Files: func(p Place) []string {
-			if folder := p.Env("CLAUDE_CONFIG_DIR"); folder != "" {
-				return []string{p.join(folder, ".claude.json")}
-			}
-			return []string{p.join(p.Home, ".claude.json")}
-		},
-		project: func(folder, userFile string) []Source {
-			spellings := []string{folder}
-			if slashed := filepath.ToSlash(folder); slashed != folder {
-				spellings = append(spellings, slashed)
-			}
-			sources := []Source{{Path: filepath.Join(folder, ".mcp.json"), keys: claudeKeys, Project: folder}}
-			for _, spelling := range spellings {
-				sources = append(sources, Source{Path: userFile, keys: []string{"projects", spelling, "mcpServers"}, Project: folder})
-			}
-			return sources
-		},
 	},
 	{
 		Name: "gemini", Title: "Gemini CLI", keys: claudeKeys, comments: true, expands: true, inherits: true, withholds: true, dollar: true,
+		files: []string{"{GEMINI_CLI_HOME|~}/.gemini/settings.json"}, projects: []string{".gemini/settings.json"},
 		Restart: "start gemini again in a folder that it trusts (its command /mcp shows the servers); in other folders it starts no servers",
-		Files: func(p Place) []string {
-			return []string{p.join(cmp.Or(p.Env("GEMINI_CLI_HOME"), p.Home), ".gemini", "settings.json")}
-		},
-		project: inFolder(".gemini", "settings.json", claudeKeys),
 	},
 	{
 		Name: "cursor", Title: "Cursor", keys: claudeKeys, typed: true, expands: true, inherits: true,
+		files: []string{"{~}/.cursor/mcp.json"}, projects: []string{".cursor/mcp.json"},
 		Restart: "turn the server on in Cursor's settings under MCP, or restart Cursor",
-		Files:   func(p Place) []string { return []string{p.join(p.Home, ".cursor", "mcp.json")} },
-		project: inFolder(".cursor", "mcp.json", claudeKeys),
 	},
 	{
 		Name: "vscode", Title: "VS Code", keys: []string{"servers"}, typed: true, comments: true, expands: true, inherits: true,
+		files: []string{"{vscode}/mcp.json"}, projects: []string{".vscode/mcp.json"},
 		Restart: "run 'MCP: List Servers' in VS Code and start metarouter there",
-		Files:   func(p Place) []string { return vscode(p, "mcp.json") },
-		others: func(p Place, file string) []Source {
-			// Older versions of VS Code kept servers in the settings.
-			settings := p.join(p.dir(file), "settings.json")
-			return []Source{{Path: settings, keys: []string{"mcp", "servers"}}}
-		},
-		project: inFolder(".vscode", "mcp.json", []string{"servers"}),
 	},
 	{
-		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true,
+		Name: "windsurf", Title: "Windsurf", keys: claudeKeys, expands: true, inherits: true, // the last file is for its plugins in other editors
+		files:   []string{"{~}/.codeium/windsurf/mcp_config.json", "{~}/.codeium/windsurf-next/mcp_config.json", "{~}/.codeium/mcp_config.json"},
 		Restart: "press Refresh in Windsurf's list of MCP servers, or restart Windsurf",
-		Files: func(p Place) []string {
-			return []string{
-				p.join(p.Home, ".codeium", "windsurf", "mcp_config.json"),
-				p.join(p.Home, ".codeium", "windsurf-next", "mcp_config.json"),
-				p.join(p.Home, ".codeium", "mcp_config.json"), // of its plugins in other editors
-			}
-		},
 	},
 	{
-		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true,
-		dialect: opencode, entry: func(_ Client, e Entry, earlier []string) []field {
-			return []field{{"type", text("local")}, {"command", list(append([]string{e.Command}, e.arguments(earlier)...))}}
+		Name: "opencode", Title: "opencode", keys: []string{"mcp"}, comments: true, inherits: true, braces: true, parts: true, dialect: opencode,
+		entry: func(e RouterEntry, earlier []string) fields {
+			return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.arguments(earlier)...)}}
 		},
-		Restart: "start opencode again",
-		Files: func(p Place) []string {
-			files := []string{p.join(p.xdg(), "opencode", "opencode.json"), p.join(p.xdg(), "opencode", "opencode.jsonc")}
-			if file := p.Env("OPENCODE_CONFIG"); file != "" {
-				files = append([]string{file}, files...)
-			}
-			return files
-		},
-		project: func(folder, _ string) (all []Source) {
-			for _, in := range []string{folder, filepath.Join(folder, ".opencode")} {
-				for _, file := range []string{"opencode.json", "opencode.jsonc"} {
-					all = append(all, Source{Path: filepath.Join(in, file), keys: []string{"mcp"}, Project: folder})
-				}
-			}
-			return all
-		},
+		files:    []string{"{OPENCODE_CONFIG}", "{xdg}/opencode/opencode.json", "{xdg}/opencode/opencode.jsonc"},
+		projects: []string{"opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"},
+		Restart:  "start opencode again",
 	},
 	{
-		Name: "codex", Title: "Codex", keys: []string{"mcp_servers"}, withholds: true, format: inTOML,
-		dialect: codex, entry: func(_ Client, e Entry, earlier []string) []field {
-			all := []field{{"command", text(e.Command)}, {"args", list(e.arguments(earlier))}}
+		Name: "codex", Title: "Codex", keys: []string{"mcp_servers"}, withholds: true, format: inTOML, dialect: codex,
+		entry: func(e RouterEntry, earlier []string) fields {
+			all := fields{{"command", e.Command}, {"args", e.arguments(earlier)}}
 			if len(e.Variables) > 0 {
-				all = append(all, field{"env_vars", list(e.Variables)})
+				all = append(all, field{"env_vars", e.Variables})
 			}
 			return all
 		},
+		files: []string{"{CODEX_HOME|~/.codex}/config.toml"}, projects: []string{".codex/config.toml"},
 		Restart: "start codex again (its command /mcp shows the servers)",
-		Files: func(p Place) []string {
-			return []string{p.join(cmp.Or(p.Env("CODEX_HOME"), p.join(p.Home, ".codex")), "config.toml")}
-		},
-		project: inFolder(".codex", "config.toml", []string{"mcp_servers"}),
 	},
 	{
-		Name: "goose", Title: "Goose", keys: []string{"extensions"}, inherits: true, parts: true, format: inYAML,
-		dialect: goose, entry: func(_ Client, e Entry, earlier []string) []field {
-			return []field{
-				{"enabled", valueOf(true)}, {"type", text("stdio")}, {"name", text(EntryName)}, {"description", text("MCP servers behind metarouter")},
-				{"cmd", text(e.Command)}, {"args", list(e.arguments(earlier))}, {"timeout", valueOf(json.Number("300"))},
-			}
+		Name: "goose", Title: "Goose", keys: []string{"extensions"}, inherits: true, parts: true, format: inYAML, dialect: goose,
+		entry: func(e RouterEntry, earlier []string) fields {
+			return fields{{"enabled", true}, {"type", "stdio"}, {"name", EntryName}, {"description", "MCP servers behind metarouter"},
+				{"cmd", e.Command}, {"args", e.arguments(earlier)}, {"timeout", 300}}
 		},
+		files: []string{"{xdg}/goose/config.yaml"}, windows: []string{"{config}/Block/goose/config/config.yaml"},
 		Restart: "start a new session of Goose",
-		Files: func(p Place) []string {
-			if p.OS == "windows" {
-				return []string{p.join(p.config(), "Block", "goose", "config", "config.yaml")}
-			}
-			return []string{p.join(p.xdg(), "goose", "config.yaml")}
-		},
 	},
 	{
 		Name: "zed", Title: "Zed", keys: []string{"context_servers"}, comments: true, inherits: true, parts: true,
-		Restart: "Zed reads the file at once; its Agent Panel shows the servers",
-		Files: func(p Place) []string {
-			if p.OS == "windows" {
-				return []string{p.join(p.config(), "Zed", "settings.json")}
-			}
-			return []string{p.join(p.xdg(), "zed", "settings.json"), p.join(p.Home, ".var", "app", "dev.zed.Zed", "config", "zed", "settings.json")}
-		},
-		project: inFolder(".zed", "settings.json", []string{"context_servers"}),
+		files:    []string{"{xdg}/zed/settings.json", "{~}/.var/app/dev.zed.Zed/config/zed/settings.json"},
+		windows:  []string{"{config}/Zed/settings.json"},
+		projects: []string{".zed/settings.json"},
+		Restart:  "Zed reads the file at once; its Agent Panel shows the servers",
 	},
 	{
-		Name: "lmstudio", Title: "LM Studio", keys: claudeKeys,
+		Name: "lmstudio", Title: "LM Studio", keys: claudeKeys, files: []string{"{~}/.lmstudio/mcp.json", "{~}/.cache/lm-studio/mcp.json"},
 		Restart: "turn the server on in LM Studio, under Program",
-		Files: func(p Place) []string {
-			return []string{p.join(p.Home, ".lmstudio", "mcp.json"), p.join(p.Home, ".cache", "lm-studio", "mcp.json")}
-		},
 	},
 	{
 		Name: "kilo", Title: "Kilo Code", keys: claudeKeys, expands: true,
+		files: []string{"{vscode}/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"}, projects: []string{".kilocode/mcp.json"},
 		Restart: "press the refresh button in Kilo Code's list of MCP servers",
-		Files: func(p Place) []string {
-			return vscode(p, p.join("globalStorage", "kilocode.kilo-code", "settings", "mcp_settings.json"))
-		},
-		project: inFolder(".kilocode", "mcp.json", claudeKeys),
 	},
 	{
 		Name: "roo", Title: "Roo Code", keys: claudeKeys, expands: true,
+		files: []string{"{vscode}/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"}, projects: []string{".roo/mcp.json"},
 		Restart: "press the refresh button in Roo Code's list of MCP servers",
-		Files: func(p Place) []string {
-			return vscode(p, p.join("globalStorage", "rooveterinaryinc.roo-cline", "settings", "mcp_settings.json"))
-		},
-		project: inFolder(".roo", "mcp.json", claudeKeys),
 	},
 	{
 		Name: "amazon-q", Title: "Amazon Q", keys: claudeKeys, expands: true,
+		files: []string{"{~}/.aws/amazonq/mcp.json"}, projects: []string{".amazonq/mcp.json"},
 		Restart: "start q chat again (its command /mcp shows the servers)",
-		Files:   func(p Place) []string { return []string{p.join(p.Home, ".aws", "amazonq", "mcp.json")} },
-		project: inFolder(".amazonq", "mcp.json", claudeKeys),
 	},
 }
 
-func inFolder(folder, file string, keys []string) func(string, string) []Source {
-	return func(project, _ string) []Source {
-		return []Source{{Path: filepath.Join(project, folder, file), keys: keys, Project: project}}
-	}
-}
-
-// A Place is the system that a client runs on, as far as the paths of its files depend on
-// it.
-type Place struct {
+// A System is the machine of a client, as far as the paths of its files depend on it.
+type System struct {
 	OS   string              // as runtime.GOOS
 	Home string              // the user's folder
 	Env  func(string) string // the environment
 	Glob func(pattern string) []string
 }
 
-// join is filepath.Join for the place's system, which need not be ours.
-func (p Place) join(elements ...string) string {
-	separator := "/"
-	if p.OS == "windows" {
-		separator = `\`
+// native returns a path with the separators of the system, which need not be ours.
+func (s System) native(path string) string {
+	if s.OS == "windows" {
+		return strings.ReplaceAll(path, "/", `\`)
 	}
-	return strings.Join(elements, separator)
+	return path
 }
 
-func (p Place) dir(file string) string {
-	return file[:max(strings.LastIndexAny(file, `/\`), 0)]
+// sibling returns the path of another file in the folder of a file.
+func (s System) sibling(file, path string) string {
+	return file[:max(strings.LastIndexAny(file, `/\`), 0)] + s.native("/"+path)
 }
 
 // config returns the system's folder for configuration.
-func (p Place) config() string {
-	switch p.OS {
+func (s System) config() string {
+	switch s.OS {
 	case "darwin", "ios":
-		return p.join(p.Home, "Library", "Application Support")
+		return s.Home + "/Library/Application Support"
 	case "windows":
-		if folder := p.Env("APPDATA"); folder != "" {
-			return folder
-		}
-		return p.join(p.Home, "AppData", "Roaming")
+		return cmp.Or(s.Env("APPDATA"), s.Home+`\AppData\Roaming`)
 	}
-	return p.xdg()
+	return s.xdg()
 }
 
 // xdg returns the folder for configuration of programs that use the same one on all systems.
-func (p Place) xdg() string {
-	if folder := p.Env("XDG_CONFIG_HOME"); strings.HasPrefix(folder, "/") {
+func (s System) xdg() string {
+	if folder := s.Env("XDG_CONFIG_HOME"); strings.HasPrefix(folder, "/") {
 		return folder
 	}
-	return p.join(p.Home, ".config")
+	return s.Home + s.native("/.config")
 }
 
-// claudeDesktop returns the files of Claude Desktop. An app from the store of Windows has
-// a folder of its own, and never reads the usual one.
-func claudeDesktop(p Place) []string {
-	const file = "claude_desktop_config.json"
-	if p.OS == "windows" {
-		local := p.Env("LOCALAPPDATA")
-		if local == "" {
-			local = p.join(p.Home, "AppData", "Local")
+// folders returns the folders of a name: "~" is the user's folder, "config" and "xdg" are for
+// configuration, and "claude" and "vscode" belong to these programs. Other names are variables:
+// "NAME|~/x" stands for the value, or for ~/x without one.
+func (s System) folders(name string) (all []string) {
+	switch name {
+	case "config":
+		return []string{s.config()}
+	case "xdg":
+		return []string{s.xdg()}
+	case "claude": // an app from the store of Windows has a folder of its own, and never reads the usual one
+		if s.OS == "windows" {
+			all = s.Glob(cmp.Or(s.Env("LOCALAPPDATA"), s.Home+`\AppData\Local`) + `\Packages\Claude_*\LocalCache\Roaming\Claude`)
 		}
-		var packaged []string
-		for _, folder := range p.Glob(p.join(local, "Packages", "Claude_*", "LocalCache", "Roaming", "Claude")) {
-			packaged = append(packaged, p.join(folder, file))
+		if len(all) == 0 {
+			all = []string{s.config() + s.native("/Claude")}
 		}
-		if len(packaged) > 0 {
-			return packaged
+		return all
+	case "vscode":
+		if folder := s.Env("VSCODE_PORTABLE"); folder != "" {
+			all = append(all, folder+s.native("/user-data/User"))
 		}
+		for _, edition := range []string{"/Code", "/Code - Insiders", "/VSCodium"} {
+			all = append(all, s.config()+s.native(edition+"/User"))
+		}
+		if s.OS == "linux" {
+			all = append(all, s.Home+"/.var/app/com.visualstudio.code/config/Code/User") // Flatpak's
+		}
+		return all
 	}
-	return []string{p.join(p.config(), "Claude", file)}
+	variable, usual, _ := strings.Cut(name, "|")
+	if variable == "~" {
+		return []string{s.Home}
+	} else if folder := s.Env(variable); folder != "" {
+		return []string{folder}
+	} else if usual != "" {
+		return []string{s.Home + s.native(usual[1:])}
+	}
+	return nil
 }
 
-func vscode(p Place, file string) []string {
-	var files []string
-	if folder := p.Env("VSCODE_PORTABLE"); folder != "" {
-		files = append(files, p.join(folder, "user-data", "User", file))
+// Files returns the paths that the user's file may have, the usual one first.
+func (c Client) Files(s System) (paths []string) {
+	all := c.files
+	if s.OS == "windows" && c.windows != nil {
+		all = c.windows
 	}
-	for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
-		files = append(files, p.join(p.config(), edition, "User", file))
+	for _, path := range all {
+		name, rest, _ := strings.Cut(path[1:], "}")
+		for _, folder := range s.folders(name) {
+			paths = append(paths, folder+s.native(rest))
+		}
 	}
-	if p.OS == "linux" {
-		files = append(files, p.join(p.Home, ".var", "app", "com.visualstudio.code", "config", "Code", "User", file)) // Flatpak's
-	}
-	return files
+	return paths
 }
 
 // Profiles returns the files of VS Code's profiles, each with servers of its own.
-func (c Client) Profiles(p Place, file string) []string {
+func (c Client) Profiles(s System, file string) []string {
 	if c.Name != "vscode" {
 		return nil
 	}
-	return p.Glob(p.join(p.dir(file), "profiles", "*", "mcp.json"))
+	return s.Glob(s.sibling(file, "profiles/*/mcp.json"))
 }
 
-// A Source is a place where a client keeps servers.
+// A Source is a file in which a client keeps servers.
 type Source struct {
 	Path    string
 	Data    []byte
@@ -326,23 +270,28 @@ type Source struct {
 	keys []string // from the root to the servers
 }
 
-// UserSources returns the places of the user's servers if file is the user's file. Their
+// UserSources returns the files of the user's servers if file is the user's file. Their
 // Data is not read yet.
-func (c Client) UserSources(p Place, file string) []Source {
+func (c Client) UserSources(s System, file string) []Source {
 	sources := []Source{{Path: file, keys: c.keys}}
-	if c.others != nil {
-		sources = append(sources, c.others(p, file)...)
+	if c.Name == "vscode" {
+		sources = append(sources, Source{Path: s.sibling(file, "settings.json"), keys: settingsKeys})
 	}
 	return sources
 }
 
-// ProjectSources returns the places of a project's servers, or none if the client has no
-// servers of projects.
-func (c Client) ProjectSources(folder, userFile string) []Source {
-	if c.project == nil {
-		return nil
+// ProjectSources returns the files of a project's servers; nil if the client has no servers of
+// projects.
+func (c Client) ProjectSources(folder, userFile string) (all []Source) {
+	for _, file := range c.projects {
+		all = append(all, Source{Path: filepath.Join(folder, file), keys: c.keys, Project: folder})
 	}
-	return c.project(folder, userFile)
+	if c.Name == "claude-code" {
+		for _, spelling := range slices.Compact([]string{folder, filepath.ToSlash(folder)}) {
+			all = append(all, Source{Path: userFile, keys: []string{"projects", spelling, "mcpServers"}, Project: folder})
+		}
+	}
+	return all
 }
 
 // NamedSource returns the source of a client's file that the user named.
@@ -354,26 +303,20 @@ func (c Client) NamedSource(path string) Source {
 		s.Project = filepath.Dir(path)
 	}
 	if filepath.Base(path) == "settings.json" && c.Name == "vscode" {
-		s.keys = []string{"mcp", "servers"}
+		s.keys = settingsKeys
 	}
 	return s
 }
 
 // Projects returns the folders of the projects that have servers in the user's file.
-func (c Client) Projects(s Source) []string {
-	if c.Name != "claude-code" {
-		return nil
-	}
+func (c Client) Projects(s Source) (folders []string) {
 	d, err := open(s.Path, s.Data)
-	if err != nil {
+	if c.Name != "claude-code" || err != nil {
 		return nil
 	}
-	var folders []string
-	if v := d.at("projects"); v != nil && object(v) != nil {
-		for _, m := range object(v).Members {
-			if servers := member(&m.Value, "mcpServers"); servers != nil && object(&servers.Value) != nil && len(object(&servers.Value).Members) > 0 {
-				folders = append(folders, jsonc.Key(m))
-			}
+	for _, project := range items(d.at("projects")) {
+		if servers := member(&project.value, "mcpServers"); servers != nil && len(items(&servers.Value)) > 0 {
+			folders = append(folders, project.key)
 		}
 	}
 	return folders

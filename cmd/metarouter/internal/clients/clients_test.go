@@ -10,8 +10,8 @@ import (
 )
 
 // on is a place of that system with these variables and folders.
-func on(system, home string, env map[string]string, folders ...string) Place {
-	return Place{
+func on(system, home string, env map[string]string, folders ...string) System {
+	return System{
 		OS: system, Home: home,
 		Env: func(name string) string { return env[name] },
 		Glob: func(pattern string) []string {
@@ -34,7 +34,7 @@ func TestFiles(t *testing.T) {
 	store := on("windows", `C:\Users\ada`, nil, `C:\Users\ada\AppData\Local\Packages\Claude_pzs8sxrjxfjjc\LocalCache\Roaming\Claude`)
 	for _, test := range []struct {
 		client string
-		place  Place
+		place  System
 		want   string // the first
 	}{
 		{"claude-desktop", linux, "/home/ada/.config/Claude/claude_desktop_config.json"},

@@ -14,8 +14,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// A found server is an entry of a client's file.
-type found struct {
+// A clientEntry is a server in a client's file.
+type clientEntry struct {
 	name   string
 	source Source
 	doc    *document
@@ -24,7 +24,7 @@ type found struct {
 
 // find collects the entries of the sources. Of entries with one name, it takes the one of
 // the first source, and within a source the last one.
-func (c Client) find(sources []Source) (all []found, notes []string, err error) {
+func (c Client) find(sources []Source) (all []clientEntry, notes []string, err error) {
 	var parts []string
 	for _, s := range sources {
 		d, err := openSource(c, s)
@@ -49,12 +49,12 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 				parts = append(parts, name)
 				continue
 			}
-			f := found{name, s, d, m}
+			f := clientEntry{name, s, d, m}
 			if i, again := here[name]; again {
 				all[i] = f
 				continue
 			}
-			if slices.ContainsFunc(all, func(f found) bool { return f.name == name }) {
+			if slices.ContainsFunc(all, func(f clientEntry) bool { return f.name == name }) {
 				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", name, s.Path))
 				continue
 			}
@@ -70,17 +70,17 @@ func (c Client) find(sources []Source) (all []found, notes []string, err error) 
 
 // A converted server is an entry as it would stand in our file.
 type converted struct {
-	name  string
-	text  string // of the object, indented as if it were alone
-	unit  string // of the indentation
-	entry config.Server
-	notes []string
+	name   string
+	text   string // of the object, indented as if it were alone
+	unit   string // of the indentation
+	server config.Server
+	notes  []string
 }
 
 // convert turns an entry of the client into one of ours. path is the path of our file.
-// What the client's dialect writes in another way is rewritten; everything else, unknown
-// keys and comments too, stays as it is.
-func (c Client) convert(f found, path string) (converted, error) {
+// Keys of the client's dialect are rewritten; everything else, unknown keys and comments too, stays
+// as it is.
+func (c Client) convert(f clientEntry, path string) (converted, error) {
 	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit}
 	if to.name != f.name {
 		to.note("is called %q here: names can't have a colon", to.name)
@@ -90,11 +90,8 @@ func (c Client) convert(f found, path string) (converted, error) {
 	}
 	indent, _ := f.doc.indentAt(f.member.Name.StartOffset)
 	written := string(f.doc.data[f.member.Value.StartOffset:f.member.Value.EndOffset])
-	var lines []string
-	for line := range strings.SplitSeq(strings.ReplaceAll(written, "\r\n", "\n"), "\n") {
-		lines = append(lines, strings.TrimPrefix(line, indent))
-	}
-	d, err := open(f.source.Path, []byte(strings.Join(lines, "\n")))
+	written = strings.ReplaceAll(strings.ReplaceAll(written, "\r\n", "\n"), "\n"+indent, "\n")
+	d, err := open(f.source.Path, []byte(written))
 	if err != nil {
 		return to, err
 	}
@@ -119,10 +116,10 @@ func (c Client) convert(f found, path string) (converted, error) {
 		return to, err
 	}
 	read := text.Expand()
-	if len(read.Servers) > 0 { // else its name is that of a setting
-		to.entry = read.Servers[0]
+	if len(read.Servers) > 0 { // else a setting has its name
+		to.server = read.Servers[0]
 	}
-	if !to.entry.Self {
+	if !to.server.Self {
 		for _, p := range read.Problems {
 			to.note("%s", p.Message)
 		}
@@ -156,20 +153,12 @@ func (to *converted) note(format string, args ...any) {
 // An input is a value that VS Code asks its user for.
 type input struct{ description, preset string }
 
-func (f found) inputs() map[string]input {
+func (f clientEntry) inputs() map[string]input {
 	all := make(map[string]input)
 	keys := append(slices.Clone(f.source.keys[:max(len(f.source.keys)-1, 0)]), "inputs")
-	v := f.doc.at(keys...)
-	if v == nil {
-		return all
-	}
-	array, _ := v.Value.(*hujson.Array)
-	if array == nil {
-		return all
-	}
-	for i := range array.Elements {
+	for _, asked := range items(f.doc.at(keys...)) {
 		said := func(key string) string {
-			_, s := stringAt(&array.Elements[i], key)
+			_, s := stringAt(&asked.value, key)
 			return s
 		}
 		all[said("id")] = input{said("description"), said("default")}
@@ -272,16 +261,16 @@ func (to *converted) anchor(d *document, from Source) {
 		case from.Project == "":
 			to.note("has %q relative to a folder that is not known here; write the whole path", key)
 		default:
-			d.set(m, text(filepath.Join(from.Project, s)))
+			d.set(m, filepath.Join(from.Project, s))
 		}
 	}
 	if member(&d.root, "cwd") == nil && from.Project != "" {
-		d.add(&d.root, field{"cwd", text(from.Project)})
+		d.add(&d.root, field{"cwd", from.Project})
 		to.note("runs in the folder %s, as before", from.Project)
 	}
 }
 
-// stringAt returns the last member of that key, nil if there is none, and its value if that is a string.
+// stringAt returns the last member with the key, or nil, and its value if that is a string.
 func stringAt(v *hujson.Value, key string) (m *hujson.ObjectMember, s string) {
 	if m = member(v, key); m != nil {
 		s, _ = jsonc.Text(m.Value)
@@ -303,19 +292,10 @@ type Ours struct {
 // entry returns our entry of that name as it is written, or nil.
 func (o Ours) entry(name string) *hujson.Value {
 	for _, f := range slices.Backward(o.Files) {
-		d, err := open(f.Path, f.Data)
-		if err != nil {
-			continue
-		}
-		v := &d.root
-		if key, _ := config.ServersKey(f.Path, d.data); key != "" {
-			v = d.at(key)
-		}
-		if v == nil {
-			continue
-		}
-		if m := member(v, name); m != nil {
-			return &m.Value
+		if _, homes, keys, err := openOurs(f.Path, f.Data); err == nil {
+			if m := entryOf(homes, keys, name); m != nil {
+				return &m.Value
+			}
 		}
 	}
 	return nil

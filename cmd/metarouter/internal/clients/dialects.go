@@ -13,7 +13,7 @@ import (
 // A dialect turns the keys of a client's entry into ours.
 type dialect func(entry map[string]any, note func(format string, args ...any))
 
-// order is that of the keys in a translated entry. Others come last.
+// order lists the keys of a translated entry in their order. Others come last.
 var order = []string{"type", "command", "args", "env", "inheritEnv", "cwd", "url", "headers", "oauth", "enabled", "disabled", "startTimeout", "timeout", "includeTools", "disabledTools"}
 
 // translate returns an entry in our dialect. indentation is as in a file of its own.
@@ -36,51 +36,31 @@ func (f dialect) translate(d *document, to *converted) (*document, error) {
 		return nil, err
 	}
 	f(entry, to.note)
-	var all []field
+	var all fields
 	for _, key := range slices.Concat(order, slices.Sorted(maps.Keys(entry))) {
 		if value, ok := entry[key]; ok {
-			all = append(all, field{key, valueOf(value)})
+			all = append(all, field{key, value})
 			delete(entry, key)
 		}
 	}
-	to.unit = "  "
-	return open(d.path, []byte(fields(all...)(&document{newline: "\n", unit: to.unit, spaced: true}, "")))
+	to.unit = alone.unit
+	return open(d.path, []byte(alone.write(all, "")))
 }
 
-// valueOf is a value of JSON, with arrays in one line.
-func valueOf(v any) func(*document, string) string {
-	return func(d *document, indent string) string {
-		switch v := v.(type) {
-		case map[string]any:
-			var all []field
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				all = append(all, field{key, valueOf(v[key])})
-			}
-			return fields(all...)(d, indent)
-		case []any:
-			var all []string
-			for _, e := range v {
-				all = append(all, valueOf(e)(&document{compact: true, spaced: true}, ""))
-			}
-			return "[" + strings.Join(all, ", ") + "]"
-		case json.Number:
-			return v.String()
-		case nil:
-			return "null"
-		case bool:
-			return fmt.Sprint(v)
+// rename gives values the keys that we have for them, unless the entry has these too. Each name is
+// their key, ours, and the unit with which a number becomes a duration.
+func rename(entry map[string]any, names ...string) {
+	for _, name := range names {
+		words := append(strings.Fields(name), "")
+		value, ok := entry[words[0]]
+		delete(entry, words[0])
+		if n, isNumber := value.(json.Number); isNumber && words[2] != "" {
+			value = n.String() + words[2]
 		}
-		return quoted(fmt.Sprint(v))
+		if _, taken := entry[words[1]]; ok && !taken {
+			entry[words[1]] = value
+		}
 	}
-}
-
-// rename gives a value another key, unless the entry has the other one.
-func rename(entry map[string]any, from, to string) {
-	value, ok := entry[from]
-	if _, taken := entry[to]; ok && !taken {
-		entry[to] = value
-	}
-	delete(entry, from)
 }
 
 // put puts a value into the object under a key.
@@ -92,16 +72,6 @@ func put(entry map[string]any, key, name string, value any) {
 	}
 	if _, there := o[name]; !there {
 		o[name] = value
-	}
-}
-
-// last gives a number the key of a duration, with its unit.
-func last(entry map[string]any, from, to, unit string) {
-	if n, ok := entry[from].(json.Number); ok {
-		delete(entry, from)
-		entry[to] = n.String() + unit
-	} else {
-		rename(entry, from, to)
 	}
 }
 
@@ -123,28 +93,29 @@ func opencode(entry map[string]any, _ func(string, ...any)) {
 			delete(entry, "args")
 		}
 	}
-	rename(entry, "environment", "env")
 	delete(entry, "type") // "local" and "remote" say no more than "command" and "url"
-	if both, ok := entry["timeout"].(map[string]any); ok {
-		delete(entry, "timeout")
-		maps.Copy(entry, map[string]any{"startup": both["startup"], "request": both["request"]})
-		last(entry, "request", "timeout", "ms")
-		last(entry, "startup", "startTimeout", "ms")
-		maps.DeleteFunc(entry, func(_ string, v any) bool { return v == nil })
-	} else {
-		last(entry, "timeout", "startTimeout", "ms")
+	times, ok := entry["timeout"].(map[string]any)
+	if !ok {
+		times = map[string]any{"startup": entry["timeout"]}
 	}
+	delete(entry, "timeout")
+	rename(times, "startup startTimeout ms", "request timeout ms")
+	for _, key := range []string{"startTimeout", "timeout"} {
+		if times[key] != nil {
+			entry[key] = times[key]
+		}
+	}
+	rename(entry, "environment env")
 	switch login := entry["oauth"].(type) {
 	case map[string]any:
-		rename(login, "client_id", "clientId")
-		rename(login, "client_secret", "clientSecret")
+		rename(login, "client_id clientId", "client_secret clientSecret")
 	case bool:
 		delete(entry, "oauth")
 	}
 }
 
 func codex(entry map[string]any, note func(string, ...any)) {
-	rename(entry, "http_headers", "headers")
+	rename(entry, "http_headers headers", "startup_timeout_sec startTimeout s", "startup_timeout_ms startTimeout ms", "tool_timeout_sec timeout s")
 	if variables, ok := entry["env_http_headers"].(map[string]any); ok {
 		for header, name := range variables {
 			put(entry, "headers", header, fmt.Sprintf("${%v}", name))
@@ -155,9 +126,6 @@ func codex(entry map[string]any, note func(string, ...any)) {
 		put(entry, "headers", "Authorization", "Bearer ${"+name+"}")
 		delete(entry, "bearer_token_env_var")
 	}
-	last(entry, "startup_timeout_ms", "startTimeout", "ms")
-	last(entry, "startup_timeout_sec", "startTimeout", "s")
-	last(entry, "tool_timeout_sec", "timeout", "s")
 	if names, ok := entry["env_vars"].([]any); ok {
 		var inherited []any
 		for _, name := range names {
@@ -174,8 +142,7 @@ func codex(entry map[string]any, note func(string, ...any)) {
 		delete(entry, "enabled_tools")
 		entry["disabledTools"] = []any{"*"} // an empty list of ours allows all
 	} else {
-		rename(entry, "enabled_tools", "includeTools")
-		rename(entry, "disabled_tools", "disabledTools")
+		rename(entry, "enabled_tools includeTools", "disabled_tools disabledTools")
 	}
 	delete(entry, "disabled_tools")
 	if scopes, ok := entry["scopes"]; ok {
@@ -190,9 +157,7 @@ func goose(entry map[string]any, note func(string, ...any)) {
 		delete(entry, "config")
 		maps.Copy(entry, inner)
 	}
-	rename(entry, "cmd", "command")
-	rename(entry, "envs", "env")
-	rename(entry, "uri", "url")
+	rename(entry, "cmd command", "envs env", "uri url", "timeout timeout s")
 	if entry["type"] == "stdio" {
 		delete(entry, "type")
 	}
@@ -206,7 +171,6 @@ func goose(entry map[string]any, note func(string, ...any)) {
 		}
 		delete(entry, "env_keys")
 	}
-	last(entry, "timeout", "timeout", "s")
 	if names, ok := entry["available_tools"].([]any); ok && len(names) > 0 {
 		entry["includeTools"] = names
 	}
@@ -214,21 +178,14 @@ func goose(entry map[string]any, note func(string, ...any)) {
 		delete(entry, key)
 	}
 	for _, key := range []string{"args", "env", "headers"} {
-		switch v := entry[key].(type) {
-		case []any:
-			if len(v) == 0 {
-				delete(entry, key)
-			}
-		case map[string]any:
-			if len(v) == 0 {
-				delete(entry, key)
-			}
+		if text := fmt.Sprint(entry[key]); text == "[]" || text == "map[]" {
+			delete(entry, key)
 		}
 	}
 }
 
 // isPart reports whether an entry is a part of its client, which others can't start: a built-in
-// extension of Goose or Zed, or what opencode changes of an entry of the organization.
+// extension of Goose or Zed, or a change that opencode makes to an entry of the organization.
 func isPart(entry *hujson.Value) bool {
 	if inner := member(entry, "config"); inner != nil {
 		entry = &inner.Value

@@ -84,14 +84,14 @@ const zedFile = `{
 }
 `
 
-// What each client's dialect says in another way is what our file says.
+// Our file has the same meaning as an entry in each client's dialect.
 func TestImportDialects(t *testing.T) {
 	for _, v := range []string{"A", "B", "T", "C", "KEY"} {
 		t.Setenv(v, "v-"+v)
 	}
 	for _, tc := range []struct {
 		client, data string
-		want         map[string]config.Server // what is compared of them
+		want         map[string]config.Server // their compared members
 		notes        []string
 	}{
 		{"codex", codexFile, map[string]config.Server{
@@ -149,7 +149,7 @@ func TestImportDialects(t *testing.T) {
 // Our entry goes into files of each dialect, and all else stays as it is. The second time there is
 // nothing to do.
 func TestInstallDialects(t *testing.T) {
-	e := Entry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}}
+	e := RouterEntry{Command: `C:\a b\metarouter.exe`, Configs: []string{`/"mcp".json`}, Variables: []string{"KEY"}}
 	for _, tc := range []struct{ client, data, want string }{
 		{"codex", codexFile, "\n[mcp_servers.metarouter]\ncommand = \"C:\\\\a b\\\\metarouter.exe\"\nargs = [\"serve\", \"--config\", \"/\\\"mcp\\\".json\"]\nenv_vars = [\"KEY\"]\n"},
 		{"codex", "a = 1", "\n\n[mcp_servers.metarouter]\n"},
@@ -188,8 +188,8 @@ func TestInstallDialects(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range all {
-			if entry, err := c.convert(f, "/m.json"); f.name == EntryName && (err != nil || entry.entry.Command != e.Command) {
-				t.Errorf("%s: our entry is read as %+v, %v", tc.client, entry.entry, err)
+			if entry, err := c.convert(f, "/m.json"); f.name == EntryName && (err != nil || entry.server.Command != e.Command) {
+				t.Errorf("%s: our entry is read as %+v, %v", tc.client, entry.server, err)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestInstallDialects(t *testing.T) {
 
 // Where no lines can be added safely, and where our entry differs, the error has the lines.
 func TestInstallByHand(t *testing.T) {
-	e := Entry{Command: "/m", Configs: []string{"/mcp.json"}}
+	e := RouterEntry{Command: "/m", Configs: []string{"/mcp.json"}}
 	for _, tc := range []struct{ client, data, want string }{
 		{"codex", "mcp_servers = { a = { command = \"x\" } }\n", "add these lines by hand:\n[mcp_servers.metarouter]\ncommand = \"/m\""},
 		{"codex", "[mcp_servers.metarouter]\ncommand = \"metarouter\"\nargs = [\"serve\"]\n", "replace it by these lines"},
@@ -243,12 +243,12 @@ func FuzzLines(f *testing.F) {
 		for _, name := range []string{"codex", "goose"} {
 			c, _ := Find(name)
 			s := Source{Path: "f", keys: c.keys, Data: data}
-			got, err := Install(c, s, Entry{Command: "/metarouter"})
+			got, err := Install(c, s, RouterEntry{Command: "/metarouter"})
 			if err != nil {
 				continue
 			}
 			s.Data = got
-			if again, err := Install(c, s, Entry{Command: "/metarouter"}); err != nil || string(again) != string(got) {
+			if again, err := Install(c, s, RouterEntry{Command: "/metarouter"}); err != nil || string(again) != string(got) {
 				t.Errorf("%s: again: %v\n%s", name, err, again)
 			}
 			Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
@@ -270,7 +270,7 @@ func TestUsualSourceOfTwoNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ := Find("opencode")
-	place := Place{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
+	place := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
 	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {
 		t.Errorf("the file is %s, %q", s.Path, notes)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// Diff says in the unified format what makes new of old, with whatever may be a secret
-// hidden; "" if nothing does. Values that differ only where they are hidden are shown as
+// Diff returns the difference of two texts in the unified format, with everything that may be a
+// secret hidden; "" if they are equal. Values that differ only where they are hidden are shown as
 // changed all the same.
 func Diff(path string, old, new []byte) string { return shownDiff(path, old, new, masked) }
 
@@ -25,7 +25,7 @@ func TextDiff(path string, old, new []byte) string {
 // hunk matches the first line of a hunk: where it begins in both files, and how many lines of them it has.
 var hunk = lazy.Regexp(`(?m)^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$`)
 
-// shownDiff is Diff with the lines that show returns for those of a file, as masked does.
+// shownDiff is Diff with the lines of a file as show returns them; masked is such a function.
 func shownDiff(path string, old, new []byte, show func(path string, data []byte, from, to int) []string) string {
 	if bytes.Equal(old, new) {
 		return ""
@@ -36,17 +36,17 @@ func shownDiff(path string, old, new []byte, show func(path string, data []byte,
 	if hunks == nil { // only the ends of lines have changed
 		return header
 	}
-	// Of a large file, only what is shown is masked.
-	first, last := placeOf(hunks[0]), placeOf(hunks[len(hunks)-1])
+	// Of a large file, only the lines that are shown are masked.
+	first, last := spanOf(hunks[0]), spanOf(hunks[len(hunks)-1])
 	shownA := show(path, old, first.a, last.a+last.countA+1)
 	shownB := show(path, new, first.b, last.b+last.countB+1)
 	var out strings.Builder
 	out.WriteString(header)
-	var at place
+	var at span
 	for line := range strings.Lines(script[hunk().FindStringIndex(script)[0]:]) {
 		switch line[0] {
 		case '@':
-			at = placeOf(hunk().FindStringSubmatch(line))
+			at = spanOf(hunk().FindStringSubmatch(line))
 			out.WriteString(line)
 		case '+':
 			fmt.Fprintf(&out, "+%s\n", short(shownB[at.b], shownA[max(at.a-1, 0)]))
@@ -62,13 +62,13 @@ func shownDiff(path string, old, new []byte, show func(path string, data []byte,
 	return out.String()
 }
 
-// A place is where a hunk begins in both files, counted from 0, and how many lines of them it has.
-type place struct{ a, countA, b, countB int }
+// A span is the lines of a hunk in both files: the first one, counted from 0, and their number.
+type span struct{ a, countA, b, countB int }
 
-func placeOf(hunk []string) (p place) {
-	fmt.Sscan(strings.Join(hunk[1:], " "), &p.a, &p.countA, &p.b, &p.countB)
-	p.a, p.b = p.a-min(p.countA, 1), p.b-min(p.countB, 1) // a hunk without lines of a file has the number of the line before
-	return p
+func spanOf(hunk []string) (s span) {
+	fmt.Sscan(strings.Join(hunk[1:], " "), &s.a, &s.countA, &s.b, &s.countB)
+	s.a, s.b = s.a-min(s.countA, 1), s.b-min(s.countB, 1) // a hunk without lines of a file has the number of the line before
+	return s
 }
 
 // ended returns the lines of a file, each with its end.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // A document is a file of JSON, perhaps with comments, that is edited in place:
@@ -22,11 +21,7 @@ type document struct {
 	data []byte // without bom
 	root hujson.Value
 
-	newline string
-	unit    string // of indentation
-	compact bool   // all in one line
-	spaced  bool   // with a space after colons
-
+	style
 	splices []splice
 }
 
@@ -41,7 +36,7 @@ var bom = []byte("\ufeff")
 // open reads a document. The error says where data is no object of JSON with
 // comments. An empty file is an empty object.
 func open(path string, data []byte) (*document, error) {
-	d := &document{path: path, data: data, newline: "\n", unit: "  "}
+	d := &document{path: path, data: data, style: style{newline: "\n", unit: "  "}}
 	if rest, ok := bytes.CutPrefix(data, bom); ok {
 		d.bom, d.data = bom, rest
 	}
@@ -72,7 +67,7 @@ func open(path string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// object is v as an object, nil if it is none.
+// object is v as an object; nil for another value.
 func object(v *hujson.Value) *hujson.Object {
 	o, _ := v.Value.(*hujson.Object)
 	return o
@@ -80,16 +75,39 @@ func object(v *hujson.Value) *hujson.Object {
 
 // member finds the last member of that key, which is the one that counts.
 func member(v *hujson.Value, key string) *hujson.ObjectMember {
-	o := object(v)
-	if o == nil {
-		return nil
-	}
-	for i := len(o.Members) - 1; i >= 0; i-- {
-		if jsonc.Key(o.Members[i]) == key {
-			return &o.Members[i]
+	if o := object(v); o != nil {
+		for i := len(o.Members) - 1; i >= 0; i-- {
+			if jsonc.Key(o.Members[i]) == key {
+				return &o.Members[i]
+			}
 		}
 	}
 	return nil
+}
+
+// An item is a member of an object or an element of an array.
+type item struct {
+	key   string // of a member
+	from  int    // where it begins
+	value hujson.Value
+}
+
+// items returns the members of an object or the elements of an array; nil for another value.
+func items(v *hujson.Value) (all []item) {
+	if v == nil {
+		return nil
+	}
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		for _, m := range value.Members {
+			all = append(all, item{jsonc.Key(m), m.Name.StartOffset, m.Value})
+		}
+	case *hujson.Array:
+		for _, e := range value.Elements {
+			all = append(all, item{"", e.StartOffset, e})
+		}
+	}
+	return all
 }
 
 // at follows keys from the root. It returns the value, nil if it is not there.
@@ -130,127 +148,107 @@ func (d *document) splice(from, to int, text string) {
 	d.splices = append(d.splices, splice{from, to, text})
 }
 
-// A field is a key with what writes its value, whose lines after the first begin with
-// indent.
-type field struct {
-	key   string
-	value func(d *document, indent string) string
+// add puts fields behind the last member of an object. They go into its line, if it has members
+// in one line and they have no object.
+func (d *document) add(v *hujson.Value, all ...field) {
+	inLine := len(items(v)) > 0
+	for _, f := range all {
+		_, isObject := f.value.(fields)
+		inLine = inLine && !isObject
+	}
+	if object(v) != nil {
+		d.insert(v, inLine, len(all), func(i int, indent string) string { return d.writeField(all[i], indent) })
+	}
 }
 
-// add puts fields behind the last member of an object.
-func (d *document) add(v *hujson.Value, fields ...field) {
-	o := object(v)
-	if len(fields) == 0 || o == nil {
+// insert puts n texts behind the last item of an object or an array: each in a line of its own,
+// unless the document is one line, or inLine says so and the present items are in one line.
+func (d *document) insert(v *hujson.Value, inLine bool, n int, text func(i int, indent string) string) {
+	if n == 0 {
 		return
 	}
-	closing := v.EndOffset - 1
+	present, closing, trailing := items(v), v.EndOffset-1, ""
 	base, _ := d.indentAt(v.StartOffset)
-	indent, trailing := base+d.unit, ""
-	if n := len(o.Members); n > 0 {
-		last := &o.Members[n-1]
-		if own, alone := d.indentAt(last.Name.StartOffset); alone {
+	indent := base + d.unit
+	if len(present) > 0 {
+		last := present[len(present)-1]
+		if own, alone := d.indentAt(last.from); alone {
 			indent = own
 		}
-		if last.Value.AfterExtra != nil {
+		if last.value.AfterExtra != nil {
 			trailing = ","
-		} else {
-			d.splice(last.Value.EndOffset, last.Value.EndOffset, ",")
 		}
 	}
-	if d.compact {
-		text := inLine(d, fields) + trailing
-		if inner := d.data[v.StartOffset+1 : closing]; len(o.Members) > 0 && d.spaced && !bytes.HasSuffix(inner, []byte(" ")) {
-			text = " " + text
+	var texts []string
+	isLines := bytes.ContainsRune(d.data[v.StartOffset:closing], '\n')
+	if d.compact || inLine && !isLines {
+		if len(present) > 0 {
+			texts = []string{""} // so that a comma comes first, behind a comment on the last one
 		}
-		d.splice(closing, closing, text)
+		for i := range n {
+			texts = append(texts, text(i, base))
+		}
+		where := len(bytes.TrimRight(d.data[:closing], " \t"))
+		d.splice(where, where, strings.TrimPrefix(d.joined(texts), trailing)+trailing)
 		return
 	}
-	var text strings.Builder
-	for i, f := range fields {
-		if i > 0 {
-			text.WriteString(",")
-		}
-		text.WriteString(d.newline + indent + d.text(f, indent))
+	if len(present) > 0 && trailing == "" {
+		end := present[len(present)-1].value.EndOffset
+		d.splice(end, end, ",")
 	}
-	text.WriteString(trailing)
-	where := closing
-	if _, alone := d.indentAt(closing); alone && bytes.ContainsRune(d.data[v.StartOffset:closing], '\n') {
-		where = bytes.LastIndexByte(d.data[:closing], '\n')
+	for i := range n {
+		texts = append(texts, d.newline+indent+text(i, indent))
+	}
+	where, end := closing, d.newline+base
+	if _, alone := d.indentAt(closing); alone && isLines {
+		where, end = bytes.LastIndexByte(d.data[:closing], '\n'), ""
 		if bytes.HasSuffix(d.data[:where], []byte("\r")) {
 			where--
 		}
-	} else {
-		text.WriteString(d.newline + base)
 	}
-	d.splice(where, where, text.String())
-}
-
-// text is a field as a member of an object that is indented so far.
-func (d *document) text(f field, indent string) string {
-	colon := ":"
-	if d.spaced {
-		colon = ": "
-	}
-	return quoted(f.key) + colon + f.value(d, indent)
-}
-
-// inLine is fields as members of an object in one line.
-func inLine(d *document, fields []field) string {
-	var texts []string
-	for _, f := range fields {
-		texts = append(texts, d.text(f, ""))
-	}
-	return joined(d, texts)
+	d.splice(where, where, strings.Join(texts, ",")+trailing+end)
 }
 
 // set replaces a value.
-func (d *document) set(m *hujson.ObjectMember, value func(*document, string) string) {
+func (d *document) set(m *hujson.ObjectMember, value any) {
 	indent, _ := d.indentAt(m.Name.StartOffset)
-	d.splice(m.Value.StartOffset, m.Value.EndOffset, value(d, indent))
+	d.splice(m.Value.StartOffset, m.Value.EndOffset, d.write(value, indent))
 }
 
-// put sets the member of that key, or adds it.
-func (d *document) put(v *hujson.Value, f field) {
-	if m := member(v, f.key); m != nil {
-		d.set(m, f.value)
-		return
+// put sets the value at keys inside an object, and makes the objects on the way to it.
+func (d *document) put(v *hujson.Value, value any, keys ...string) error {
+	m, rest := member(v, keys[0]), keys[1:]
+	if m != nil && len(rest) > 0 && object(&m.Value) != nil {
+		return d.put(&m.Value, value, rest...)
 	}
-	d.add(v, f)
-}
-
-// remove takes members out of an object, as removeItems does.
-func (d *document) remove(v *hujson.Value, goes func(hujson.ObjectMember) bool) {
-	var items []item
-	for _, m := range object(v).Members {
-		items = append(items, item{m.Name.StartOffset, m.Value, goes(m)})
+	if m != nil && len(rest) > 0 && m.Value.Value.Kind() != 'n' {
+		return fmt.Errorf("%s: %q must be an object; write {…}", d.path, keys[0])
 	}
-	d.removeItems(items)
+	if value = nested(value, rest...); m != nil {
+		d.set(m, value)
+	} else {
+		d.add(v, field{keys[0], value})
+	}
+	return nil
 }
 
-// An item is a member of an object or an element of an array.
-type item struct {
-	from  int          // where it begins
-	value hujson.Value // with which it ends
-	goes  bool         // it is removed
-}
-
-// removeItems takes items out of an object or an array, of which it gets all, and the lines that
-// they leave empty. Comments before, between and after items stay.
-func (d *document) removeItems(items []item) {
-	lastKept := -1
-	for i, m := range items {
-		if !m.goes {
+// remove takes items out of an object or an array, and the lines that they leave empty. Comments
+// before, between and after items stay.
+func (d *document) remove(v *hujson.Value, goes func(item) bool) {
+	all, lastKept := items(v), -1
+	for i, m := range all {
+		if !goes(m) {
 			lastKept = i
 		}
 	}
-	last := len(items) - 1
+	last := len(all) - 1
 	comma := func(i int) (at int, is bool) {
-		m := items[i].value
+		m := all[i].value
 		return m.EndOffset + len(m.AfterExtra), i < last || m.AfterExtra != nil
 	}
-	for i, m := range items {
-		if !m.goes {
-			if at, is := comma(i); is && i == lastKept && i < last && items[last].value.AfterExtra == nil {
+	for i, m := range all {
+		if !goes(m) {
+			if at, is := comma(i); is && i == lastKept && i < last && all[last].value.AfterExtra == nil {
 				d.splice(at, at+1, "")
 			}
 			continue
@@ -265,72 +263,12 @@ func (d *document) removeItems(items []item) {
 		indent, alone := d.indentAt(from)
 		if rest := bytes.TrimLeft(d.data[after:], "\r"); alone && bytes.HasPrefix(rest, []byte("\n")) {
 			from, to = from-len(indent), len(d.data)-len(rest)+1
-		} else if i > lastKept { // the last of what is kept ends as if the member had never been there
-			if before := bytes.TrimRight(d.data[:from], " \t"); bytes.HasSuffix(before, []byte(",")) {
-				from = len(before)
-			}
+		} else if i > lastKept { // the last kept item ends as if the removed one had never been there
+			from = len(bytes.TrimRight(d.data[:from], " \t"))
 		} else {
 			to = after
 		}
 		d.splice(from, to, "")
-	}
-}
-
-// quoted is s as JSON, with <, > and & as they are.
-func quoted(s string) string { return string(wire.Marshal(s)) }
-
-// joined joins what commas separate in one line.
-func joined(d *document, elements []string) string {
-	if d.spaced {
-		return strings.Join(elements, ", ")
-	}
-	return strings.Join(elements, ",")
-}
-
-func text(s string) func(*document, string) string {
-	return func(*document, string) string { return quoted(s) }
-}
-
-func list(elements []string) func(*document, string) string {
-	return func(d *document, _ string) string {
-		var all []string
-		for _, e := range elements {
-			all = append(all, quoted(e))
-		}
-		return "[" + joined(d, all) + "]"
-	}
-}
-
-// fields is an object.
-func fields(all ...field) func(*document, string) string {
-	return func(d *document, indent string) string {
-		if d.compact {
-			return "{" + inLine(d, all) + "}"
-		}
-		var b strings.Builder
-		for i, f := range all {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			b.WriteString(d.newline + indent + d.unit + d.text(f, indent+d.unit))
-		}
-		return "{" + b.String() + d.newline + indent + "}"
-	}
-}
-
-// raw is a value as it was written elsewhere, without the indentation that it had
-// there and with lines indented by the unit given.
-func raw(value, unit string) func(*document, string) string {
-	return func(d *document, indent string) string {
-		lines := strings.Split(value, "\n")
-		for i, line := range lines[1:] {
-			depth := 0
-			for unit != "" && strings.HasPrefix(line, unit) {
-				line, depth = line[len(unit):], depth+1
-			}
-			lines[i+1] = indent + strings.Repeat(d.unit, depth) + line
-		}
-		return strings.Join(lines, d.newline)
 	}
 }
 
@@ -364,5 +302,5 @@ func (d *document) addServers(keys []string, all ...field) error {
 		d.add(v, all...)
 		return nil
 	}
-	return d.putIn(&d.root, keys, fields(all...))
+	return d.put(&d.root, fields(all), keys...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// comments are those of a file, in their order.
+// comments returns the comments of a file, in their order.
 func comments(t testing.TB, data []byte) []string {
 	t.Helper()
 	var all []string
@@ -90,7 +90,7 @@ func TestAddAndRemove(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.addServers([]string{"s"}, field{"new", fields(field{"a", list([]string{"1", "2"})})})
+		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestAddAndRemove(t *testing.T) {
 		"one line":          {`{"s":{"old":1}}`, `{"s":{"old":1,"new":{"a":["1","2"]}}}`},
 		"one line, spaced":  {`{"s": {"old": 1}}`, `{"s": {"old": 1, "new": {"a": ["1", "2"]}}}`},
 		"one line, comma":   {`{"s":{"old":1,},}`, `{"s":{"old":1,"new":{"a":["1","2"]},},}`},
-		"one line, comment": {`{"s":{"old":1/*c*/}}`, `{"s":{"old":1,/*c*/"new":{"a":["1","2"]}}}`},
+		"one line, comment": {`{"s":{"old":1/*c*/}}`, `{"s":{"old":1/*c*/,"new":{"a":["1","2"]}}}`},
 		"null":              {"{\n\t\"s\": null\n}", "{\n\t\"s\": {\n\t\t\"new\": {\n\t\t\t\"a\": [\"1\", \"2\"]\n\t\t}\n\t}\n}"},
 		"inline in lines":   {"{\n  \"s\": {}\n}", "{\n  \"s\": {\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
 		"after a comment":   {"{\n  \"s\": {\n    \"old\": 1 // one\n    // two\n  }\n}", "{\n  \"s\": {\n    \"old\": 1, // one\n    // two\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
@@ -149,11 +149,11 @@ func TestOpenSaysWhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.addServers(claudeKeys, field{"a", text("b")}); err == nil {
+	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
 	d, _ = open("f.json", []byte(`{"mcp": 1}`))
-	if err := d.addServers([]string{"mcp", "servers"}, field{"a", text("b")}); err == nil {
+	if err := d.addServers([]string{"mcp", "servers"}, field{"a", "b"}); err == nil {
 		t.Error("a number took a server")
 	}
 }
@@ -168,7 +168,7 @@ func FuzzEdits(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	e := Entry{Command: "/bin/metarouter", Configs: []string{"/m.json"}}
+	e := RouterEntry{Command: "/bin/metarouter", Configs: []string{"/m.json"}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := readExpanded("/f.json", data); err != nil {
 			return

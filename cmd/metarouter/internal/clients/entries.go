@@ -18,7 +18,7 @@ import (
 
 // The functions of this file edit one of our own files, which is at path and has the
 // content data; data is empty if the file does not exist yet. They return the new content.
-// What they do not name stays as it is, byte for byte.
+// The rest stays as it is, byte for byte.
 
 // roots are the keys under which package config finds servers.
 var roots = []string{"mcpServers", "servers", "context_servers"}
@@ -74,9 +74,9 @@ func editEntry(path string, data []byte, name string, edit func(*document, *hujs
 	return d.bytes(), nil
 }
 
-// PlaceOf returns the line and the column, both from 1, of the server's entry in our file.
-// ok is false if it has none.
-func PlaceOf(path string, data []byte, name string) (line, column int, ok bool, err error) {
+// PositionOf returns the line and the column, both from 1, of the server's entry in our file.
+// ok is false if the file lacks it.
+func PositionOf(path string, data []byte, name string) (line, column int, ok bool, err error) {
 	d, homes, keys, err := openOurs(path, data)
 	if err != nil {
 		return 0, 0, false, err
@@ -99,24 +99,6 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	if keys == nil && (name == "metarouter" || slices.Contains(roots, name)) {
 		return nil, fmt.Errorf("%s has its servers without \"mcpServers\" around them, so none can be called %q; choose another name", path, name)
 	}
-	value, err := written(entry)
-	if err != nil {
-		return nil, err
-	}
-	switch m := entryOf(homes, keys, name); {
-	case m != nil:
-		d.set(m, value)
-	case len(data) == 0:
-		d.add(&d.root, field{"$schema", text(schemaURL)}, field{keys[0], fields(field{name, value})})
-	default:
-		err = d.addServers(keys, field{name, value})
-	}
-	return d.bytes(), err
-}
-
-// written returns what writes an object of JSON that is indented by two spaces: in one line
-// where the document is.
-func written(entry string) (func(*document, string) string, error) {
 	v, err := hujson.Parse([]byte(entry))
 	if err != nil {
 		return nil, fmt.Errorf("the entry: %s", strings.TrimPrefix(err.Error(), "hujson: "))
@@ -124,40 +106,19 @@ func written(entry string) (func(*document, string) string, error) {
 	if object(&v) == nil {
 		return nil, errors.New(`the entry must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
-	entry = strings.TrimSpace(strings.ReplaceAll(entry, "\r\n", "\n"))
-	indented := raw(entry, "  ")
-	return func(d *document, indent string) string {
-		if d.compact {
-			v.Minimize()
-			if d.spaced {
-				space(&v)
-			}
-			return v.String()
-		}
-		return indented(d, indent)
-	}, nil
-}
-
-// space puts spaces after colons and commas.
-func space(v *hujson.Value) {
-	blank := hujson.Extra(" ")
-	switch value := v.Value.(type) {
-	case *hujson.Object:
-		for i := range value.Members {
-			m := &value.Members[i]
-			if m.Value.BeforeExtra = blank; i > 0 {
-				m.Name.BeforeExtra = blank
-			}
-			space(&m.Value)
-		}
-	case *hujson.Array:
-		for i := range value.Elements {
-			if i > 0 {
-				value.Elements[i].BeforeExtra = blank
-			}
-			space(&value.Elements[i])
-		}
+	var value any = excerpt{strings.TrimSpace(strings.ReplaceAll(entry, "\r\n", "\n")), "  "}
+	if d.compact {
+		value = v.Value
 	}
+	switch m := entryOf(homes, keys, name); {
+	case m != nil:
+		d.set(m, value)
+	case len(data) == 0:
+		d.add(&d.root, field{"$schema", schemaURL}, field{keys[0], fields{{name, value}}})
+	default:
+		err = d.addServers(keys, field{name, value})
+	}
+	return d.bytes(), err
 }
 
 // RemoveServer takes the entries of that name out of our file.
@@ -167,7 +128,7 @@ func RemoveServer(path string, data []byte, name string) ([]byte, error) {
 		return nil, err
 	}
 	for _, home := range homes {
-		d.remove(home, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == name })
+		d.remove(home, func(i item) bool { return i.key == name })
 	}
 	return d.bytes(), nil
 }
@@ -176,39 +137,18 @@ func RemoveServer(path string, data []byte, name string) ([]byte, error) {
 // "enabled", or else "disabled".
 func DisableServer(path string, data []byte, name string, disabled bool) ([]byte, error) {
 	return editEntry(path, data, name, func(d *document, entry *hujson.Value) error {
-		yes := func(value string) func(*document, string) string {
-			return func(*document, string) string { return value }
-		}
 		enabled := member(entry, "enabled")
-		switch {
-		case disabled && enabled != nil:
-			d.set(enabled, yes("false"))
-		case disabled:
-			d.putInLine(entry, field{"disabled", yes("true")})
-		default:
-			d.remove(entry, func(m hujson.ObjectMember) bool { return jsonc.Key(m) == "disabled" })
-			if enabled != nil {
-				d.set(enabled, yes("true"))
-			}
+		if enabled != nil {
+			d.set(enabled, !disabled)
+		}
+		if disabled && enabled == nil {
+			return d.put(entry, true, "disabled")
+		}
+		if !disabled {
+			d.remove(entry, func(i item) bool { return i.key == "disabled" })
 		}
 		return nil
 	})
-}
-
-// putInLine is put, but in an object that is written in one line, the field is added there.
-func (d *document) putInLine(v *hujson.Value, f field) {
-	members := object(v).Members
-	if member(v, f.key) != nil || len(members) == 0 || bytes.ContainsRune(d.data[v.StartOffset:v.EndOffset], '\n') {
-		d.put(v, f)
-		return
-	}
-	last := members[len(members)-1].Value
-	if last.AfterExtra == nil {
-		d.splice(last.EndOffset, last.EndOffset, ", "+d.text(f, ""))
-		return
-	}
-	comma := last.EndOffset + len(last.AfterExtra)
-	d.splice(comma+1, comma+1, " "+d.text(f, "")+",")
 }
 
 // SetArgument replaces an argument of the server's command, counted from 0.
@@ -219,13 +159,10 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 			args = member(&command.Value, "args") // in Zed's dialect
 		}
 		if args != nil {
-			if array, ok := args.Value.Value.(*hujson.Array); ok {
-				elements := slices.DeleteFunc(slices.Clone(array.Elements), func(e hujson.Value) bool { return e.Value.Kind() == 'n' }) // as package config leaves them out
-				index += shellWords(entry, elements)
-				if index < len(elements) {
-					d.splice(elements[index].StartOffset, elements[index].EndOffset, quoted(value))
-					return nil
-				}
+			words := slices.DeleteFunc(items(&args.Value), func(i item) bool { return i.value.Value.Kind() == 'n' }) // as package config leaves them out
+			if index += shellWords(entry, words); index < len(words) && args.Value.Value.Kind() == '[' {
+				d.splice(words[index].from, words[index].value.EndOffset, quoted(value))
+				return nil
 			}
 		}
 		return fmt.Errorf("%s: server %q has no argument %d", path, name, index)
@@ -234,11 +171,11 @@ func SetArgument(path string, data []byte, name string, index int, value string)
 
 // shellWords returns how many arguments of the entry are words of a Windows shell, such as "/c npx",
 // which package config takes away on other systems.
-func shellWords(entry *hujson.Value, elements []hujson.Value) int {
+func shellWords(entry *hujson.Value, args []item) int {
 	_, command := stringAt(entry, "command")
 	var words []string
-	for _, e := range elements {
-		word, _ := jsonc.Text(e)
+	for _, arg := range args {
+		word, _ := jsonc.Text(arg.value)
 		words = append(words, word)
 	}
 	if w, ok := program.ForWindows(command, words); ok && w.Known && runtime.GOOS != "windows" {
@@ -267,29 +204,24 @@ func (e NewEntry) Text(path string) string {
 	if e.URL != "" && e.Type == "" && filepath.Base(path) == ".mcp.json" {
 		e.Type = "http" // Claude Code, which reads such a file too, takes an entry without it for a command
 	}
-	var all []field
-	add := func(key, value string) {
-		if value != "" {
-			all = append(all, field{key, text(value)})
+	var all fields
+	add := func(key string, value any, isSet bool) {
+		if isSet {
+			all = append(all, field{key, value})
 		}
 	}
-	dict := func(key string, pairs [][2]string) {
-		var members []field
+	object := func(pairs [][2]string) (all fields) {
 		for _, p := range pairs {
-			members = append(members, field{p[0], text(p[1])})
+			all = append(all, field{p[0], p[1]})
 		}
-		if len(members) > 0 {
-			all = append(all, field{key, fields(members...)})
-		}
+		return all
 	}
-	add("type", e.Type)
-	add("command", e.Command)
-	if len(e.Args) > 0 {
-		all = append(all, field{"args", list(e.Args)})
-	}
-	dict("env", e.Env)
-	add("cwd", e.Cwd)
-	add("url", e.URL)
-	dict("headers", e.Headers)
-	return fields(all...)(&document{newline: "\n", unit: "  ", spaced: true}, "")
+	add("type", e.Type, e.Type != "")
+	add("command", e.Command, e.Command != "")
+	add("args", e.Args, len(e.Args) > 0)
+	add("env", object(e.Env), len(e.Env) > 0)
+	add("cwd", e.Cwd, e.Cwd != "")
+	add("url", e.URL, e.URL != "")
+	add("headers", object(e.Headers), len(e.Headers) > 0)
+	return alone.write(all, "")
 }

@@ -40,13 +40,13 @@ func TestEditsOfEntries(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		edit func([]byte) ([]byte, error)
-		old  string // what is replaced by new; "" if the edit fails
+		old  string // is replaced by new; "" if the edit fails
 		new  string
 	}{
 		"add":                   {put("e", "{\n  \"command\": \"e\"\n}"), "\"enabled\": true }\n", "\"enabled\": true },\n\t\t\"e\": {\n\t\t\t\"command\": \"e\"\n\t\t}\n"},
 		"replace":               {put("b", `{"command": "b"}`), "{\n\t\t\t\"url\": \"https://example.org/mcp\",\n\t\t\t\"disabled\": true\n\t\t}", `{"command": "b"}`},
 		"remove":                {remove("a"), "\t\t\"a\": { \"command\": \"npx\", \"args\": [\"-y\", \"a\" /* why */] }, // first\n", "\t\t// first\n"},
-		"remove last":           {remove("d"), ` "d": { "command": "d" } }`, `  }`},
+		"remove last":           {remove("d"), ` "d": { "command": "d" } }`, ` }`},
 		"disable":               {disable("a", true), "/* why */] }", "/* why */], \"disabled\": true }"},
 		"disable again":         {disable("b", true), "x", "x"},
 		"disable by enabled":    {disable("c", true), `"enabled": true`, `"enabled": false`},
@@ -119,15 +119,15 @@ func TestPutIntoOtherFiles(t *testing.T) {
 	}
 }
 
-func TestPlaceOf(t *testing.T) {
+func TestPositionOf(t *testing.T) {
 	const file = "{\n  \"servers\": {\"x\": {}},\n  \"mcpServers\": {\n    \"x\": {}\n  }\n}"
-	if line, column, ok, err := PlaceOf("f", []byte(file), "x"); line != 4 || column != 5 || !ok || err != nil {
+	if line, column, ok, err := PositionOf("f", []byte(file), "x"); line != 4 || column != 5 || !ok || err != nil {
 		t.Error(line, column, ok, err)
 	}
-	if _, _, ok, err := PlaceOf("f", []byte(file), "y"); ok || err != nil {
+	if _, _, ok, err := PositionOf("f", []byte(file), "y"); ok || err != nil {
 		t.Error("a server that there is not", ok, err)
 	}
-	if _, _, ok, _ := PlaceOf("f", []byte(`{"a": {"command": "a"}, "metarouter": {}}`), "metarouter"); ok {
+	if _, _, ok, _ := PositionOf("f", []byte(`{"a": {"command": "a"}, "metarouter": {}}`), "metarouter"); ok {
 		t.Error("the router's settings are a server")
 	}
 }

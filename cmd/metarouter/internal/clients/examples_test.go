@@ -46,7 +46,7 @@ func (e example) variants(t *testing.T) map[string][]byte {
 	}
 }
 
-var entry = Entry{Command: `C:\Program Files\metarouter\metarouter.exe`, Configs: []string{"/home/ada/<config>/mcp.json"}}
+var entry = RouterEntry{Command: `C:\Program Files\metarouter\metarouter.exe`, Configs: []string{"/home/ada/<config>/mcp.json"}}
 
 // Our entry goes into each client's file and out again, and nothing else changes by a
 // byte; a second time there is nothing to do.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -104,6 +105,9 @@ const BackupMark = ".metarouter-backup-"
 
 const backupTime = "20060102T150405Z"
 
+// backupName matches the name of a copy behind the mark: its time, and its number in that second.
+var backupName = lazy.Regexp(`^(\d{8}T\d{6}Z)(?:-([2-9]|[1-9]\d+))?$`)
+
 // Backups returns the paths of the copies that [File.Write] made, the oldest first.
 func (f File) Backups() (paths []string) {
 	for _, b := range f.backups() {
@@ -115,28 +119,21 @@ func (f File) Backups() (paths []string) {
 // A backup is a copy of old content, by its name.
 type backup struct {
 	path, time string
-	number     int // of those of the same second, from 1
+	number     int // among the copies of the same second, from 1
 }
 
 func (f File) backups() (all []backup) {
 	folder, name := filepath.Split(f.target)
-	entries, _ := os.ReadDir(filepath.Clean(folder)) // without them, none is removed
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // if they can't be read, no copy is removed
 	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), name+BackupMark)
-		if !ok || !e.Type().IsRegular() {
+		rest, _ := strings.CutPrefix(e.Name(), name+BackupMark)
+		m := backupName().FindStringSubmatch(rest)
+		if m == nil || !e.Type().IsRegular() {
 			continue
 		}
-		at, number, numbered := strings.Cut(rest, "-")
-		b := backup{filepath.Join(folder, e.Name()), at, 1}
-		if numbered {
-			n, err := strconv.Atoi(number)
-			if err != nil || n < 2 || strconv.Itoa(n) != number {
-				continue
-			}
-			b.number = n
-		}
-		if _, err := time.Parse(backupTime, at); err == nil && len(at) == len(backupTime) {
-			all = append(all, b)
+		number, _ := strconv.Atoi(cmp.Or(m[2], "1"))
+		if _, err := time.Parse(backupTime, m[1]); err == nil {
+			all = append(all, backup{filepath.Join(folder, e.Name()), m[1], number})
 		}
 	}
 	slices.SortFunc(all, func(a, b backup) int {

@@ -36,7 +36,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("what somebody else made is written over: %v", err)
 	}
 
-	// A link stays one; what it leads to keeps its mode.
+	// A link stays one; its target keeps its mode.
 	link := filepath.Join(dir, "link.json")
 	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("an edit is written over: %v", err)
 	}
 
-	// What is read-only stays, and what can't be written leaves no copy behind.
+	// A read-only file stays, and a failed write leaves no copy behind.
 	if err := os.Chmod(path, 0o440); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestDiffOfLarge(t *testing.T) {
 	}
 }
 
-// In each hunk, what stays and goes is the old, what stays and comes the new.
+// In each hunk, the lines that stay and go are the old ones, the lines that stay and come the new.
 func TestHunks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func() string {
@@ -198,7 +198,7 @@ func TestHunks(t *testing.T) {
 	}
 	for range 2000 {
 		a, b := some(), some()
-		var at place
+		var at span
 		var old, new strings.Builder
 		check := func() {
 			wantA, wantB := lines([]byte(a))[at.a:at.a+at.countA], lines([]byte(b))[at.b:at.b+at.countB]
@@ -211,7 +211,7 @@ func TestHunks(t *testing.T) {
 			switch line[0] {
 			case '@':
 				check()
-				at = placeOf(hunk().FindStringSubmatch(line))
+				at = spanOf(hunk().FindStringSubmatch(line))
 				old.Reset()
 				new.Reset()
 				continue

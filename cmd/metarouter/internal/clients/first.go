@@ -15,48 +15,37 @@ const schemaURL = "https://raw.githubusercontent.com/mcp-metarouter/metarouter/m
 func FirstFile(path, folder, home string) (data []byte, files bool) {
 	files = folder != home && filepath.Dir(folder) != folder
 	project := filepath.Base(path) == ".mcp.json"
+	separator, comment, cwd := ",", "", ""
+	if !files {
+		folder, separator, comment = "/a/folder", "", "// "
+	}
+	if project && files {
+		folder, cwd = ".", `, "cwd": "."` // the folder of this file, wherever the router starts
+	}
+	text := fmt.Sprintf(firstFile, quoted(schemaURL), separator, comment, quoted(folder), cwd)
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	comment := func(format string, args ...any) {
-		if !project {
-			line(format, args...)
+	for line := range strings.Lines(text) {
+		if begin := strings.TrimSpace(line); !project || begin != "" && !strings.HasPrefix(begin, "//") {
+			b.WriteString(line)
 		}
 	}
-	line("{")
-	line(`  "$schema": %s,`, quoted(schemaURL))
-	comment("")
-	comment("  // The MCP servers that metarouter runs. An edit takes effect when this file is saved.")
-	comment("  // 'metarouter check' finds mistakes in it, 'metarouter doctor' tries the servers.")
-	comment("  // More servers: 'metarouter add NAME --write -- npx -y PACKAGE', 'metarouter add NAME URL --write',")
-	comment("  // or 'metarouter import CLIENT --write' for those of Claude, Codex, Cursor, VS Code and others.")
-	comment("  // Write a secret as ${keyring:NAME}, and store it with 'metarouter secret set NAME'.")
-	line(`  "mcpServers": {`)
-	comment("    // Bundled with metarouter: units, summaries, personal data in texts, JSON Schema.")
-	separator := ""
-	if files {
-		separator = ","
-	}
-	line(`    "utilities": { "command": "metarouter", "args": ["builtin", "utilities"] }%s`, separator)
-	shown := folder
-	if project {
-		shown = "."
-	}
-	if !files {
-		shown = "/a/folder"
-	}
-	cwd := ""
-	if project {
-		cwd = `, "cwd": "."` // the folder of this file, wherever the router starts
-	}
-	entry := fmt.Sprintf(`"files": { "command": "metarouter", "args": ["builtin", "files", %s]%s }`, quoted(shown), cwd)
-	comment("")
-	comment("    // Bundled too: reads and searches the files of one folder, and changes none.")
-	if files {
-		line("    %s", entry)
-	} else {
-		comment("    // %s", entry)
-	}
-	line("  }")
-	line("}")
 	return []byte(b.String()), files
 }
+
+const firstFile = `{
+  "$schema": %s,
+
+  // The MCP servers that metarouter runs. An edit takes effect when this file is saved.
+  // 'metarouter check' finds mistakes in it, 'metarouter doctor' tries the servers.
+  // More servers: 'metarouter add NAME --write -- npx -y PACKAGE', 'metarouter add NAME URL --write',
+  // or 'metarouter import CLIENT --write' for those of Claude, Codex, Cursor, VS Code and others.
+  // Write a secret as ${keyring:NAME}, and store it with 'metarouter secret set NAME'.
+  "mcpServers": {
+    // Bundled with metarouter: units, summaries, personal data in texts, JSON Schema.
+    "utilities": { "command": "metarouter", "args": ["builtin", "utilities"] }%s
+
+    // Bundled too: reads and searches the files of one folder, and changes none.
+    %s"files": { "command": "metarouter", "args": ["builtin", "files", %s]%s }
+  }
+}
+`

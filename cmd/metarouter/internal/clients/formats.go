@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -21,7 +22,7 @@ const (
 	inYAML format = "YAML"
 )
 
-// A format is that of a client's file; "" is JSON.
+// A format is the language of a client's file; "" is JSON.
 type format string
 
 const (
@@ -61,7 +62,7 @@ func (f format) decode(s Source) (map[string]any, error) {
 	var root map[string]any
 	if f == inYAML {
 		if err := yaml.Unmarshal(data, &root); err != nil {
-			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, placeIn(err))
+			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, lineIn(err))
 		}
 		return root, nil
 	}
@@ -78,27 +79,26 @@ func (f format) decode(s Source) (map[string]any, error) {
 		}
 	}
 	if err := toml.Unmarshal(data, &root); err != nil {
-		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, placeIn(err))
+		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, lineIn(err))
 	}
 	return root, nil
 }
 
-// placeIn returns the line of an error of a reader, which may quote the file.
-func placeIn(err error) string {
-	var line, column int
-	if at, ok := err.(interface{ Position() (row, column int) }); ok {
-		line, column = at.Position()
+// lineIn returns the line of an error of a reader, which may quote the file.
+func lineIn(err error) string {
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, column := at.Position()
 		return fmt.Sprintf("line %d, column %d", line, column)
 	}
-	if _, rest, ok := strings.Cut(err.Error(), "line "); ok {
-		fmt.Sscan(rest, &line)
-	}
+	line := 0
+	_, rest, _ := strings.Cut(err.Error(), "line ")
+	fmt.Sscan(rest, &line)
 	return fmt.Sprintf("line %d", line)
 }
 
-// installLines is [Install] for a file in TOML or YAML. What can't be changed without touching
-// other lines is an error that has the lines to write.
-func installLines(c Client, s Source, e Entry) ([]byte, error) {
+// installLines is [Install] for a file in TOML or YAML. A change that would
+// touch other lines is an error that has the lines to write.
+func installLines(c Client, s Source, e RouterEntry) ([]byte, error) {
 	d, err := openSource(c, s)
 	if err != nil {
 		return nil, err
@@ -112,12 +112,10 @@ func installLines(c Client, s Source, e Entry) ([]byte, error) {
 		if err := notOurs(c, s, d, *m); err != nil {
 			return nil, err
 		}
-		same := true
-		for _, f := range c.written(e, stringsOf(member(&m.Value, "args"))) {
+		if !slices.ContainsFunc(c.written(e, stringsOf(member(&m.Value, "args"))), func(f field) bool {
 			old := member(&m.Value, f.key)
-			same = same && old != nil && equal(old.Value, f.value(d, ""))
-		}
-		if same {
+			return old == nil || !equal(old.Value, d.write(f.value, ""))
+		}) {
 			return s.Data, nil
 		}
 		return nil, fmt.Errorf("%s has another entry %q, which metarouter does not change, since it does not rewrite %s; replace it by these lines:\n%s", s.Path, EntryName, c.format, strings.Join(lines, "\n"))
@@ -156,22 +154,22 @@ func (f format) adds(before, after Source) bool {
 }
 
 // lines returns our entry as it is written into the file.
-func (f format) lines(key string, all []field) []string {
-	d, colon, indent := &document{spaced: true}, ": ", "    "
+func (f format) lines(key string, all fields) []string {
+	colon, indent := ": ", "    "
 	lines := []string{key + ":", "  " + EntryName + ":"}
 	if f == inTOML {
 		lines, colon, indent = []string{"[" + key + "." + EntryName + "]"}, " = ", ""
 	}
 	for _, one := range all { // a string or an array of JSON is one of TOML and of YAML too
-		lines = append(lines, indent+one.key+colon+one.value(d, ""))
+		lines = append(lines, indent+one.key+colon+oneLine.write(one.value, ""))
 	}
 	return lines
 }
 
-// A gap is a place between two lines of a file.
+// A gap is between two lines of a file.
 type gap struct {
 	offset int    // in bytes
-	indent string // of the entries of YAML that are there; "" if there are none
+	indent string // of the present entries of YAML; "" without any
 }
 
 // insertAt returns the place of the entry in a file of so many bytes: at the end, or in YAML before
@@ -184,14 +182,7 @@ func (f format) insertAt(s Source, end int) gap {
 	pairs := doc.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if key, value := pairs[i], pairs[i+1]; key.Value == s.keys[0] {
-			at, indent := 0, "  "
-			for line := 0; line < key.Line && at < len(s.Data); line++ { // YAML has further ends of lines
-				if n := bytes.IndexByte(s.Data[at:], '\n'); n >= 0 {
-					at += n + 1
-				} else {
-					at = len(s.Data)
-				}
-			}
+			at, indent := lineStart(s.Data, key.Line), "  "
 			if len(value.Content) > 0 {
 				indent = strings.Repeat(" ", value.Content[0].Column-1)
 			}

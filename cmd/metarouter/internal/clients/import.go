@@ -9,8 +9,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A Choice says what to do with an entry whose name our configuration has for another
-// server.
+// A Choice says which entry our configuration gets if it has the name of the client's entry for
+// another server.
 type Choice int
 
 const (
@@ -19,8 +19,8 @@ const (
 	TakeBoth                 // add the client's entry under a new name
 )
 
-// An Imported is our file with a client's servers, and what was done with each. The
-// names are those of our file.
+// An Imported is our file with a client's servers, and says which of them were added. The names are
+// as in our file.
 type Imported struct {
 	Data      []byte
 	Added     []string
@@ -64,11 +64,11 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 		if plain {
 			theirs.plain()
 		}
-		router := theirs.entry.Self || f.name == EntryName && theirs.entry.URL != ""
+		router := theirs.server.Self || f.name == EntryName && theirs.server.URL != ""
 		if m.put(theirs, router) {
-			starts = starts || theirs.entry.Transport == config.Stdio
+			starts = starts || theirs.server.Transport == config.Stdio
 			m.done.Notes = append(m.done.Notes, theirs.notes...)
-			if prefersRoots(theirs.entry) {
+			if prefersRoots(theirs.server) {
 				m.done.Notes = append(m.done.Notes, fmt.Sprintf("%q serves the folders that are open in the client in place of those of its args, as it does without a router; to keep to its args, write \"roots\": false into its entry", theirs.name))
 			}
 			m.done.Secrets = m.done.Secrets || Hides(path, []byte(theirs.text))
@@ -99,17 +99,16 @@ type merge struct {
 	ours   Ours
 	choice Choice
 
-	added []field         // entries to add to doc
+	added fields          // entries to add to doc
 	taken map[string]bool // names of imported entries
 	done  Imported
 }
 
-// put decides what to do with an entry of the client, and reports whether our file gets
-// it. router says that the entry starts metarouter.
+// put reports whether our file gets an entry of the client, and adds it. router says that the entry
+// starts metarouter.
 func (m *merge) put(theirs converted, router bool) bool {
-	same, isSame := m.ours.same(theirs.entry)
-	write := field{theirs.name, raw(theirs.text, theirs.unit)}
-	done := &m.done
+	same, isSame := m.ours.same(theirs.server)
+	write, done := field{theirs.name, excerpt{theirs.text, theirs.unit}}, &m.done
 	switch {
 	case router:
 		done.Routers = append(done.Routers, theirs.name)
@@ -127,8 +126,8 @@ func (m *merge) put(theirs converted, router bool) bool {
 		m.added = append(m.added, write)
 		done.Added = append(done.Added, theirs.name)
 	case m.choice == TakeTheirs:
-		if m.doc.at(append(m.keys, theirs.name)...) != nil {
-			m.doc.set(member(m.doc.at(m.keys...), theirs.name), write.value)
+		if servers := m.doc.at(m.keys...); servers != nil && member(servers, theirs.name) != nil {
+			m.doc.set(member(servers, theirs.name), write.value)
 		} else {
 			m.added = append(m.added, write)
 		}
@@ -144,7 +143,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		return false
 	}
 	m.taken[write.key] = true
-	if MayNeedLogin(theirs.text, theirs.entry) {
+	if MayNeedLogin(theirs.text, theirs.server) {
 		done.Login = append(done.Login, write.key)
 	}
 	return true
@@ -155,14 +154,13 @@ func (m *merge) finish(data []byte) (Imported, error) {
 	var err error
 	switch {
 	case len(m.added) > 0 && len(data) == 0:
-		m.doc.add(&m.doc.root, field{"$schema", text(schemaURL)}, field{m.keys[0], fields(m.added...)})
+		m.doc.add(&m.doc.root, field{"$schema", schemaURL}, field{m.keys[0], m.added})
 	case len(m.added) > 0:
 		err = m.doc.addServers(m.keys, m.added...)
 	}
-	if len(m.doc.splices) == 0 {
-		m.done.Data = data
-		return m.done, err
+	m.done.Data = data
+	if len(m.doc.splices) > 0 {
+		m.done.Data = m.doc.bytes()
 	}
-	m.done.Data = m.doc.bytes()
 	return m.done, err
 }

@@ -138,11 +138,11 @@ func TestProjectsOfClaudeCode(t *testing.T) {
 func TestInstallUpdates(t *testing.T) {
 	c, _ := Find("cursor")
 	data := "/d"
-	e := Entry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: &data}
+	e := RouterEntry{Command: "/new/metarouter", Configs: []string{"/a.json", "/b.json"}, Data: &data}
 	for name, test := range map[string]struct{ old, want string }{
 		"an older entry": {
 			`{"command": "/old/metarouter", "args": ["serve", "--config=/x.json", "--mode", "search", "--data", "/e"], "autoApprove": ["find_tools"] /* mine */}`,
-			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--mode", "search"], "autoApprove": ["find_tools"], /* mine */ "type": "stdio"}`,
+			`{"command": "/new/metarouter", "args": ["serve", "--config", "/a.json", "--config", "/b.json", "--data", "/d", "--mode", "search"], "autoApprove": ["find_tools"] /* mine */, "type": "stdio"}`,
 		},
 		"a remote entry": {
 			`{"url": "http://127.0.0.1:8787/mcp", "headers": {}, "note": 1}`,
@@ -173,7 +173,7 @@ func TestInstallUpdates(t *testing.T) {
 	}
 }
 
-// Gemini replaces $VAR as well as ${VAR}, and passes on what looks secret only if an entry
+// Gemini replaces $VAR as well as ${VAR}, and passes on variables that look secret only if an entry
 // names it.
 func TestGemini(t *testing.T) {
 	c, _ := Find("gemini")
@@ -186,7 +186,7 @@ func TestGemini(t *testing.T) {
 	ours := Ours{Files: []Source{{Path: "m.json", Data: []byte(`{
 		"mcpServers": {"a": {"command": "x", "env": {"K": "${MY_KEY}", "L": "${env:OTHER} ${MY_KEY} ${WITH:-a default} ${input:no}"}, "inheritEnv": ["SSH_AUTH_SOCK"]}},
 		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)}}}
-	e := Entry{Command: "/bin/metarouter", Variables: ours.Variables()}
+	e := RouterEntry{Command: "/bin/metarouter", Variables: ours.Variables()}
 	if want := []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}; !reflect.DeepEqual(e.Variables, want) {
 		t.Errorf("our files name %q, want %q", e.Variables, want)
 	}
@@ -207,7 +207,7 @@ func TestGemini(t *testing.T) {
 	}
 }
 
-// What is somebody else's is not written over, and gets no entry.
+// An entry of somebody else is not overwritten.
 func TestInstallRefuses(t *testing.T) {
 	for client, test := range map[string]struct{ text, why string }{
 		"cursor":   {`{"mcpServers": {"metarouter": {"command": "python", "args": ["-m", "other"], "env": {"KEY": "x"}}}}`, "starts another program"},
@@ -216,7 +216,7 @@ func TestInstallRefuses(t *testing.T) {
 	} {
 		c, _ := Find(client)
 		s := Source{Path: "f", keys: c.keys, Data: []byte(test.text)}
-		if got, err := Install(c, s, Entry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
+		if got, err := Install(c, s, RouterEntry{Command: "/bin/metarouter"}); err == nil || !strings.Contains(err.Error(), test.why) {
 			t.Errorf("%s: got %s, %v", test.text, got, err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// An entry whose package is pinned is the same; other differences are shown, without secrets.
+// An entry with a pinned package is the same; other differences are shown, without secrets.
 func TestOthersSideBySide(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	s := Source{Path: "f", keys: claudeKeys, Data: []byte(`{"mcpServers": {
@@ -270,7 +270,7 @@ func TestOthersSideBySide(t *testing.T) {
 	}
 }
 
-// A whole command line as a command gets one note, which says what to write.
+// A whole command line as a command gets one note, with the fix.
 func TestImportCommandLine(t *testing.T) {
 	c, _ := Find("claude-desktop")
 	for command, want := range map[string]string{"npx -y @o/pkg": "whole command line", "bin/x": "relative to a folder"} {
@@ -384,7 +384,7 @@ func TestInstallByNPX(t *testing.T) {
 		s := Source{Path: "/mcp.json", Data: []byte("{}"), keys: c.keys}
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			command, before := byNPX(system, version)
-			data, err := Install(c, s, Entry{Command: command, Before: before, Configs: []string{"/a.json"}})
+			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,10 +12,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// An Entry is our entry in a client's file: it starts metarouter with these files.
-type Entry struct {
+// A RouterEntry is our entry in a client's file: it starts metarouter with these files.
+type RouterEntry struct {
 	Command string   // absolute path of the program, or a command that starts it
-	Before  []string // arguments of Command before those of the program
+	Before  []string // arguments of Command, before the arguments of the program
 	Configs []string // absolute paths
 	Data    *string  // path of the data folder; nil is the default
 
@@ -25,7 +26,7 @@ type Entry struct {
 
 // arguments returns the arguments of the entry. It keeps further arguments that an
 // earlier entry of ours had after "serve".
-func (e Entry) arguments(earlier []string) []string {
+func (e RouterEntry) arguments(earlier []string) []string {
 	args := append(slices.Clone(e.Before), "serve")
 	for _, path := range e.Configs {
 		args = append(args, "--config", path)
@@ -52,7 +53,7 @@ var elsewhere = []string{"url", "serverUrl", "httpUrl", "headers"}
 // Install adds our entry to the servers of a client's file, or updates it. It returns the
 // data unchanged if the entry is up to date. An entry of our name that starts another
 // program is an error: it is not ours, and nor are the secrets in its env.
-func Install(c Client, s Source, e Entry) ([]byte, error) {
+func Install(c Client, s Source, e RouterEntry) ([]byte, error) {
 	if c.format != "" {
 		return installLines(c, s, e)
 	}
@@ -70,25 +71,25 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 		m = member(v, EntryName)
 	}
 	if m == nil {
-		err := d.addServers(s.keys, field{EntryName, fields(c.written(e, nil)...)})
+		err := d.addServers(s.keys, field{EntryName, c.written(e, nil)})
 		return d.bytes(), err
 	}
 	if object(&m.Value) == nil {
-		d.set(m, fields(c.written(e, nil)...))
+		d.set(m, c.written(e, nil))
 		return d.bytes(), nil
 	}
 	if err := notOurs(c, s, d, *m); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(elsewhere, func(key string) bool { return member(&m.Value, key) != nil }) {
-		d.remove(&m.Value, func(m hujson.ObjectMember) bool { return slices.Contains(elsewhere, jsonc.Key(m)) })
+		d.remove(&m.Value, func(i item) bool { return slices.Contains(elsewhere, i.key) })
 		return Install(c, Source{Path: s.Path, Data: d.bytes(), keys: s.keys}, e)
 	}
 	var missing []field
 	fresh := c.written(e, slices.Concat(stringsOf(member(&m.Value, "command")), stringsOf(member(&m.Value, "args"))))
 	for _, key := range []string{"type", "transport", "transportType"} { // keys of a server on the network
 		if member(&m.Value, key) != nil && (key != "type" || !c.typed && c.entry == nil) {
-			fresh = append(fresh, field{key, text("stdio")})
+			fresh = append(fresh, field{key, "stdio"})
 		}
 	}
 	for _, f := range fresh {
@@ -98,7 +99,7 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 			missing = append(missing, f)
 		case f.key == "env" && object(&old.Value) != nil:
 			d.add(&old.Value, slices.DeleteFunc(passed(e.Variables), func(f field) bool { return member(&old.Value, f.key) != nil })...)
-		case !equal(old.Value, f.value(d, "")):
+		case !equal(old.Value, d.write(f.value, "")):
 			d.set(old, f.value)
 		}
 	}
@@ -111,8 +112,8 @@ func Install(c Client, s Source, e Entry) ([]byte, error) {
 
 // notOurs returns an error if the entry of our name starts another program.
 func notOurs(c Client, s Source, d *document, m hujson.ObjectMember) error {
-	theirs, err := c.convert(found{EntryName, s, d, m}, s.Path)
-	if err == nil && theirs.entry.Transport == config.Stdio && !theirs.entry.Self {
+	theirs, err := c.convert(clientEntry{EntryName, s, d, m}, s.Path)
+	if err == nil && theirs.server.Transport == config.Stdio && !theirs.server.Self {
 		return fmt.Errorf("%s has an entry %q that starts another program; rename or remove it", s.Path, EntryName)
 	}
 	return err
@@ -133,58 +134,47 @@ func keysIn(c Client, d *document, keys []string) []string {
 
 // written returns the fields of our entry. earlier are the arguments of the entry that it
 // replaces.
-func (c Client) written(e Entry, earlier []string) []field {
+func (c Client) written(e RouterEntry, earlier []string) (all fields) {
 	if c.entry != nil {
-		return c.entry(c, e, earlier)
+		return c.entry(e, earlier)
 	}
-	var all []field
 	if c.typed {
-		all = append(all, field{"type", text("stdio")})
+		all = append(all, field{"type", "stdio"})
 	}
-	all = append(all, field{"command", text(e.Command)}, field{"args", list(e.arguments(earlier))})
+	all = append(all, field{"command", e.Command}, field{"args", e.arguments(earlier)})
 	if c.withholds && len(e.Variables) > 0 {
-		all = append(all, field{"env", fields(passed(e.Variables)...)})
+		all = append(all, field{"env", passed(e.Variables)})
 	}
 	return all
 }
 
 // passed returns the members of env that pass variables on.
-func passed(variables []string) []field {
-	var all []field
+func passed(variables []string) (all fields) {
 	for _, name := range variables {
-		all = append(all, field{name, text("${" + name + "}")})
+		all = append(all, field{name, "${" + name + "}"})
 	}
 	return all
 }
 
-// Passes returns the variables that the client passes on only if our entry names them.
-func (c Client) Passes(e Entry) []string {
-	if !c.withholds {
-		return nil
+// Withheld returns the variables that the client passes on only if our entry names them, and says of
+// which kind they are.
+func (c Client) Withheld(e RouterEntry) (variables []string, kind string) {
+	switch {
+	case !c.withholds:
+		return nil, ""
+	case c.inherits:
+		return e.Variables, "variables that look secret"
 	}
-	return e.Variables
-}
-
-// Withheld says which variables the client does not pass on.
-func (c Client) Withheld() string {
-	if c.inherits {
-		return "variables that look secret"
-	}
-	return "variables"
+	return e.Variables, "variables"
 }
 
 // stringsOf returns the elements of an array of strings, or nil for another value.
-func stringsOf(m *hujson.ObjectMember) []string {
-	if m == nil {
+func stringsOf(m *hujson.ObjectMember) (all []string) {
+	if m == nil || m.Value.Value.Kind() != '[' {
 		return nil
 	}
-	array, _ := m.Value.Value.(*hujson.Array)
-	if array == nil {
-		return nil
-	}
-	var all []string
-	for _, e := range array.Elements {
-		s, ok := jsonc.Text(e)
+	for _, i := range items(&m.Value) {
+		s, ok := jsonc.Text(i.value)
 		if !ok {
 			return nil
 		}
@@ -195,12 +185,6 @@ func stringsOf(m *hujson.ObjectMember) []string {
 
 // equal reports whether v is equal to a value in JSON.
 func equal(v hujson.Value, said string) bool {
-	a := v.Clone()
-	a.Minimize()
-	b, err := hujson.Parse([]byte(said))
-	if err != nil {
-		return false
-	}
-	b.Minimize()
-	return strings.TrimSpace(a.String()) == strings.TrimSpace(b.String())
+	other, err := hujson.Parse([]byte(said))
+	return err == nil && bytes.Equal(jsonc.Compact(v), jsonc.Compact(other))
 }

@@ -30,7 +30,7 @@ func masked(path string, data []byte, from, to int) []string {
 	}
 	shown := stretch{document: d, from: lineStart(d.data, from), to: lineStart(d.data, to)}
 	if key, err := config.ServersKey(path, d.data); err == nil && key != "" {
-		shown.servers = key
+		shown.servers = d.at(key)
 	}
 	shown.mask(&d.root, "", false)
 	shown.comments()
@@ -58,16 +58,16 @@ func lineStart(data []byte, line int) int {
 	return at
 }
 
-// A stretch is what is shown of a document.
+// A stretch is the part of a document that is shown.
 type stretch struct {
 	*document
 	from, to int
-	servers  string // the key of the servers, "" if they are in the root itself
+	servers  *hujson.Value // that has the servers, nil if the root itself does
 }
 
 func (d stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
 
-// mask hides what is secret in v, which is the value of key.
+// mask hides the secrets in v, which is the value of key. all says that every value is one.
 func (d stretch) mask(v *hujson.Value, key string, all bool) {
 	if !d.has(v) {
 		return
@@ -77,14 +77,14 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 		all = all || key == "env" || key == "headers"
 		for i := range value.Members {
 			m := &value.Members[i]
+			name := jsonc.Key(*m)
 			if d.has(&m.Name) {
-				d.show(&m.Name, jsonc.Key(*m))
+				d.show(&m.Name, name)
 			}
-			if entry, ok := m.Value.Value.(*hujson.Object); ok && v == &d.root && d.servers != "" && jsonc.Key(*m) == d.servers {
-				d.maskEntries(entry, all)
-			} else {
-				d.mask(&m.Value, jsonc.Key(*m), all)
+			if v == d.servers && object(&m.Value) != nil {
+				name = "" // of a server, which may be any word
 			}
+			d.mask(&m.Value, name, all)
 		}
 	case *hujson.Array:
 		all = all || secret.Maybe(key)
@@ -117,30 +117,15 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 	}
 }
 
-// maskEntries masks the entries of servers, whose names may be any words.
-func (d stretch) maskEntries(servers *hujson.Object, all bool) {
-	for i := range servers.Members {
-		m := &servers.Members[i]
-		if d.has(&m.Name) {
-			d.show(&m.Name, jsonc.Key(*m))
-		}
-		key := jsonc.Key(*m)
-		if _, ok := m.Value.Value.(*hujson.Object); ok {
-			key = ""
-		}
-		d.mask(&m.Value, key, all)
-	}
-}
-
-// show hides what is secret in a string.
+// show hides the secrets in a string.
 func (d stretch) show(v *hujson.Value, s string) {
 	if shown := secret.HideMaybe(s, hidden); shown != s {
 		d.splice(v.StartOffset, v.EndOffset, quoted(shown))
 	}
 }
 
-// comments hides what is secret in comments, which may be entries that somebody has
-// turned off. They are in what is between the names and values.
+// comments hides the secrets in comments, which may be entries that somebody has turned off. Comments
+// are between names and values.
 func (d stretch) comments() {
 	end := 0 // of the one before
 	between := func(to int) {

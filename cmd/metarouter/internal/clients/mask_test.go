@@ -71,7 +71,7 @@ func maskedText(text string) string {
 	return strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n")
 }
 
-// What is hidden is hidden, and what need not be is shown.
+// Secrets are hidden, and all else is shown.
 func TestMaskHides(t *testing.T) {
 	documents := slices.Clone(maskedDocuments)
 	for _, text := range maskedStrings {

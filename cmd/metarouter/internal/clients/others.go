@@ -11,12 +11,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
 // An Other is a server of the client's own.
 type Other struct {
 	Name     string
-	Ours     string   // the name of our entry that starts the same server; "" if we have none
+	Ours     string   // the name of our entry that starts the same server; "" without one
 	Lacks    []string // keys that our entry does not have, or has with another value
 	Differs  string   // our entry and theirs side by side, where Lacks or Ours say that they differ
 	Version  string   // our entry and theirs side by side, if theirs has another version of the package
@@ -42,7 +43,7 @@ func Others(c Client, s Source, path string, ours Ours) ([]Other, error) {
 			others = append(others, Other{Name: f.name})
 			continue
 		}
-		o := Other{Name: f.name, Router: theirs.entry.Self}
+		o := Other{Name: f.name, Router: theirs.server.Self}
 		if !o.Router {
 			if err := o.compare(ours, theirs); err != nil {
 				return nil, err
@@ -59,7 +60,7 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 	if err != nil {
 		return err
 	}
-	same, ok := ours.same(theirs.entry)
+	same, ok := ours.same(theirs.server)
 	if !ok {
 		if our := ours.entry(theirs.name); our != nil {
 			o.Differs = cmp.Or(difference(our, &their, compared), "it does not start the same")
@@ -67,13 +68,13 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 		return nil
 	}
 	our := ours.entry(same.Name)
-	o.Ours, o.Broken, o.Disabled = same.Name, same.Misconfigured, same.Disabled && !theirs.entry.Disabled
+	o.Ours, o.Broken, o.Disabled = same.Name, same.Misconfigured, same.Disabled && !theirs.server.Disabled
 	o.Lacks = lacks(our, &their)
 	if o.Disabled { // by the user, who wants it so
 		o.Lacks = slices.DeleteFunc(o.Lacks, func(key string) bool { return key == "disabled" })
 	}
 	o.Differs = difference(our, &their, o.Lacks)
-	if same.Hash() != theirs.entry.Hash() && unversioned(theirs.entry) != theirs.entry.Hash() {
+	if same.Hash() != theirs.server.Hash() && unversioned(theirs.server) != theirs.server.Hash() {
 		o.Version = difference(our, &their, []string{"args"})
 	}
 	return nil
@@ -81,17 +82,17 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 
 // WithoutOthers returns the content of s without the client's other servers. It fails
 // unless all of them are in our configuration. flags are those that name it on a command line.
-func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([]byte, error) {
+func WithoutOthers(c Client, s Source, e RouterEntry, others []Other, flags string) ([]byte, error) {
 	var names, lost []string
-	missing, differs := false, false
+	missing, differs := "", ""
 	for _, o := range others {
 		switch {
 		case o.Router:
 		case o.Differs != "":
-			differs = true
+			differs = fmt.Sprintf("where entries differ, correct yours, or take the client's with 'metarouter import %s%s --overwrite --write'", c.Name, flags)
 			lost = append(lost, fmt.Sprintf("server %q differs: %s", o.Name, o.Differs))
 		case o.Ours == "":
-			missing = true
+			missing = fmt.Sprintf("copy the servers that you need with 'metarouter import %s%s --write', and delete from %s those that you do not need", c.Name, flags, s.Path)
 			lost = append(lost, fmt.Sprintf("server %q is not in your configuration", o.Name))
 		case o.Broken != "":
 			lost = append(lost, fmt.Sprintf("server %q can't start with the entry in your configuration: %s", o.Name, o.Broken))
@@ -99,24 +100,14 @@ func WithoutOthers(c Client, s Source, e Entry, others []Other, flags string) ([
 			names = append(names, o.Name)
 		}
 	}
-	if len(lost) == 0 && len(names) > 0 && c.format != "" {
+	switch {
+	case len(lost) > 0:
+		return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost (your configuration is %s):\n  %s\n%s; or leave --replace out to keep them next to metarouter",
+			c.Title, e.Configs[len(e.Configs)-1], strings.Join(lost, "\n  "), cmp.Or(prose.Clauses(missing, differs), "correct your configuration"))
+	case len(names) > 0 && c.format != "":
 		return nil, fmt.Errorf("nothing was changed, since metarouter takes no lines out of files in %s; delete these servers from %s yourself, and leave --replace out: %s", c.format, s.Path, strings.Join(names, ", "))
 	}
-	if len(lost) == 0 {
-		return without(c, s, names)
-	}
-	var advice []string
-	if missing {
-		advice = append(advice, fmt.Sprintf("copy the servers that you need with 'metarouter import %s%s --write', and delete from %s those that you do not need", c.Name, flags, s.Path))
-	}
-	if differs {
-		advice = append(advice, fmt.Sprintf("where entries differ, correct yours, or take the client's with 'metarouter import %s%s --overwrite --write'", c.Name, flags))
-	}
-	if advice == nil {
-		advice = []string{"correct your configuration"}
-	}
-	return nil, fmt.Errorf("nothing was changed, since servers of %s would be lost (your configuration is %s):\n  %s\n%s; or leave --replace out to keep them next to metarouter",
-		c.Title, e.Configs[len(e.Configs)-1], strings.Join(lost, "\n  "), strings.Join(advice, "; "))
+	return without(c, s, names)
 }
 
 // without returns a client's file without the servers of those names.
@@ -132,7 +123,7 @@ func without(c Client, s Source, names []string) ([]byte, error) {
 	if err != nil || v == nil {
 		return s.Data, err
 	}
-	d.remove(v, func(m hujson.ObjectMember) bool { return slices.Contains(names, jsonc.Key(m)) })
+	d.remove(v, func(i item) bool { return slices.Contains(names, i.key) })
 	return d.bytes(), nil
 }
 
@@ -155,7 +146,7 @@ func lacks(our, their *hujson.Value) (keys []string) {
 }
 
 // difference shows the values of those keys in which two entries differ, without secrets. It
-// is "" if none differs.
+// is "" if all are equal.
 func difference(our, their *hujson.Value, keys []string) string {
 	var says []string
 	for _, key := range keys {
@@ -181,11 +172,9 @@ func shownMember(entry *hujson.Value, key string) string {
 	if m == nil {
 		return "nothing"
 	}
-	value := m.Value.Clone()
-	value.Minimize()
-	space(&value)
 	begin := "{" + quoted(key) + ":"
-	line := masked("entry", []byte(begin+value.String()+"}"), 0, 1)[0]
+	value := oneLine.write(m.Value.Value, "")
+	line := masked("entry", []byte(begin+value+"}"), 0, 1)[0]
 	shown := []rune(strings.TrimSuffix(strings.TrimPrefix(line, begin), "}"))
 	if len(shown) > maxShown {
 		shown = append(shown[:maxShown], '…')

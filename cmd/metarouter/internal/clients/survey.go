@@ -3,12 +3,10 @@ package clients
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
@@ -29,13 +27,13 @@ const maxFound = 8
 // Survey looks for servers of the user and of the project in folder in the files of all
 // clients, and returns the places that have some, the one with the most servers first. Files
 // that can't be read are left out.
-func Survey(p Place, folder string) []Found {
+func Survey(p System, folder string) []Found {
 	var all []Found
 	for _, c := range table {
 		files := c.Files(p)
 		user := cmp.Or(FirstExisting(files...), files[0])
 		look := func(project string, sources []Source) {
-			if path, n, clear := c.count(sources); n > 0 {
+			if path, n, clear := count(c, sources); n > 0 {
 				all = append(all, Found{c, path, project, n, clear, project != "" && path != user})
 			}
 		}
@@ -69,7 +67,7 @@ func read(s Source) Source {
 
 // count returns how many servers other than metarouter the sources have, the file of the
 // first of them, and how many secrets their entries have in clear text.
-func (c Client) count(sources []Source) (path string, n, clear int) {
+func count(c Client, sources []Source) (path string, n, clear int) {
 	for i, s := range sources {
 		sources[i] = read(s)
 	}
@@ -104,34 +102,21 @@ func (c Client) count(sources []Source) (path string, n, clear int) {
 // Command returns the command that imports the servers, or shows them if they came with a
 // project's folder.
 func (f Found) Command() string {
-	if f.Project == "" {
-		return "metarouter import " + f.Client.Name + " --write"
+	command := "metarouter import " + f.Client.Name
+	if f.Project != "" {
+		command += " --project " + commandline.Quote(f.Project)
 	}
-	command := "metarouter import " + f.Client.Name + " --project " + Word(f.Project)
-	if f.shipped {
-		return command
+	if !f.shipped {
+		command += " --write"
 	}
-	return command + " --write"
+	return command
 }
 
-// String says how many servers there are, whose they are, and in which file.
+// String says how many servers there are, of which client, and in which file.
 func (f Found) String() string {
 	servers := prose.Count(f.Servers, "server")
 	if f.Project != "" && !f.shipped {
 		return fmt.Sprintf("%s of %s for the folder %s, in %s", servers, f.Client.Title, f.Project, f.Path)
 	}
 	return fmt.Sprintf("%s of %s, in %s", servers, f.Client.Title, f.Path)
-}
-
-// Word returns a text as one word of a command line.
-func Word(text string) string {
-	switch {
-	case text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@:%+=,…", r)
-	}):
-		return text
-	case runtime.GOOS == "windows":
-		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -51,7 +51,7 @@ func TestSurvey(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 
-	// In the home folder, a client's file of the user is that of the project too.
+	// In the home folder, a client's file of the user is the project's too.
 	write(`{"mcpServers": {"a": {"command": "a"}}}`, ".cursor", "mcp.json")
 	n := 0
 	for _, f := range Survey(place, home) {

@@ -14,20 +14,20 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// ThisPlace returns the system that this process runs on.
-func ThisPlace() (Place, error) {
+// ThisSystem returns the system that this process runs on.
+func ThisSystem() (System, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return Place{}, fmt.Errorf("find your home folder: %w; name the client's file with --file", err)
+		return System{}, fmt.Errorf("find your home folder: %w; name the client's file with --file", err)
 	}
 	glob := func(pattern string) []string {
 		found, _ := filepath.Glob(pattern)
 		return found
 	}
-	return Place{OS: runtime.GOOS, Home: home, Env: os.Getenv, Glob: glob}, nil
+	return System{OS: runtime.GOOS, Home: home, Env: os.Getenv, Glob: glob}, nil
 }
 
-// ReadOurs reads those of our files that exist and are not empty.
+// ReadOurs reads our files that exist and are not empty.
 func ReadOurs(paths []string) (Ours, error) {
 	var o Ours
 	var existing []string
@@ -47,7 +47,7 @@ func ReadOurs(paths []string) (Ours, error) {
 	return o, err
 }
 
-// FirstExisting returns the first of the paths that exists, or "" if none does.
+// FirstExisting returns the first of the paths that exists, or "".
 func FirstExisting(paths ...string) string {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err == nil {
@@ -59,7 +59,7 @@ func FirstExisting(paths ...string) string {
 
 // OwnProgram returns the command by which a client can start this program of a version
 // later, with the arguments that come before the program's own: a link on PATH that leads
-// to it, since package managers move what the link leads to, else the program's own path.
+// to it, since package managers move the target of the link, else the program's own path.
 // npm may empty its cache, so a program in it is started by npx.
 func OwnProgram(version string) (command string, before []string, err error) {
 	exe, err := os.Executable()

@@ -77,7 +77,7 @@ func printProblems(out *console.Console, c config.Config) error {
 	return nil
 }
 
-// printProblem prints where a problem is and what is wrong, and below it what to write.
+// printProblem prints a problem with its place, and below it the fix.
 func printProblem(out *console.Console, p config.Problem) {
 	what, fix, _ := strings.Cut(p.Message, "; ")
 	p.Message, fix = what, cmp.Or(p.Fix, fix)
@@ -96,7 +96,7 @@ func Errors(c config.Config) []config.Problem {
 	return slices.DeleteFunc(slices.Clone(c.Problems), func(p config.Problem) bool { return p.Severity == "warning" })
 }
 
-// NoteErrors says on stderr what is wrong with the configuration, in few lines.
+// NoteErrors prints the mistakes of the configuration on stderr, in few lines.
 func NoteErrors(out *console.Console, c config.Config) {
 	const most = 3
 	wrong := Errors(c) // 'metarouter check' shows the warnings too
@@ -135,7 +135,7 @@ func Server(c config.Config, name string) (config.Server, error) {
 	return config.Server{}, exit.Usage(UnknownName("server", name, ServerNames(c)))
 }
 
-// CheckProfile returns an error if the configuration lacks the profile; "" is none.
+// CheckProfile returns an error if the configuration lacks the profile, which is not "".
 func CheckProfile(c config.Config, name string) error {
 	if _, ok := c.Router.Profiles[name]; ok || name == "" {
 		return nil
@@ -143,7 +143,7 @@ func CheckProfile(c config.Config, name string) error {
 	return exit.Usage(UnknownName("profile", name, slices.Sorted(maps.Keys(c.Router.Profiles))))
 }
 
-// MayBeElsewhere reports whether the name may be that of a server of another node, such as "gpu@box".
+// MayBeElsewhere reports whether a server of another node may have the name, such as "gpu@box".
 func MayBeElsewhere(c config.Config, name string) bool {
 	return c.Router.Cluster != nil && strings.Contains(name, "@")
 }

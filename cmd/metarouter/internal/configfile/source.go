@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -26,22 +27,21 @@ import (
 type Source struct {
 	Console *console.Console
 	Paths   []string // --config
-	Data    string   // --data, the data folder; "" for none
+	Data    string   // --data, the data folder; "" keeps nothing
 }
 
-// DefaultData returns the usual data folder; "" if the system has none.
+// DefaultData returns the usual data folder; "" on a system without one.
 func DefaultData() string {
-	folder, err := os.UserCacheDir()
-	if err != nil {
-		return ""
+	if folder, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(folder, "metarouter")
 	}
-	return filepath.Join(folder, "metarouter")
+	return ""
 }
 
 // Flags returns the --config flags of the command line, for a further command.
 func (s *Source) Flags() (flags string) {
 	for _, path := range s.Paths {
-		flags += " --config " + clients.Word(path)
+		flags += " --config " + commandline.Quote(path)
 	}
 	return flags
 }
@@ -50,7 +50,7 @@ func (s *Source) Flags() (flags string) {
 // names.
 var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)(?: '[^']*'| [^\s';,)]+)?|(?:add|call|capabilities|check|doctor|import|init|install|plan|route|search|servers|tools|usage|why)\b)`)
 
-// Advise returns a text whose commands name the files of --config, as the command line does. A
+// Advise returns a text with the files of --config in its commands, as on the command line. A
 // text that names files already stays as it is.
 func (s *Source) Advise(text string) string {
 	flags := s.Flags()
@@ -133,7 +133,7 @@ func IsMistake(err error) bool {
 	return ok
 }
 
-// Unreadable says what to do if err says that a configuration file can't be read.
+// Unreadable adds the fix to an error that says that a configuration file can't be read.
 func Unreadable(err error) error {
 	path, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -143,7 +143,7 @@ func Unreadable(err error) error {
 		return fmt.Errorf("%s is a folder; name the file in it, such as %s", path.Path, filepath.Join(path.Path, ".mcp.json"))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with: metarouter init --write --config %s", path.Path, clients.Word(path.Path))
+		return fmt.Errorf("there is no configuration file %s; correct the path, or create the file with: metarouter init --write --config %s", path.Path, commandline.Quote(path.Path))
 	}
 	return err
 }
@@ -155,12 +155,11 @@ type NoConfiguration struct {
 
 // Missing returns a [NoConfiguration], with the clients of this machine that have servers.
 func Missing() error {
-	e := &NoConfiguration{}
-	if p, err := clients.ThisPlace(); err == nil {
-		folder, _ := os.Getwd()
-		e.found = clients.Survey(p, folder)
+	folder, _ := os.Getwd()
+	if p, err := clients.ThisSystem(); err == nil {
+		return exit.Usage(&NoConfiguration{clients.Survey(p, folder)})
 	}
-	return exit.Usage(e)
+	return exit.Usage(&NoConfiguration{})
 }
 
 // IsMissing reports whether err says that there is no configuration yet.

@@ -17,11 +17,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-// Trust approves the file at path, and prints what it says. A person at the terminal is asked first.
+// Trust approves the file at path, and prints a description of it. A person at the terminal is asked first.
 func (s *Source) Trust(ctx context.Context, path string) error {
 	c, err := config.LoadText(path)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 	case !s.Console.CanAsk():
 		own := ""
 		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
-			own = ", or use your own servers: --config " + clients.Word(path)
+			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
 		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
 	}
@@ -103,7 +104,7 @@ func (s *Source) TrustCommand(file string) string {
 // auditTime is how long a command waits until its event is written.
 const auditTime = 5 * time.Second
 
-// Record records what a command has changed, if the configuration in use names an audit
+// Record records a change that a command has made, if the configuration in use names an audit
 // log, or a router that serves over HTTP keeps one in the data folder. A log that can't be
 // written is noted: the command has done its work.
 func (s *Source) Record(e audit.Event) {
@@ -134,7 +135,7 @@ func UserName() string {
 	return u.Username
 }
 
-// AuditLog returns the audit log to read: file, unless it is "", else that of the configuration
+// AuditLog returns the audit log to read: file, unless it is "", else the log of the configuration
 // in use.
 func (s *Source) AuditLog(file string) (string, error) {
 	if file != "" {

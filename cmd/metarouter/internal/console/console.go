@@ -27,7 +27,7 @@ import (
 // A Console is the streams of a command, and how it prints on them.
 type Console struct {
 	In       io.Reader
-	Out, Err io.Writer // clean what is written; Err is a [terminal.Screen] where progress can be shown
+	Out, Err io.Writer // clean their input; Err is a [terminal.Screen] where progress can be shown
 	Raw      io.Writer // stdout as it is, for messages of the protocol and for results that a program reads
 	Streams  [3]any    // stdin, stdout and stderr as the process has them
 
@@ -116,7 +116,7 @@ func (c *Console) PrintTable(write func(Table)) error {
 }
 
 // PrintRows prints the rows in aligned columns on stdout, on a terminal as wide as that is.
-// below returns the lines that belong below a row; nil if there are none.
+// below returns the lines that belong below a row, or nil.
 func (c *Console) PrintRows(rows []terminal.Row, below func(row int) string) error {
 	columns, colours := c.Page()
 	for i, line := range terminal.Table(rows, columns, 0, colours) {

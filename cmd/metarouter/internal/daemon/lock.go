@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/filelock"
 )
 
 // lock keeps other processes from looking for a router to share and starting one,
@@ -48,8 +50,9 @@ func (p Place) tryLock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = lockFile(f); err == nil && !isFile(f, p.lockFile()) {
-		err = errLocked // tidy has removed the file meanwhile, and others lock a new one
+	locked, err := filelock.Try(f)
+	if err == nil && !(locked && isFile(f, p.lockFile())) {
+		err = errLocked // by another process, or tidy has removed the file meanwhile, and others lock a new one
 	}
 	if err != nil {
 		f.Close()
@@ -60,19 +63,15 @@ func (p Place) tryLock() (unlock func(), err error) {
 
 // isFile reports whether the path still leads to the open file.
 func isFile(f *os.File, path string) bool {
-	open, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Lstat(path)
-	return err == nil && os.SameFile(open, named)
+	open, _ := f.Stat()
+	named, _ := os.Lstat(path)
+	return os.SameFile(open, named) // false without one of them
 }
 
 func (p Place) lockFile() string { return filepath.Join(p.dir, "lock."+p.prefix) }
 
-// tidy removes what the routers of the place leave behind when the last one has
-// ended: the sockets of killed ones, the lock's file and, unless another place uses
-// it, the folder.
+// tidy removes the sockets of killed routers and, when the last router of the place has ended, the
+// lock's file and the folder, unless another place uses it.
 func (p Place) tidy() {
 	if p.dir == "" || !p.isOurs() {
 		return

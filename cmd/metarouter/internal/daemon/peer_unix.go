@@ -11,8 +11,7 @@ func peerUser(c *net.UnixConn) (user int, known bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	controlled := raw.Control(func(fd uintptr) { user, err = socketUser(int(fd)) })
-	if controlled != nil {
+	if controlled := raw.Control(func(fd uintptr) { user, err = socketUser(int(fd)) }); controlled != nil {
 		err = controlled
 	}
 	return user, err == nil, err

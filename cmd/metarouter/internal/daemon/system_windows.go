@@ -3,20 +3,17 @@ package daemon
 import (
 	"errors"
 	"io/fs"
-	"os"
+	"net"
 	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/windows"
 )
 
-// lockFile locks a file, or fails with errLocked.
-func lockFile(f *os.File) error {
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
-	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return errLocked
-	}
-	return err
+// HasSockets reports whether this system has Unix sockets: Windows has had them since 2018.
+func HasSockets() bool {
+	_, err := net.Dial("unix", ".")
+	return !errors.Is(err, windows.WSAEAFNOSUPPORT)
 }
 
 // isRefused reports whether no process listens on the socket that was dialled.
@@ -27,6 +24,5 @@ func detach(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// isPrivate trusts that the user's own folders are closed to others: the mode does not
-// say so here.
+// isPrivate returns true: access lists close the user's folders to others, not modes.
 func isPrivate(fs.FileInfo) bool { return true }

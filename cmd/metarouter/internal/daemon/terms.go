@@ -13,10 +13,7 @@ import (
 // Program identifies a build of the program: its version, and the program's file as it is
 // now. Call it at the start of the process, since an update may replace the file.
 func Program(version string) string {
-	path, err := os.Executable()
-	if err != nil {
-		return version
-	}
+	path, _ := os.Executable()
 	info, err := os.Stat(path)
 	if err != nil {
 		return version

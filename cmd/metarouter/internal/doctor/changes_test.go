@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Tools whose changed definitions no person has seen are named, with clean text.
+// Tools with changed definitions that a person has not seen are named, with clean text.
 func TestChangedTools(t *testing.T) {
 	var o registry.Offer
 	o.LastSeen = map[string]json.RawMessage{"gone": []byte(`{"description":"was here"}`)}
@@ -43,7 +43,7 @@ func TestChangedTools(t *testing.T) {
 	t.Error("the change is not named")
 }
 
-// Tools whose hints are not believed are named, with what to do about it.
+// Tools with hints that are not believed are named, with the fix.
 func TestDoubtedHints(t *testing.T) {
 	reads := registry.Hints{ReadOnly: new(true)}
 	named := func(name, doubt string) registry.NormalizedTool {

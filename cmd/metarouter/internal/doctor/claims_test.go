@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A server that lists what belongs to another is named, with the owner.
+// A server that lists URIs of another is named, with the owner.
 func TestTakeover(t *testing.T) {
 	r := registry.New()
 	r.Configure([]string{"taker", "owner"}, registry.Claims{"notes://a": {Server: "owner", Since: 1}})

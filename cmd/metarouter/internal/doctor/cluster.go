@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// A Cluster is what was seen of the router's cluster.
+// A Cluster is the router's cluster as it was seen.
 type Cluster struct {
 	Nodes  []cluster.NodeInfo // this one first
 	Report cluster.Report
@@ -26,7 +26,7 @@ type Cluster struct {
 }
 
 // AskCluster looks at the cluster of the configuration, for [Case]. It takes 10 s at most, and asks
-// nothing without a cluster: then it returns nil. version is that of this router.
+// nothing without a cluster: then it returns nil. This router has the version.
 func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster {
 	if c == nil {
 		return nil
@@ -42,8 +42,8 @@ func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster
 	return &seen
 }
 
-// AddDenied adds what NATS does not let a router do that runs: it does more than one that only
-// looks. r is the report of that router.
+// AddDenied adds the permissions that a running router lacks: it needs more than one that only looks.
+// r is the report of that router.
 func (c *Cluster) AddDenied(r cluster.Report) {
 	for _, p := range r.Problems {
 		if strings.HasPrefix(p, ofPermissions) && !slices.Contains(c.Report.Problems, p) {
@@ -52,8 +52,14 @@ func (c *Cluster) AddDenied(r cluster.Report) {
 	}
 }
 
-// ofPermissions is how the problems begin that are about permissions.
-const ofPermissions = "The permissions of NATS"
+// How problems of a report begin.
+const (
+	ofPermissions = "The permissions of NATS"
+	jetStreamDown = "JetStream does not answer"
+)
+
+// covered are how the problems begin that other members of the report have, too.
+var covered = []string{"The NATS server has version", "The NATS server takes messages", "The name ", "The node "}
 
 const (
 	fewestPayload = 1 << 20     // bytes; NATS's default
@@ -64,7 +70,7 @@ const (
 	releasesURL   = "https://github.com/nats-io/nats-server/releases"
 )
 
-// checkCluster says what is wrong with the cluster.
+// checkCluster checks the connection to the cluster, its nodes, and their servers.
 func checkCluster(x *findings, c Case) {
 	seen, wanted := c.Cluster, c.Config.Router.Cluster
 	if seen == nil || wanted == nil {
@@ -80,7 +86,6 @@ func checkCluster(x *findings, c Case) {
 	checkStrangers(x, seen.Nodes)
 	checkUsed(x, *wanted, seen.Nodes)
 	checkShared(x, *wanted, c.Servers)
-	checkOthers(x, seen.Report)
 	x.add(Note, aboutCluster(*wanted, seen), "")
 }
 
@@ -106,41 +111,47 @@ func aboutCluster(c config.Cluster, seen *Cluster) string {
 			alive = append(alive, plain.Line(n.Node))
 		}
 	}
-	others := "no other trusted node is alive"
+	others := fmt.Sprintf("%d other trusted nodes are alive: %s", len(alive), some(alive))
 	switch len(alive) {
 	case 0:
+		others = "no other trusted node is alive"
 	case 1:
 		others = "another trusted node is alive: " + alive[0]
-	default:
-		others = fmt.Sprintf("%d other trusted nodes are alive: %s", len(alive), some(alive))
 	}
-	r := seen.Report
-	took := ""
+	r, took := seen.Report, ""
 	if r.RoundTrip > 0 { // it was measured
 		took = fmt.Sprintf(" in %.1f ms", float64(r.RoundTrip.Microseconds())/1000)
 	}
 	return fmt.Sprintf("the cluster %s: NATS %s at %s answers%s; %s.", c.Name, plain.Line(r.Server), plain.Line(r.URL), took, others)
 }
 
-// checkNATS says what is wrong with the NATS server.
+// checkNATS checks the NATS server, and adds the problems that no other member of the report has.
 func checkNATS(x *findings, r cluster.Report) {
-	at := plain.Line(r.URL)
-	if !isRecent(r.Server) {
+	at, recent, isJetStreamDown := plain.Line(r.URL), isRecent(r.Server), false
+	if !recent {
 		x.add(Broken, fmt.Sprintf("NATS at %s has version %s, and the cluster needs %d.%d or later.", at, plain.Line(r.Server), leastMajor, leastMinor),
 			"install a newer nats-server there: "+releasesURL+" (packages of distributions are often older)")
-	} else if i := slices.IndexFunc(r.Problems, isJetStream); i >= 0 {
-		problem, fix := parted(r.Problems[i])
-		x.add(Broken, problem, fix)
-	}
-	for _, denied := range r.Problems {
-		if strings.HasPrefix(denied, ofPermissions) {
-			problem, fix := parted(denied)
-			x.add(Broken, problem, fix+" in the configuration of NATS; docs/cluster.md has all that a node needs")
-		}
 	}
 	if r.MaxPayload > 0 && r.MaxPayload < fewestPayload {
 		x.add(Warning, fmt.Sprintf("NATS at %s takes messages of at most %d bytes, so long lists of tools and results may not pass.", at, r.MaxPayload),
 			"write max_payload: 1MB, its default, or more into the configuration of NATS")
+	}
+	for _, text := range r.Problems {
+		isJetStreamDown = isJetStreamDown || strings.HasPrefix(text, jetStreamDown)
+	}
+	for _, text := range r.Problems {
+		begins := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
+		problem, fix := parted(text)
+		switch {
+		case begins(ofPermissions):
+			x.add(Broken, problem, fix+" in the configuration of NATS; docs/cluster.md has all that a node needs")
+		case begins(jetStreamDown) && recent:
+			x.add(Broken, problem, fix)
+		case begins(jetStreamDown), slices.ContainsFunc(covered, begins):
+		case begins("The catalog of the cluster") && (!recent || isJetStreamDown): // it follows
+		default:
+			x.add(Warning, problem, fix)
+		}
 	}
 }
 
@@ -154,7 +165,7 @@ func isRecent(version string) bool {
 	return err != nil || bad != nil || a > leastMajor || a == leastMajor && b >= leastMinor
 }
 
-// checkNodes says what is wrong with trusted nodes.
+// checkNodes checks the clocks, versions and names of trusted nodes.
 func checkNodes(x *findings, seen *Cluster) {
 	r := seen.Report
 	for _, node := range slices.Sorted(maps.Keys(r.Clocks)) {
@@ -203,22 +214,19 @@ func checkStrangers(x *findings, nodes []cluster.NodeInfo) {
 // checkUsed says which patterns of "use" fit no server.
 func checkUsed(x *findings, c config.Cluster, nodes []cluster.NodeInfo) {
 	var names []string
+	there := "no trusted node shares a server"
 	for _, n := range nodes {
-		if !n.Trusted || n.Self {
-			continue
-		}
 		for _, server := range n.Servers {
-			names = append(names, server+"@"+n.Node)
+			if n.Trusted && !n.Self {
+				names = append(names, server+"@"+n.Node)
+				there = "there are " + some(names)
+			}
 		}
 	}
 	for _, pattern := range c.Use {
 		p, err := glob.Parse(pattern)
 		if err != nil || slices.ContainsFunc(names, p.Match) {
 			continue
-		}
-		there := "no trusted node shares a server"
-		if len(names) > 0 {
-			there = "there are " + some(names)
 		}
 		x.add(Warning, fmt.Sprintf("%q in \"use\" of \"cluster\" fits no server of a trusted node that is alive; %s.", pattern, plain.Line(there)),
 			"correct the pattern; or start the router of that node, and write the server into \"share\" there")
@@ -236,24 +244,5 @@ func checkShared(x *findings, c config.Cluster, servers []status.Status) {
 			continue
 		}
 		x.add(Warning, fmt.Sprintf("the server %s is shared, but %s, so other nodes can't use it.", s.Name, s.Verb()), "see what is said about it above, or remove it from \"share\"")
-	}
-}
-
-// isJetStream reports whether a problem is that of JetStream itself.
-func isJetStream(problem string) bool { return strings.HasPrefix(problem, "JetStream does not answer") }
-
-// covered are how the problems of a report begin that other members of it have, too.
-var covered = []string{"JetStream does not answer", "The NATS server has version", "The NATS server takes messages", ofPermissions, "The name ", "The node "}
-
-// checkOthers adds the problems that no other member of the report has.
-func checkOthers(x *findings, r cluster.Report) {
-	streams := !isRecent(r.Server) || slices.ContainsFunc(r.Problems, isJetStream) // the catalog's problem follows from it
-	for _, text := range r.Problems {
-		isCovered := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
-		if slices.ContainsFunc(covered, isCovered) || streams && strings.HasPrefix(text, "The catalog of the cluster") {
-			continue
-		}
-		problem, fix := parted(text)
-		x.add(Warning, problem, fix)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
-// What is wrong with a real NATS server is found, once, with what to do.
+// The faults of a real NATS server are found, once, with the fix.
 func TestAskCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts NATS servers")

@@ -27,7 +27,7 @@ func nodeKeyOf(t *testing.T) string {
 	return key
 }
 
-// Each thing that may be wrong with a cluster is named, with what to do.
+// Each fault of a cluster is named, with the fix.
 func TestCheckCluster(t *testing.T) {
 	stranger := nodeKeyOf(t)
 	self := cluster.NodeInfo{Node: "desk", Key: "U1", Self: true, Trusted: true, Alive: true}
@@ -105,7 +105,7 @@ func TestCheckCluster(t *testing.T) {
 	}
 }
 
-// A crowd of strangers fills no page, and a key that is none becomes no part of a command.
+// A crowd of strangers fills no page, and an invalid key becomes no part of a command.
 func TestManyStrangers(t *testing.T) {
 	seen := &Cluster{}
 	for range 3 * maxStrangers {

@@ -1,14 +1,14 @@
-// Package doctor says in plain words what is wrong with the servers of a
-// configuration, and what to type or to write to fix it.
+// Package doctor finds the faults of the servers of a configuration, and says in plain words which
+// command or edit fixes each.
 //
-// [Examine] judges what it is given: the configuration, the state of each server,
-// what the servers offer, and a [World] in which it may look for programs and files.
+// [Examine] judges the configuration, the state of each server, the tools that the servers offer,
+// and a [World] in which it may look for programs and files.
 // It starts nothing and prints nothing, so that a command line and a page may both
-// show its [Report].
+// show its [Diagnosis].
 //
-// The faults that the supervisor and discovery report are distinguished by type. What
-// other programs print (npm, Node, Python, uv, docker, servers themselves) is recognised
-// by the patterns of one table, in printed.go.
+// The faults that the supervisor and discovery report are distinguished by type. The output of
+// other programs (npm, Node, Python, uv, docker, servers themselves) is recognised by the patterns
+// of one table, in printed.go.
 package doctor
 
 import (
@@ -45,7 +45,7 @@ type Finding struct {
 	Pin      bool     `json:"pin,omitempty"`     // 'metarouter doctor --pin --write' fixes it
 }
 
-// A Case is what Examine judges.
+// A Case is the input of Examine.
 type Case struct {
 	Config  config.Config
 	Servers []status.Status // in any order
@@ -62,85 +62,71 @@ type Case struct {
 	// approval; nil if it is in use.
 	Edit error
 
-	// What is wrong with the models of these keys; nil if nothing is, or they were not asked.
+	// The faults of the models of these keys; nil if they work, or were not asked.
 	Assist, Embeddings error
 
-	// Why no traces are sent although the environment asks for them, with what to write after
-	// "; "; nil if they are sent or not asked for.
+	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
+	// they are sent or not asked for.
 	Traces error
 
-	// The address of the configuration's HTTP server that another program has, nil if none has.
+	// The address of the configuration's HTTP server if another program has it, else nil.
 	Port *Port
 
 	Issuers []Issuer // of "http.oauth", that were asked
-	Cluster *Cluster // nil if there is none, or it was not asked
+	Cluster *Cluster // nil without one, or if it was not asked
 
 	World World
 }
 
-// A Report is what was found.
-type Report struct {
-	Findings []Finding // server by server, the worst first, then those about no single server
-	Wanted   int       // servers that should work
-	Working  int       // servers that work
-	unusable bool      // the configuration can't be read
+// A Diagnosis is the result of Examine, as the command doctor prints it.
+type Diagnosis struct {
+	OK       bool      `json:"ok"`       // nothing keeps a server or a tool from working
+	Findings []Finding `json:"findings"` // server by server, the worst first, then the findings about no single server
+	Verdict  string    `json:"verdict"`
 
-	packages map[string]string // npm packages that run, by server
+	Packages map[string]string `json:"packages,omitempty"` // npm packages that run, as name@version, by server
 }
 
-// OK reports whether nothing keeps a server or a tool from working.
-func (r Report) OK() bool { return r.count(Broken) == 0 }
-
-func (r Report) count(s Severity) (n int) {
-	for _, f := range r.Findings {
-		if f.Severity == s {
-			n++
-		}
-	}
-	return n
-}
-
-// Verdict sums the report up in a line.
-func (r Report) Verdict() string {
-	var line string
-	switch broken := r.Wanted - r.Working; {
-	case r.unusable:
-		return "the configuration can't be used; nothing was started"
-	case r.Wanted == 0:
+// verdict sums findings up in a line. wanted is the number of servers that should work, and working of
+// the ones that do.
+func verdict(findings []Finding, wanted, working int) string {
+	line := fmt.Sprintf("%d of %d servers work; %s: see above", working, wanted, counted(wanted-working, "needs you", "need you"))
+	switch {
+	case wanted == 0:
 		line = "no server is configured to run"
-	case broken == 0 && r.Wanted == 1:
+	case wanted == working && wanted == 1:
 		line = "the server works"
-	case broken == 0:
-		line = fmt.Sprintf("all %d servers work", r.Wanted)
-	case r.Wanted == 1:
+	case wanted == working:
+		line = fmt.Sprintf("all %d servers work", wanted)
+	case wanted == 1:
 		line = "the server does not work: see above"
-	case broken == 1:
-		line = fmt.Sprintf("%d of %d servers work; 1 needs you: see above", r.Working, r.Wanted)
-	default:
-		line = fmt.Sprintf("%d of %d servers work; %d need you: see above", r.Working, r.Wanted, broken)
 	}
-	if r.Working == r.Wanted && !r.OK() {
-		line += fmt.Sprintf("; but %s: see above", wrong(r.count(Broken)))
+	count := make(map[Severity]int)
+	for _, f := range findings {
+		count[f.Severity]++
 	}
-	if n := r.count(Warning); n > 0 {
+	if n := count[Broken]; working == wanted && n > 0 {
+		line += fmt.Sprintf("; but %s: see above", counted(n, "thing is wrong", "things are wrong"))
+	}
+	if n := count[Warning]; n > 0 {
 		line += "; " + prose.Count(n, "warning")
 	}
 	return line
 }
 
-// Unusable returns the report on a configuration that can't be read.
-func Unusable(err error) Report {
+// Unusable returns the diagnosis of a configuration that can't be read.
+func Unusable(err error) Diagnosis {
 	f := Finding{Severity: Broken, Problem: "the configuration can't be read: " + err.Error(), Fix: "correct the file; 'metarouter check' says whether it is correct"}
 	if p, ok := err.(config.Problem); ok {
 		f.Problem, f.Fix = ofProblem(p)
 	}
-	return Report{Findings: []Finding{f}, unusable: true}
+	return Diagnosis{Findings: []Finding{f}, Verdict: "the configuration can't be used; nothing was started"}
 }
 
-// Examine returns the report on the case. Apart from what it asks the World, it is pure.
-func Examine(c Case) Report {
-	r := Report{packages: make(map[string]string)}
-	x := new(findings)
+// Examine returns the diagnosis of the case. Apart from its questions to the World, it is pure.
+func Examine(c Case) Diagnosis {
+	packages, wanted, working := make(map[string]string), 0, 0
+	x := &findings{all: []Finding{}}
 	states := make(map[string]status.Status)
 	for _, s := range c.Servers {
 		states[s.Name] = s
@@ -157,26 +143,26 @@ func Examine(c Case) Report {
 			return cmp.Compare(rank(a.Severity), rank(b.Severity))
 		})
 		if now.State != status.Disabled && now.State != status.Self {
-			r.Wanted++
+			wanted++
 			if now.State == status.Ready || now.State == status.Idle {
-				if r.Working++; now.Package != "" {
-					r.packages[entry.Name] = now.Package
+				if working++; now.Package != "" {
+					packages[entry.Name] = now.Package
 				}
 			}
 		}
 	}
 	x.server = ""
 	examineWhole(x, c)
-	r.Findings = x.all
-	return r
+	isBroken := func(f Finding) bool { return f.Severity == Broken }
+	return Diagnosis{!slices.ContainsFunc(x.all, isBroken), x.all, verdict(x.all, wanted, working), packages}
 }
 
 func rank(s Severity) int { return slices.Index([]Severity{Broken, Warning, Note}, s) }
 
-// findings collects what the rules find. The rules are functions that check one thing or
+// findings collects the findings of the rules. These are functions that check one thing or
 // explain one failure.
 type findings struct {
-	server string // that the rules look at; "" for none
+	server string // that the rules look at; "" for the whole configuration
 	all    []Finding
 }
 
@@ -184,7 +170,7 @@ func (x *findings) add(s Severity, problem, fix string, details ...string) {
 	x.all = append(x.all, Finding{Server: x.server, Severity: s, Problem: problem, Fix: fix, Details: details, Pin: strings.HasPrefix(fix, pinAdvice)})
 }
 
-// examineServer checks one server: whether it runs, how it runs, and what it offers.
+// examineServer checks one server: whether it runs, how it runs, and its tools.
 func examineServer(x *findings, c Case, entry config.Server, s status.Status, offer registry.Listing) {
 	addProblems(x, c, entry, s)
 	switch s.State {
@@ -203,7 +189,8 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	case status.Ready, status.Idle:
 		checkRestarts(x, entry, s)
 	default:
-		explainFailure(x, c, entry, s)
+		problem, fix, details := explainFailure(c, entry, s)
+		x.add(Broken, problem, fix, details...)
 	}
 	checkContainer(x, entry)
 	checkDuplicates(x, c, entry)
@@ -212,7 +199,7 @@ func examineServer(x *findings, c Case, entry config.Server, s status.Status, of
 	checkOffer(x, c, entry, offer)
 }
 
-// examineWhole checks what is not about one server.
+// examineWhole checks the settings and the data folder, which are not about one server.
 func examineWhole(x *findings, c Case) {
 	if w, ok := errors.AsType[*trust.Waiting](c.Edit); ok {
 		x.add(Warning, "the last edit of the configuration waits for your approval: "+w.Untrusted.Error()+".", "read the file, then run: "+w.Command)
@@ -221,12 +208,7 @@ func examineWhole(x *findings, c Case) {
 	}
 	for _, p := range c.Config.Problems {
 		if p.Server == "" {
-			problem, fix := ofProblem(p)
-			severity := Broken
-			if p.Severity == "warning" {
-				severity = Warning
-			}
-			x.add(severity, problem, fix)
+			addProblem(x, p, Broken)
 		}
 	}
 	if in := c.Config.Router.Cluster; len(c.Config.Servers) == 0 && (in == nil || len(in.Use) == 0) {
@@ -239,11 +221,12 @@ func examineWhole(x *findings, c Case) {
 	} else if err != nil {
 		x.add(Warning, fmt.Sprintf("nothing can be written to the data folder (%v), so each start is as slow as the first.", err), "make it writable, or name another with --data DIR")
 	}
-	if path := c.World.KeyFile(); path != "" {
+	secrets, logins := c.World.KeyFiles()
+	if path := secrets; path != "" {
 		x.add(Note, "the key of your secrets is in the file "+path+", because there was no keyring when the first one was set: whoever can read your files can read the secrets.",
 			"where a keyring runs, remove the files secrets.* in its folder and set the secrets again; else nothing has to be done")
 	}
-	if path := c.World.LoginsKey(); path != "" {
+	if path := logins; path != "" {
 		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use the logins.",
 			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
 	}
@@ -272,20 +255,22 @@ func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
 		severity = Broken
 	}
 	for _, p := range c.Config.Problems {
-		if p.Server != entry.Name {
-			continue
-		}
-		problem, fix := ofProblem(p)
-		if p.Severity == "warning" {
-			x.add(Warning, problem, fix)
-		} else {
-			x.add(severity, problem, fix)
+		if p.Server == entry.Name {
+			addProblem(x, p, severity)
 		}
 	}
 }
 
-// ofProblem returns a problem of the configuration with its place, and what to write
-// instead.
+// addProblem adds a problem of the configuration, with the severity unless it is a warning.
+func addProblem(x *findings, p config.Problem, severity Severity) {
+	if p.Severity == "warning" {
+		severity = Warning
+	}
+	problem, fix := ofProblem(p)
+	x.add(severity, problem, fix)
+}
+
+// ofProblem returns a problem of the configuration with its place, and the fix.
 func ofProblem(p config.Problem) (problem, fix string) {
 	where := p.File
 	if p.Line > 0 {
@@ -298,18 +283,12 @@ func ofProblem(p config.Problem) (problem, fix string) {
 	return fmt.Sprintf("%s (%s).", what, where), fix
 }
 
-func wrong(n int) string {
+// counted returns the number of things, with a phrase for one of them or for many.
+func counted(n int, one, many string) string {
 	if n == 1 {
-		return "1 thing is wrong"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d things are wrong", n)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return noun
-	}
-	return noun + "s"
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // some joins the first few names, and counts the others.

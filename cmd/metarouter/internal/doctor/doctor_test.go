@@ -24,7 +24,6 @@ type world struct {
 	keyFile, loginsKey string
 }
 
-func (world) Has(program string) bool { return program == "npx" }
 func (world) Elsewhere(program string) string {
 	if program == "pnpx" {
 		return "/opt/rare/pnpx"
@@ -40,8 +39,7 @@ func (world) Like(program string) string {
 func (world) IsFolder(path string) bool { return path == "/srv/folder" }
 func (world) Folder() string            { return "/here" }
 func (w world) DataFolder() error       { return w.data }
-func (w world) KeyFile() string         { return w.keyFile }
-func (w world) LoginsKey() string       { return w.loginsKey }
+func (w world) KeyFiles() (_, _ string) { return w.keyFile, w.loginsKey }
 
 func caseOf(c config.Config, states ...status.Status) Case {
 	return Case{
@@ -57,7 +55,7 @@ func stdio(line string) config.Server {
 	return config.Server{Name: "s", Transport: config.Stdio, Command: words[0], Args: words[1:]}
 }
 
-// What keeps a server from starting, as one sentence of the problem and one of the fix.
+// Each fault that keeps a server from starting has one sentence for the problem and one for the fix.
 func TestStart(t *testing.T) {
 	exited := func(code int, said ...string) *status.Fault {
 		return &status.Fault{Kind: status.Exited, Code: code, After: 100 * time.Millisecond, Said: said}
@@ -166,7 +164,7 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config.Config{Servers: []config.Server{tc.entry}}
 			r := Examine(caseOf(c, status.Status{Name: "s", State: status.Failed, Fault: tc.fault, LastError: "x"}))
-			if len(r.Findings) != 1 || r.OK() {
+			if len(r.Findings) != 1 || r.OK {
 				t.Fatalf("found %+v", r.Findings)
 			}
 			f := r.Findings[0]
@@ -176,14 +174,14 @@ func TestStart(t *testing.T) {
 			if all := f.Problem + f.Fix; strings.Contains(all, "key=1") || strings.Contains(all, "verysecret") {
 				t.Errorf("it tells a secret: %s", all)
 			}
-			if v := r.Verdict(); v != "the server does not work: see above" {
+			if v := r.Verdict; v != "the server does not work: see above" {
 				t.Errorf("verdict %q", v)
 			}
 		})
 	}
 }
 
-// offer is a catalog of one server's tools, and what it left out.
+// offer is a catalog of one server's tools, and of those left out.
 func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.NormalizedTool) *registry.Snapshot {
 	t.Helper()
 	r := registry.New()
@@ -199,7 +197,7 @@ func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.Normalize
 	return r.Snapshot()
 }
 
-// What there is to say of servers that run.
+// Findings on servers that run.
 func TestOffer(t *testing.T) {
 	plain := registry.NormalizedTool{Name: "read_file", Description: "Reads."}
 	big := registry.NormalizedTool{Name: "big", Description: "Big.", Definition: json.RawMessage(`"` + strings.Repeat("x", 4*5000) + `"`)}
@@ -279,7 +277,7 @@ func TestOffer(t *testing.T) {
 			if f.Severity != tc.severity || !strings.Contains(f.Problem+" "+f.Fix, tc.says) {
 				t.Errorf("found %s: %q, fix %q", f.Severity, f.Problem, f.Fix)
 			}
-			if r.OK() != (tc.severity != Broken) {
+			if r.OK != (tc.severity != Broken) {
 				t.Error("its verdict is wrong")
 			}
 		})
@@ -329,15 +327,15 @@ twin/warning: it is the same server as "one", so all its tools exist twice.
 	if strings.Join(got, "\n") != want {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	if v := r.Verdict(); v != "2 of 3 servers work; 1 needs you: see above; 3 warnings" {
+	if v := r.Verdict; v != "2 of 3 servers work; 1 needs you: see above; 3 warnings" {
 		t.Errorf("verdict %q", v)
 	}
-	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK() || v.Findings[0].Fix != "write {}" {
+	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK || v.Findings[0].Fix != "write {}" {
 		t.Errorf("unusable: %+v", v)
 	}
 }
 
-// A server may answer with what it was given, and its command line may hold secrets.
+// A server may repeat its arguments, and its command line may hold secrets.
 func TestConceals(t *testing.T) {
 	entry := stdio("x --token=abcdefgh positional")
 	entry.Env = map[string]string{"KEY": "s3cr3t-value", "WORD": "server"}
@@ -369,7 +367,7 @@ func FuzzExplainPrinted(f *testing.F) {
 	})
 }
 
-// A data folder that others can write to is named, with what to type.
+// A data folder that others can write to is named, with the command.
 func TestExposedDataFolder(t *testing.T) {
 	c := caseOf(config.Config{Servers: []config.Server{stdio("npx a")}}, status.Status{Name: "s", State: status.Ready})
 	c.World = world{data: &safefile.Exposed{Problem: "other users can write to /d (mode 0777)", Fix: "run 'chmod go-w /d'"}}
@@ -382,7 +380,7 @@ func TestExposedDataFolder(t *testing.T) {
 }
 
 // An edit that waits for approval is named with the command; a wrong one with its mistake.
-// Variables that ask for traces which can't be sent are a warning, with what to write.
+// Variables that ask for traces which can't be sent are a warning, with the fix.
 func TestNoTraces(t *testing.T) {
 	for text, want := range map[string]Finding{
 		"V is grpc; write http/protobuf": {Severity: Warning, Problem: "no traces are sent: V is grpc.", Fix: "in the environment of the router, write http/protobuf; then start it again"},
@@ -390,7 +388,7 @@ func TestNoTraces(t *testing.T) {
 	} {
 		c := caseOf(config.Config{})
 		c.Traces = errors.New(text)
-		if r := Examine(c); !r.OK() || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return reflect.DeepEqual(f, want) }) {
+		if r := Examine(c); !r.OK || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return reflect.DeepEqual(f, want) }) {
 			t.Errorf("got %+v, want %+v", r.Findings, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -12,26 +13,25 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// An Issuer is what an identity provider of "http.oauth" answers.
+// An Issuer is the answer of an identity provider of "http.oauth".
 type Issuer struct {
 	URL    string
 	Keys   int   // that can verify tokens
 	Others int   // keys that can't
-	Err    error // why its metadata or keys can't be read, or it can't be asked about tokens; nil for none
+	Err    error // why its metadata or keys can't be read, or it can't be asked about tokens; nil if it works
 }
 
 // AskIssuers reads the metadata and the keys of the issuers of the configuration, all at once,
 // for [Case]. It takes 10 s at most, and asks nothing without issuers.
 func AskIssuers(ctx context.Context, h config.HTTP) []Issuer {
-	var all []Issuer
 	var asking sync.WaitGroup
-	answers := make([]Issuer, len(h.Issuers))
+	all := make([]Issuer, len(h.Issuers))
 	for n, i := range h.Issuers {
 		if i.URL == "" { // its mistake is a problem of the configuration
 			continue
 		}
 		asking.Go(func() {
-			a := &answers[n]
+			a := &all[n]
 			a.URL = i.URL
 			a.Keys, a.Others, a.Err = bearer.Probe(ctx, bearer.Issuer{
 				URL: i.URL, KeysURL: i.KeysURL, ClientID: i.ClientID, ClientSecret: i.ClientSecret, Introspect: i.Introspect,
@@ -39,12 +39,7 @@ func AskIssuers(ctx context.Context, h config.HTTP) []Issuer {
 		})
 	}
 	asking.Wait()
-	for _, a := range answers {
-		if a.URL != "" {
-			all = append(all, a)
-		}
-	}
-	return all
+	return slices.DeleteFunc(all, func(i Issuer) bool { return i.URL == "" })
 }
 
 // checkIssuers says of each issuer whether tokens of it can be verified.

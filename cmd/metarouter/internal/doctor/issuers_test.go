@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Each issuer is asked for its metadata and keys, and the report says what to do.
+// Each issuer is asked for its metadata and keys, and the report has the fix.
 func TestAskIssuers(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestAskIssuers(t *testing.T) {
 			t.Errorf("%s: %+v", tt.what, x.all)
 		}
 	}
-	if all := AskIssuers(t.Context(), config.HTTP{}); all != nil {
+	if all := AskIssuers(t.Context(), config.HTTP{}); len(all) > 0 {
 		t.Errorf("without issuers: %v", all)
 	}
 }

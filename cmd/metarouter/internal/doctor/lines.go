@@ -9,20 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// A Diagnosis is a report as the command doctor prints it.
-type Diagnosis struct {
-	OK       bool      `json:"ok"`
-	Findings []Finding `json:"findings"`
-	Verdict  string    `json:"verdict"`
-
-	Packages map[string]string `json:"packages,omitempty"` // npm packages that run, as name@version, by server
-}
-
-// Diagnosis returns the report as the command doctor prints it.
-func (r Report) Diagnosis() Diagnosis {
-	return Diagnosis{r.OK(), append([]Finding{}, r.Findings...), r.Verdict(), r.packages}
-}
-
 // PinOnce returns the diagnosis with the advice to pin versions once instead of at each
 // server. pinning says that they are being pinned, so that it is left out.
 func (d Diagnosis) PinOnce(pinning bool) Diagnosis {
@@ -52,7 +38,7 @@ var severities = map[Severity]struct {
 	Broken: {"✗", terminal.Red}, Warning: {"!", terminal.Yellow}, Note: {"·", terminal.Faint},
 }
 
-// Lines returns the findings server by server: what is wrong, and under it what to do.
+// Lines returns the findings server by server: the problem, and under it the fix.
 // Lines have at most the given number of columns; 0 is no limit.
 func (d Diagnosis) Lines(columns int, colours bool) (lines []string) {
 	for i, f := range d.Findings {

@@ -16,8 +16,8 @@ const (
 	answerTime = 3 * time.Second  // that a search waits
 )
 
-// AskAssist asks the model of "assist" an easy question, as a search does, and returns what is
-// wrong with it, for [Case]. It asks nothing if the configuration names no API.
+// AskAssist asks the model of "assist" an easy question, as a search does, and returns its fault,
+// for [Case]. It asks nothing if the configuration names no API.
 func AskAssist(ctx context.Context, c *config.Assist) error {
 	if c == nil || c.URL == "" {
 		return nil
@@ -47,8 +47,8 @@ func AskAssist(ctx context.Context, c *config.Assist) error {
 	return nil
 }
 
-// AskEmbeddings asks the model of "embeddings" for two vectors, and returns what is wrong with it,
-// for [Case]. It asks nothing if the configuration names no model.
+// AskEmbeddings asks the model of "embeddings" for two vectors, and returns its fault, for
+// [Case]. It asks nothing if the configuration names no model.
 func AskEmbeddings(ctx context.Context, e *config.Endpoint) error {
 	if e == nil {
 		return nil
@@ -72,7 +72,7 @@ func AskEmbeddings(ctx context.Context, e *config.Endpoint) error {
 	return nil
 }
 
-// checkModels reports what is wrong with the models that the configuration names.
+// checkModels reports the faults of the models that the configuration names.
 func checkModels(x *findings, c Case) {
 	if c.Assist != nil {
 		x.add(Warning, fmt.Sprintf("the model of \"assist\" is of no use (%v), so searches that are not sure go on without it.", c.Assist),

@@ -6,32 +6,28 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
-	"github.com/mcp-metarouter/metarouter/internal/packages"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
-	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 const (
-	slowStart = 10 * time.Second // a longer start gets a warning
-	bigTool   = 2000             // tokens; a larger definition of a tool gets a warning
+	bigTool = 2000 // tokens; a larger definition of a tool gets a warning
 
 	maxChanges = 3   // changed tools of a server that are described
 	maxChanged = 160 // characters of a member of the definition, before and after
 )
 
-// Tokens returns what a model pays for the tool's definition.
-func Tokens(t *registry.NormalizedTool) int { return len(t.Definition) / registry.BytesPerToken }
+// tokens returns how many tokens a model pays for the tool's definition.
+func tokens(t *registry.NormalizedTool) int { return len(t.Definition) / registry.BytesPerToken }
 
 // checkDuplicates finds another entry that starts or connects to the same server.
 func checkDuplicates(x *findings, c Case, entry config.Server) {
@@ -44,107 +40,6 @@ func checkDuplicates(x *findings, c Case, entry config.Server) {
 			return
 		}
 	}
-}
-
-// checkBehaviour checks how a server behaves that runs.
-func checkBehaviour(x *findings, entry config.Server, s status.Status) {
-	up := s.State == status.Ready || s.State == status.Idle
-	if up && s.StrayLines > 0 {
-		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s)),
-			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
-	}
-	if up && len(s.Notes) > 0 {
-		x.add(Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), "nothing has to be done; you can report it to the server's authors")
-	}
-	if done := s.Repaired("results"); done != "" {
-		x.add(Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", done), "nothing has to be done; you can report it to the server's authors")
-	}
-	if done := s.Repaired("arguments"); done != "" {
-		x.add(Note, fmt.Sprintf("metarouter repairs arguments that clients send to its tools: %s.", done), "nothing has to be done")
-	}
-	if s.Refused > 0 {
-		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
-			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
-	}
-	if up {
-		checkMessages(x, s)
-		checkFlood(x, s.Flood)
-	}
-	if up && s.Outdated != "" {
-		x.add(Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), "update the server, or report this to its authors")
-	}
-	if up && s.Took > slowStart {
-		problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
-		if s.Fetching > s.Took/3 {
-			did := "to fetch its package"
-			if first = !s.Cached; s.Cached {
-				did = "to ask npm for the newest version of its package"
-			}
-			problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
-		}
-		if first {
-			x.add(Note, problem+".", "nothing has to be done: the next start is faster")
-		} else {
-			x.add(Warning, problem+".", startFaster(entry, s))
-		}
-	}
-	if up && s.ProtocolVersion == session.Oldest {
-		fix := "nothing has to be done; a newer version of the server may use a newer protocol"
-		x.add(Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion), fix)
-	}
-}
-
-// checkMessages names the messages of a server that could not be passed on.
-func checkMessages(x *findings, s status.Status) {
-	sent := func(n int64, what, fix string) {
-		if n > 0 {
-			x.add(Warning, fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what), fix)
-		}
-	}
-	u := s.Unusable
-	sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read: calls with such a result fail, and notifications are left out",
-		`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`)
-	sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read: calls with such a result fail", wire.MaxLevels),
-		"ask its tools for less, or report this to its authors")
-	sent(u.TooLong, fmt.Sprintf("longer than %d MiB: calls with such a result fail", wire.MaxLine>>20),
-		"ask its tools for less, or report this to its authors")
-	sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed",
-		"update the server, or report this to its authors")
-}
-
-// checkFlood names a flood of notifications.
-func checkFlood(x *findings, f status.Flood) {
-	if f.PerSecond == 0 {
-		return
-	}
-	what, such := "messages that were not asked for", ""
-	if f.Method != "" {
-		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
-	}
-	x.add(Warning, fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped),
-		"set it to log less, if it has an option or a variable for that, or report this to its authors")
-}
-
-// pinAdvice begins the fixes of servers whose versions can be pinned.
-const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
-
-// startFaster says how the server starts faster.
-func startFaster(entry config.Server, s status.Status) string {
-	spec, name := "", bareName(s.Package)
-	for _, arg := range entry.Args {
-		if name != "" && bareName(arg) == name {
-			spec = arg
-		}
-	}
-	if use, ok := packages.Of(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
-		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
-	}
-	if spec != "" && spec != s.Package {
-		args := slices.Clone(entry.Args)
-		args[slices.Index(args, spec)] = s.Package
-		return fmt.Sprintf(`%s, or write "args": [%s]`, pinAdvice, quoted(args))
-	}
-	return `you need not do anything: clients can use the other servers while it starts. With "lazy": true in its entry, it starts only when one of its tools is called`
 }
 
 // checkFilters finds patterns and names in the entry's "tools" that match no tool.
@@ -175,14 +70,13 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 		}
 		x.add(Warning, fmt.Sprintf(`%q in "tools", %q of its entry matches no tool.`, word, key), fix)
 	}
-	for _, pattern := range entry.Tools.Allow {
-		if !matchesAny(pattern, theirs) {
-			lost("allow", pattern)
-		}
-	}
-	for _, pattern := range entry.Tools.Deny {
-		if !matchesAny(pattern, theirs) {
-			lost("deny", pattern)
+	for i, patterns := range [][]string{entry.Tools.Allow, entry.Tools.Deny} {
+		key := []string{"allow", "deny"}[i]
+		for _, pattern := range patterns {
+			rules := discovery.Rules{Deny: []string{pattern}}
+			if !slices.ContainsFunc(theirs, func(name string) bool { _, matches := rules.Excludes(name); return matches }) {
+				lost(key, pattern)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entry.Tools.Rename)) {
@@ -192,15 +86,7 @@ func checkFilters(x *findings, entry config.Server, s status.Status, o registry.
 	}
 }
 
-func matchesAny(pattern string, names []string) bool {
-	rules := discovery.Rules{Deny: []string{pattern}}
-	return slices.ContainsFunc(names, func(name string) bool {
-		_, matches := rules.Excludes(name)
-		return matches
-	})
-}
-
-// checkOffer checks what a server offers.
+// checkOffer checks the tools and resources of a server.
 func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	if len(o.Tools)+len(o.Prompts)+len(o.Resources)+len(o.Templates)+len(o.Dropped) == 0 {
 		if stateOf(c, entry.Name) == status.Ready {
@@ -228,7 +114,7 @@ func stateOf(c Case, server string) status.State {
 	return ""
 }
 
-// checkDropped names what the server lists and metarouter can't offer.
+// checkDropped names the definitions that the server lists and metarouter can't offer.
 func checkDropped(x *findings, o registry.Listing) {
 	var all []string
 	var names []string
@@ -253,22 +139,33 @@ func checkDropped(x *findings, o registry.Listing) {
 	}
 }
 
-// noteRepairs names the tools whose definitions were repaired.
-func noteRepairs(x *findings, o registry.Listing) {
-	var names, first []string
+// toolsThat returns the names of the tools that a rule is about, and its words on the first ones.
+func toolsThat(o registry.Listing, rule func(*registry.NormalizedTool) (says string, is bool)) (names, details []string) {
 	for _, t := range o.Tools {
-		if len(t.Repairs) > 0 {
+		if says, is := rule(t); is {
 			names = append(names, plain.Line(clip(t.Name, 40)))
-			first = append(first, t.Repairs...)
+			if says != "" && len(details) < maxChanges {
+				details = append(details, names[len(names)-1]+": "+says)
+			}
 		}
 	}
+	return names, details
+}
+
+// noteRepairs names the tools with repaired definitions.
+func noteRepairs(x *findings, o registry.Listing) {
+	first := ""
+	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
+		first = cmp.Or(first, strings.Join(t.Repairs[:min(len(t.Repairs), 1)], ""))
+		return "", len(t.Repairs) > 0
+	})
 	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first[0], 120)), some(names)),
+		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
 	}
 }
 
-// checkURIs names the resources whose URIs belong to other servers.
+// checkURIs names the resources with URIs that belong to other servers.
 func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	claims := c.Catalog.Claims()
 	taken := make(map[string][]string) // by owner
@@ -289,20 +186,15 @@ func checkURIs(x *findings, c Case, entry config.Server, o registry.Listing) {
 	}
 }
 
-// checkChanges names the tools whose definitions a person has not seen as they are now.
+// checkChanges names the tools that have changed since a person looked at them.
 func checkChanges(x *findings, entry config.Server, o registry.Listing) {
-	var names, details []string
-	for _, t := range o.Tools {
+	names, details := toolsThat(o, func(t *registry.NormalizedTool) (says string, is bool) {
 		seen, changed := o.LastSeen[t.ServerName()]
-		if !changed {
-			continue
+		if changed && seen != nil {
+			says = strings.Join(changes.Diff(seen, t.Definition, maxChanged), "; ")
 		}
-		name := plain.Line(clip(t.Name, 40))
-		names = append(names, name)
-		if len(details) < maxChanges && seen != nil {
-			details = append(details, name+": "+strings.Join(changes.Diff(seen, t.Definition, maxChanged), "; "))
-		}
-	}
+		return says, changed
+	})
 	if len(names) > 0 {
 		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", prose.Count(len(names), "tool"), some(names)),
 			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
@@ -311,86 +203,71 @@ func checkChanges(x *findings, entry config.Server, o registry.Listing) {
 
 // checkHints names the tools that declare that they do no harm and are not believed.
 func checkHints(x *findings, entry config.Server, o registry.Listing) {
-	changed := make(map[string]bool)
-	var names, details []string
+	were := make(map[string]string) // by the id of a tool
 	for _, c := range hints.Unconfirmed(o) {
-		changed[c.Tool.ID] = true
-		name := plain.Line(clip(c.Tool.Name, 40))
-		names = append(names, name)
-		if len(details) < maxChanges {
-			details = append(details, name+": "+strings.Join(hints.Changes(c.Was, c.Tool.Hints), ", "))
-		}
+		were[c.Tool.ID] = strings.Join(hints.Changes(c.Was, c.Tool.Hints), ", ")
 	}
+	names, details := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
+		says, is := were[t.ID]
+		return says, is
+	})
 	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s to do less harm than you have confirmed, and %s not believed: %s.", claim(len(names)), are(len(names)), some(names)),
+		x.add(Warning, fmt.Sprintf("%s: %s.", counted(len(names), "tool claims to do less harm than you have confirmed, and is not believed", "tools claim to do less harm than you have confirmed, and are not believed"), some(names)),
 			"do you believe this of the server? To confirm it, run: metarouter trust --hints "+entry.Name, details...)
 	}
-	names, details = nil, nil
-	for _, t := range o.Tools {
-		if t.Doubt == "" || changed[t.ID] {
-			continue
-		}
-		name := plain.Line(clip(t.Name, 40))
-		names = append(names, name)
-		if len(details) < maxChanges {
-			details = append(details, name+": "+t.Doubt)
-		}
-	}
+	names, details = toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
+		_, changed := were[t.ID]
+		return t.Doubt, t.Doubt != "" && !changed
+	})
 	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s to do no harm, and %s not believed because of words that say otherwise: %s.", claim(len(names)), are(len(names)), some(names)),
+		x.add(Note, fmt.Sprintf("%s because of words that say otherwise: %s.", counted(len(names), "tool claims to do no harm, and is not believed", "tools claim to do no harm, and are not believed"), some(names)),
 			`if the server is right, write "trustHints": true in its entry; else nothing has to be done`, details...)
 	}
 }
 
-func claim(tools int) string {
-	if tools == 1 {
-		return "1 tool claims"
-	}
-	return fmt.Sprintf("%d tools claim", tools)
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
 // checkDescriptions names the tools without a description.
 func checkDescriptions(x *findings, o registry.Listing) {
-	var names []string
-	for _, t := range o.Tools {
-		if strings.TrimSpace(t.Description) == "" {
-			names = append(names, plain.Line(clip(t.Name, 40)))
-		}
-	}
+	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) { return "", strings.TrimSpace(t.Description) == "" })
 	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s no description, so models and searches know only the name: %s.", have(len(names)), some(names)),
+		x.add(Warning, fmt.Sprintf("%s no description, so models and searches know only the name: %s.", counted(len(names), "tool has", "tools have"), some(names)),
 			"report this to the server's authors")
 	}
 }
 
-func have(n int) string {
-	if n == 1 {
-		return "1 tool has"
-	}
-	return fmt.Sprintf("%d tools have", n)
-}
-
 // checkSizes names the tools with large definitions.
 func checkSizes(x *findings, o registry.Listing) {
-	costs := func(a, b *registry.NormalizedTool) int { return cmp.Compare(Tokens(b), Tokens(a)) }
+	costs := func(a, b *registry.NormalizedTool) int { return cmp.Compare(tokens(b), tokens(a)) }
 	var most []string
 	var names []string
 	for _, t := range slices.SortedStableFunc(slices.Values(o.Tools), costs) {
-		if Tokens(t) > bigTool {
-			most = append(most, fmt.Sprintf("%s (%d)", plain.Line(clip(t.Name, 40)), Tokens(t)))
+		if tokens(t) > bigTool {
+			most = append(most, fmt.Sprintf("%s (%d)", plain.Line(clip(t.Name, 40)), tokens(t)))
 			names = append(names, t.ServerName())
 		}
 	}
 	if len(most) > 0 {
 		x.add(Warning, fmt.Sprintf("the definitions of %s cost a model more than %d tokens each: %s.", prose.Count(len(most), "tool"), bigTool, some(most)),
 			fmt.Sprintf(`leave out what you don't need: "tools": {"deny": [%s]}; or show only the search tools: "metarouter": {"mode": "search"}`, quoted(names[:min(len(names), 3)])))
+	}
+}
+
+// checkSchemas names the tools with schemas that are too costly to compare arguments with.
+func checkSchemas(x *findings, o registry.Listing) {
+	var costly, names []string
+	for _, t := range o.Tools {
+		compared := t.InputSchema
+		if t.ServerSchema != nil {
+			compared = t.ServerSchema
+		}
+		if err := schema.Costly(compared); err != nil {
+			costly = append(costly, fmt.Sprintf("%s: %v", plain.Line(clip(t.Name, 40)), err))
+			names = append(names, t.ServerName())
+		}
+	}
+	if len(costly) > 0 {
+		x.add(Warning, fmt.Sprintf("the arguments of %s are not validated, since the schemas would take very long to validate with.", prose.Count(len(costly), "tool")),
+			fmt.Sprintf(`report this to the server's authors; if you don't know why a schema is like this, leave the tools out: "tools": {"deny": [%s]}`, quoted(names[:min(len(names), 3)])),
+			costly[:min(len(costly), 5)]...)
 	}
 }
 
@@ -417,13 +294,13 @@ func checkPinned(x *findings, c Case) {
 	}
 }
 
-// checkCost checks what the list of all tools costs.
+// checkCost compares the tokens of all tools with the budget.
 func checkCost(x *findings, c Case) {
 	total := 0
 	servers := make(map[string]int)
 	for _, t := range c.Catalog.Tools() {
-		total += Tokens(t)
-		servers[t.Server] += Tokens(t)
+		total += tokens(t)
+		servers[t.Server] += tokens(t)
 	}
 	budget := c.Config.Router.ToolBudget
 	if total <= budget || c.Config.Router.Mode == "search" {

@@ -15,7 +15,7 @@ type Port struct {
 	End     string   // the command that ends it, "" if it is not known
 	Set     bool     // the configuration sets the address
 	Clients []string // that have an entry for the address
-	Next    string   // an address that is free, "" if none is known
+	Next    string   // an address that is free, "" if it is not known
 }
 
 // checkPort reports that the address is in use.

@@ -28,7 +28,7 @@ func TestPort(t *testing.T) {
 		if len(r.Findings) != 1 || r.Findings[0].Severity != Warning || r.Findings[0].Problem != tt.problem || r.Findings[0].Fix != tt.fix {
 			t.Errorf("found %+v\nwant %s\n%s", r.Findings, tt.problem, tt.fix)
 		}
-		if !r.OK() {
+		if !r.OK {
 			t.Error("a port in use keeps servers from working")
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"unicode"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// concealed returns the status without secrets and unprintable characters in what the
-// server answered. The supervisor has removed them from what it printed to stderr.
+// concealed returns the status without secrets and unprintable characters in the server's answers.
+// The supervisor has removed them from the lines on stderr.
 func concealed(entry config.Server, s status.Status) status.Status {
 	hide := entry.Launch().Concealer()
 	conceal := func(text string) string { return hide(plain.Line(text)) }
@@ -36,26 +36,15 @@ func quoted(words []string) string {
 	return strings.Join(all, ", ")
 }
 
-// plainWord matches a word that a shell does not change.
-var plainWord = lazy.Regexp(`^[A-Za-z0-9_@%+=:,./…~-]+$`)
-
-// word returns a word as a person types it in a shell.
-func word(w string) string {
-	if plainWord().MatchString(w) {
-		return w
-	}
-	return "'" + strings.ReplaceAll(plain.Line(w), "'", `'\''`) + "'"
-}
-
 // byHand returns the entry's command as a person types it.
 func byHand(entry config.Server) string {
 	words := secret.Words(append([]string{entry.Command}, entry.Args...), "…")
 	for i, w := range words {
-		words[i] = word(w)
+		words[i] = commandline.Quote(plain.Line(w))
 	}
 	line := clip(strings.Join(words, " "), 300)
 	if entry.Cwd != "" {
-		return fmt.Sprintf("cd %s && %s", entry.Cwd, line)
+		return fmt.Sprintf("cd %s && %s", commandline.Quote(plain.Line(entry.Cwd)), line)
 	}
 	return line
 }

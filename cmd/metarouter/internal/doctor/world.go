@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,16 +15,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
-// A World is what Examine may look at besides the case.
+// A World has the programs and files that Examine may look at.
 type World interface {
-	Has(program string) bool         // reports whether the program would be found as a command
 	Elsewhere(program string) string // the program's path outside of the PATH and of the supervisor's folders; "" if not found
 	Like(program string) string      // an existing program with a similar name; "" if not found
 	IsFolder(path string) bool
-	KeyFile() string   // the file with the key of the secrets; "" if a keyring has it, or there are none
-	LoginsKey() string // the same for the logins at remote servers
-	Folder() string    // the working folder of this process
-	DataFolder() error // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
+	KeyFiles() (secrets, logins string) // the files with the keys of the secrets and of the logins at remote servers; "" if a keyring has them, or without any
+	Folder() string                     // the working folder of this process
+	DataFolder() error                  // why the data folder can't be written, or a [*safefile.Exposed]; nil if all is well, or nothing is kept
 }
 
 // System is the [World] of this process.
@@ -31,32 +30,16 @@ type System struct {
 	DataDir string // "" keeps nothing
 }
 
-// KeyFile implements [World].
-func (System) KeyFile() string {
+func (System) KeyFiles() (secrets, logins string) {
 	own, err := configpath.Own()
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return vault.Of(own).KeyFile()
+	return vault.Of(own).KeyFile(), vault.Logins(filepath.Dir(own)).KeyFile()
 }
 
-// LoginsKey implements [World].
-func (System) LoginsKey() string {
-	own, err := configpath.Own()
-	if err != nil {
-		return ""
-	}
-	return vault.Logins(filepath.Dir(own)).KeyFile()
-}
-
-// Has implements [World].
-func (System) Has(name string) bool {
-	_, err := program.Look(name)
-	return err == nil
-}
-
-// rarePlaces are folders with programs that are not on the PATH: those of version
-// managers that are not activated, and of rare package managers. "~" is the home folder.
+// rarePlaces are folders with programs that are not on the PATH: of version managers that are not
+// activated, and of rare package managers. "~" is the home folder.
 var rarePlaces = []string{
 	"~/.local/share/mise/installs/*/*/bin", "~/.asdf/installs/*/*/bin", "~/.local/share/fnm/node-versions/*/installation/bin",
 	"~/Library/Application Support/fnm/node-versions/*/installation/bin", "~/.pyenv/versions/*/bin", "~/.rbenv/shims",
@@ -66,7 +49,6 @@ var rarePlaces = []string{
 	"/Applications/Docker.app/Contents/Resources/bin", "/Library/Frameworks/Python.framework/Versions/*/bin", "/var/lib/flatpak/exports/bin",
 }
 
-// Elsewhere implements [World].
 func (System) Elsewhere(program string) string {
 	home, _ := os.UserHomeDir()
 	for _, place := range rarePlaces {
@@ -83,14 +65,19 @@ func (System) Elsewhere(program string) string {
 	return ""
 }
 
-// Like implements [World]. It prefers programs that usually start servers to others.
-func (w System) Like(name string) string {
-	usual := []string{"npx", "npm", "node", "uvx", "uv", "python", "python3", "docker", "podman", "bun", "bunx", "deno", "pnpm", "yarn", "pipx", "go"}
-	if like, ok := typo.Nearest(name, usual); ok && w.Has(like) {
-		return like
-	}
-	if len(name) < 5 { // shorter names are similar to too many others
+// Like prefers programs that usually start servers to others.
+func (System) Like(name string) string {
+	find := func(among []string) string {
+		if like, ok := typo.Nearest(name, among); ok {
+			if _, err := program.Look(like); err == nil {
+				return like
+			}
+		}
 		return ""
+	}
+	usual := []string{"npx", "npm", "node", "uvx", "uv", "python", "python3", "docker", "podman", "bun", "bunx", "deno", "pnpm", "yarn", "pipx", "go"}
+	if like := find(usual); like != "" || len(name) < 5 { // shorter names are similar to too many others
+		return like
 	}
 	var all []string
 	for _, folder := range program.Folders(os.Getenv("PATH")) {
@@ -99,19 +86,14 @@ func (w System) Like(name string) string {
 			all = append(all, e.Name())
 		}
 	}
-	if like, ok := typo.Nearest(name, all); ok && w.Has(like) {
-		return like
-	}
-	return ""
+	return find(all)
 }
 
-// IsFolder implements [World].
 func (System) IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// Folder implements [World].
 func (System) Folder() string {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -120,21 +102,18 @@ func (System) Folder() string {
 	return folder
 }
 
-// DataFolder implements [World].
 func (w System) DataFolder() error {
 	if w.DataDir == "" {
 		return nil
 	}
-	err := os.MkdirAll(w.DataDir, 0o700)
-	if err != nil {
+	if err := os.MkdirAll(w.DataDir, 0o700); err != nil {
 		return err
 	}
 	probe, err := os.CreateTemp(w.DataDir, ".doctor")
 	if err != nil {
 		return err
 	}
-	probe.Close()
-	if err := os.Remove(probe.Name()); err != nil {
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 		return err
 	}
 	return safefile.OwnersOnly(w.DataDir)

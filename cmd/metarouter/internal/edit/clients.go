@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -19,7 +20,7 @@ import (
 type ImportOptions struct {
 	File, Project string
 	Pin           bool
-	Choice        clients.Choice // what to do with names that our configuration has for other servers
+	Choice        clients.Choice // between entries of one name
 }
 
 // Import copies the servers of a client into our configuration, and offers to log in to those that may
@@ -91,15 +92,12 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 		}
 		sources = []clients.Source{c.NamedSource(path)}
 	} else {
-		p, err := clients.ThisPlace()
+		p, err := clients.ThisSystem()
 		if err != nil {
 			return nil, err
 		}
 		files := c.Files(p)
-		user := clients.FirstExisting(files...)
-		if user == "" {
-			user = files[0]
-		}
+		user := cmp.Or(clients.FirstExisting(files...), files[0])
 		if o.Project == "" {
 			sources = c.UserSources(p, user)
 			for _, profile := range c.Profiles(p, user) {
@@ -128,7 +126,7 @@ func clientSources(e *Editor, c clients.Client, o ImportOptions) ([]clients.Sour
 	return there, nil
 }
 
-// noteImported says what was done with each of the client's servers.
+// noteImported says which of the client's servers were added, replaced and left out.
 func noteImported(e *Editor, done clients.Imported) {
 	say := func(what string, names []string) {
 		if len(names) > 0 {
@@ -216,22 +214,17 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	return nil
 }
 
-// noteEntry says what a person should know of our entry and the client's others.
-func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Ours, others []clients.Other, replace bool) {
+// noteEntry prints notes on our entry and the client's others.
+func noteEntry(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, others []clients.Other, replace bool) {
 	if strings.HasPrefix(entry.Command, filepath.Clean(os.TempDir())+string(filepath.Separator)) && !strings.Contains(filepath.ToSlash(entry.Command), "/node_modules/") {
 		e.Console.Note("note: %s is in a folder for temporary files; move it, and install again", entry.Command)
 	}
 	noteOwnConfiguration(e, c, entry, own, slices.ContainsFunc(others, func(o clients.Other) bool { return !o.Router }))
-	if passed := c.Passes(entry); len(passed) > 0 {
-		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, c.Withheld(), strings.Join(passed, ", "))
+	if variables, kind := c.Withheld(entry); len(variables) > 0 {
+		e.Console.Note("note: %s keeps %s from servers, unless the entry names them as this one does: %s", c.Title, kind, strings.Join(variables, ", "))
 	}
 	if replace {
-		noteDisabledServers(e, c, others)
-		for _, o := range others {
-			if o.Version != "" {
-				e.Console.Note("note: server %q: %s", o.Ours, o.Version)
-			}
-		}
+		noteReplacedServers(e, c, others)
 	} else {
 		noteOtherServers(e, c, others)
 	}
@@ -240,7 +233,7 @@ func noteEntry(e *Editor, c clients.Client, entry clients.Entry, own clients.Our
 // clientSource returns the named file of a client, or the usual one if file is "".
 func clientSource(e *Editor, c clients.Client, file string) (clients.Source, error) {
 	if file == "" {
-		p, err := clients.ThisPlace()
+		p, err := clients.ThisSystem()
 		if err != nil {
 			return clients.Source{}, err
 		}
@@ -255,7 +248,7 @@ func clientSource(e *Editor, c clients.Client, file string) (clients.Source, err
 }
 
 // clientEntry returns the entry for clients.
-func clientEntry(e *Editor, o InstallOptions) (entry clients.Entry, err error) {
+func clientEntry(e *Editor, o InstallOptions) (entry clients.RouterEntry, err error) {
 	if entry.Command, entry.Before, err = clients.OwnProgram(o.Version); err != nil {
 		return entry, err
 	}
@@ -272,30 +265,33 @@ func clientEntry(e *Editor, o InstallOptions) (entry clients.Entry, err error) {
 
 // noteOwnConfiguration warns if the entry would start a router without servers. some says that
 // the client has servers to import.
-func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.Entry, own clients.Ours, some bool) {
-	switch {
+func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry, own clients.Ours, some bool) {
+	switch paths := strings.Join(entry.Configs, ", "); {
 	case len(own.Files) == 0 && !some:
-		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", strings.Join(entry.Configs, ", "), e.Flags())
-	case len(own.Files) > 0 && len(own.Config.Servers) == 0 && !some:
-		e.Console.Note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", strings.Join(entry.Configs, ", "), e.Flags())
+		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter init%s --write'", paths, e.Flags())
 	case len(own.Files) == 0:
-		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", strings.Join(entry.Configs, ", "), c.Name)
+		e.Console.Note("note: %s does not exist yet, so metarouter would have no servers; make it with 'metarouter import %s --write' or 'metarouter init --write'", paths, c.Name)
+	case len(own.Config.Servers) == 0 && !some:
+		e.Console.Note("note: %s has no servers yet; add one with 'metarouter add NAME%s --write -- COMMAND'", paths, e.Flags())
 	case len(own.Config.Servers) == 0:
-		e.Console.Note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", strings.Join(entry.Configs, ", "), c.Name, c.Title)
+		e.Console.Note("note: %s has no servers yet; 'metarouter import %s --write' copies those of %s", paths, c.Name, c.Title)
 	}
 }
 
-// noteDisabledServers says which of the client's servers are lost to it, since they are
-// disabled in our configuration.
-func noteDisabledServers(e *Editor, c clients.Client, others []clients.Other) {
+// noteReplacedServers names the client's servers that our configuration has disabled, or with another
+// version.
+func noteReplacedServers(e *Editor, c clients.Client, others []clients.Other) {
 	for _, o := range others {
+		if o.Version != "" {
+			e.Console.Note("note: server %q: %s", o.Ours, o.Version)
+		}
 		if o.Disabled {
 			e.Console.Note("note: %s will not have the server %s, which is disabled in your configuration; 'metarouter enable %[2]s --write' brings it back", c.Title, o.Ours)
 		}
 	}
 }
 
-// noteOtherServers says what happens to the client's other servers.
+// noteOtherServers names the client's other servers, by their fate.
 func noteOtherServers(e *Editor, c clients.Client, others []clients.Other) {
 	var twice, alone, routers []string
 	for _, o := range others {

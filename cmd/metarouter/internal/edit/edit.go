@@ -1,6 +1,6 @@
-// Package edit carries out the commands that change configuration files, ours and those of clients.
-// Each shows what would change, and writes it if the person asked for that. What a file has besides
-// stays as it is, byte for byte; package clients makes the texts.
+// Package edit carries out the commands that change configuration files, ours and the clients'.
+// Each shows the change, and writes it if the person asked for that. The rest of a file stays as it
+// is, byte for byte; package clients makes the texts.
 package edit
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -42,8 +43,8 @@ type file struct {
 	found bool        // it is the .mcp.json of the current folder, and --config does not name it
 }
 
-// inUse returns the files of the configuration in use, as [configpath.Find] finds them. If
-// there is none yet, it returns the user's own file. The last file need not exist.
+// inUse returns the files of the configuration in use, as [configpath.Find] finds them. Without
+// a configuration, it returns the user's own file. The last file need not exist.
 func (e *Editor) inUse() (files []file, err error) {
 	paths, named, err := configpath.Find(e.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,12 +75,11 @@ func pathsOf(files []file) (paths []string) {
 	return paths
 }
 
-// fileOf returns the file whose entry of that name counts: the last one that has the
-// server. place is where in it the entry is. The number of files that have the server is 0
-// if none has it.
+// fileOf returns the last file that has the server, since its entry counts, the place of the entry in
+// it, and the number of files that have the server.
 func fileOf(files []file, name string) (found file, place string, number int, err error) {
 	for _, f := range files {
-		line, column, ok, err := clients.PlaceOf(f.Path, f.Data, name)
+		line, column, ok, err := clients.PositionOf(f.Path, f.Data, name)
 		if err != nil {
 			return f, "", 0, exit.Usage(err)
 		}
@@ -91,12 +91,12 @@ func fileOf(files []file, name string) (found file, place string, number int, er
 	return found, place, number, nil
 }
 
-// apply shows what the edit changes, and writes it if that is asked for. It reports whether the
+// apply shows the change, and writes it if that is asked for. It reports whether the
 // edit is in use now.
 func (e *Editor) apply(f file) (used bool, err error) {
 	e.printDiff(clients.Diff(f.Path, f.Data, f.text))
 	if own, err := configpath.Own(); err == nil && f.found {
-		e.Console.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, clients.Word(own))
+		e.Console.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, commandline.Quote(own))
 	}
 	switch {
 	case string(f.text) == string(f.Data):
@@ -120,7 +120,7 @@ func (e *Editor) apply(f file) (used bool, err error) {
 }
 
 // writeOurs writes a file of our own configuration. Where the old content was approved, or
-// there was none, it approves what is written: the user asked for it. It reports whether
+// the file is new, it approves the new content: the user asked for it. It reports whether
 // that is approved.
 func (e *Editor) writeOurs(f clients.File, data []byte, keep fs.FileMode) (approved bool, err error) {
 	if f.Exists {
@@ -209,7 +209,7 @@ func Server(e *Editor, name string, change func(path string, data []byte, name s
 	if len(files) > 1 {
 		e.Console.Note("the entry is at %s", place)
 	}
-	if _, _, left, _ := clients.PlaceOf(f.Path, f.text, name); !left && number > 1 {
+	if _, _, left, _ := clients.PositionOf(f.Path, f.text, name); !left && number > 1 {
 		e.Console.Note("note: an earlier file has another entry of that name, which is used instead")
 	}
 	_, err = e.apply(f)
@@ -271,7 +271,7 @@ func Init(e *Editor) error {
 	if files {
 		e.Console.Note("note: clients can read the files of %s through the server \"files\"; write another folder, or remove it", folder)
 	}
-	if place, err := clients.ThisPlace(); err == nil {
+	if place, err := clients.ThisSystem(); err == nil {
 		for _, found := range clients.Survey(place, folder) {
 			e.Console.Note("note: %s can be used too: %s", found, found.Command())
 			if found.Clear > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 )
@@ -52,12 +53,12 @@ func Add(ctx context.Context, e *Editor, local *oneshot.Runner, name string, tex
 		return logins.Offer(ctx, local, pathsOf(files), []string{name})
 	}
 	if used && err == nil {
-		e.Console.Note("next: metarouter tools %s%s", clients.Word(name), e.Flags())
+		e.Console.Note("next: metarouter tools %s%s", commandline.Quote(name), e.Flags())
 	}
 	return err
 }
 
-// judge notes what is wrong with an entry. If it could never start a server, that is an
+// judge prints notes on the mistakes of an entry. If it could never start a server, that is an
 // error. login reports whether the server may need a login.
 func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	alone, err := clients.PutServer(f.Path, nil, name, entry)
@@ -70,7 +71,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if err != nil && !refused {
 		return false, exit.Usage(err)
 	}
-	if len(c.Servers) == 0 { // the name is that of a setting, or the entry is no object
+	if len(c.Servers) == 0 { // a setting has the name, or the entry is no object
 		why := "it is no entry of a server"
 		if refused {
 			why = problem.Message
@@ -142,7 +143,7 @@ func DistrustNode(e *Editor, key string) error {
 	})
 }
 
-// trusted edits the file whose "trusted" counts.
+// trusted edits the file with the "trusted" that counts.
 func trusted(e *Editor, change func(f file) ([]byte, error)) error {
 	files, err := e.inUse()
 	if err != nil {
@@ -162,8 +163,8 @@ func trusted(e *Editor, change func(f file) ([]byte, error)) error {
 	return err
 }
 
-// clusterFile returns the file whose "trusted" counts: the last one that has it, else the last one
-// that has a "cluster", else the last one.
+// clusterFile returns the file with the "trusted" that counts: the last file that has it, else the
+// last that has a "cluster", else the last.
 func clusterFile(files []file) (found file, err error) {
 	best := 0
 	for _, f := range files {
@@ -181,7 +182,7 @@ func clusterFile(files []file) (found file, err error) {
 	return found, nil
 }
 
-// noteShares says if no server is shared and none is used, so that trust has no effect yet.
+// noteShares says if no server is shared or used, so that trust has no effect yet.
 func noteShares(e *Editor, paths []string) {
 	c, err := config.LoadText(paths...)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 )
 
-// A key goes into the file whose "trusted" counts.
+// A key goes into the file with the "trusted" that counts.
 func TestClusterFile(t *testing.T) {
 	const none, other, some, trusted = `{}`, `{"metarouter": {}}`, `{"metarouter": {"cluster": {}}}`, `{"metarouter": {"cluster": {"trusted": []}}}`
 	for _, tt := range []struct {

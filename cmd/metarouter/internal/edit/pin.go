@@ -33,7 +33,7 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 		return err
 	}
 	if c.Text.Digest() != examined {
-		runs = nil // what runs may be of other entries
+		runs = nil // other entries may have started them
 	}
 	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
 	if err != nil {
@@ -81,7 +81,7 @@ func noteFetch(e *Editor, pins map[string]pin.Pin) {
 }
 
 // trustedText returns the text of the files, whose commands may run. A file that was found is
-// not read again: what was read for the edit must be approved.
+// not read again: the text that was read for the edit must be approved.
 func trustedText(e *Editor, files []file) (config.Config, error) {
 	if len(files) == 1 && files[0].found {
 		c, err := config.ReadText(files[0].Path, files[0].Data)

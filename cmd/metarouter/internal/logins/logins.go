@@ -18,7 +18,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/browser"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
@@ -26,6 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/progress"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -72,7 +72,7 @@ func LogIn(ctx context.Context, local *oneshot.Runner, name string, o Options) e
 	entry.Disabled = false // the login is tried at the server
 	err = local.Run(ctx, only(c, entry), func(ctx context.Context, r *adapter.Parts) error { return logIn(ctx, out, r, name, o) })
 	if err == nil && disabled {
-		out.Note("note: the server is disabled; to use it: metarouter enable %s --write", clients.Word(name))
+		out.Note("note: the server is disabled; to use it: metarouter enable %s --write", commandline.Quote(name))
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func mayLogIn(entry config.Server) error {
 	case ownHeader(entry) != "":
 		return fmt.Errorf(`the entry of %s has the header %q, which is sent instead of a login; take it out of "headers" first`, entry.Name, ownHeader(entry))
 	case entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials):
-		return fmt.Errorf(`%s needs no login: the router gets its tokens with the client's secret or key ("grant": "client_credentials"); 'metarouter servers %s' shows whether that works`, entry.Name, clients.Word(entry.Name))
+		return fmt.Errorf(`%s needs no login: the router gets its tokens with the client's secret or key ("grant": "client_credentials"); 'metarouter servers %s' shows whether that works`, entry.Name, commandline.Quote(entry.Name))
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func showPage(out *console.Console, p *login.Pending, o Options) <-chan error {
 	case o.Paste:
 		out.Note("At the end, the browser may say that it can't show a page of 127.0.0.1 or localhost: that is right. Copy the URL of that page.")
 	case missing != "" && !out.CanAsk():
-		out.Note("The browser must run on this machine, but %s: run 'metarouter login %s --paste' on a terminal, or forward the port of the redirect_uri in the URL.", missing, clients.Word(p.Server))
+		out.Note("The browser must run on this machine, but %s: run 'metarouter login %s --paste' on a terminal, or forward the port of the redirect_uri in the URL.", missing, commandline.Quote(p.Server))
 	case missing != "":
 		out.Note("The browser may run on another machine, since %s. Then it ends on a page that it can't show: paste the URL of that page here.", missing)
 	}
@@ -297,7 +297,7 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending, rea
 		refused = err
 	}
 	say()
-	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, clients.Word(p.Server))
+	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, commandline.Quote(p.Server))
 }
 
 // pasteReader returns what calls ready, and reads a line that the person pastes: from the terminal one that

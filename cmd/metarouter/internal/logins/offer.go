@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
 // Note names servers that may need a login.
@@ -31,7 +31,7 @@ func Offer(ctx context.Context, local *oneshot.Runner, files, names []string) er
 	}
 	if !out.CanAsk() {
 		for _, name := range names {
-			out.Note("next: metarouter login %s%s", clients.Word(name), local.Files.Flags())
+			out.Note("next: metarouter login %s%s", commandline.Quote(name), local.Files.Flags())
 		}
 		return nil
 	}
@@ -52,7 +52,7 @@ func Offer(ctx context.Context, local *oneshot.Runner, files, names []string) er
 			}
 			out.Note("%v", err)
 		}
-		out.Note("to log in later: metarouter login %s%s", clients.Word(name), local.Files.Flags())
+		out.Note("to log in later: metarouter login %s%s", commandline.Quote(name), local.Files.Flags())
 	}
 	return nil
 }

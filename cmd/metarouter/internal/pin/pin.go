@@ -52,7 +52,7 @@ type Start struct {
 // is the npm package that is known to run, as name@version, or "".
 //
 // For an entry that is not trusted, Find starts only the npm of PATH, with the name of the
-// package. uv is not started for it: it would build and run what the entry names.
+// package. uv is not started for it: it would build and run the package of the entry.
 func Find(ctx context.Context, entry config.Server, start Start, runs string) (Pin, error) {
 	use, ok := packages.Of(entry.Command, entry.Args)
 	if !ok || entry.Transport != config.Stdio || strings.HasPrefix(use.Specs[0].Text, "-") {
@@ -81,7 +81,7 @@ func Find(ctx context.Context, entry config.Server, start Start, runs string) (P
 	return Pin{spec.Arg, text}, nil
 }
 
-// npmVersion matches a version of npm: a range such as 1.2 is none.
+// npmVersion matches a version of npm: a range such as 1.2 does not match.
 var npmVersion = lazy.Regexp(`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$`)
 
 // ofNPM returns the spec with the version that runs, else with the one that npm would take.
@@ -152,7 +152,7 @@ func ofUV(ctx context.Context, start Start, spec packages.Spec, _ string) (strin
 	return name + "@" + version, nil
 }
 
-// output returns what npm or uv prints. Their processes end with ctx.
+// output returns the text that npm or uv prints. Their processes end with ctx.
 func output(ctx context.Context, start Start, command string, args ...string) ([]byte, error) {
 	path := command
 	if filepath.Base(command) == command {

@@ -1,7 +1,7 @@
-// Package plan says what one configuration in place of another would change: servers,
-// tools, the names under which clients see them, and what the list of tools costs.
+// Package plan finds the changes that one configuration in place of another would make: to servers,
+// tools, the names under which clients see them, and the cost of the list of tools.
 //
-// [Compare] is pure. What tools a configuration has, it takes from an
+// [Compare] is pure. It takes the tools of a configuration from an
 // [adapter.Preview].
 package plan
 
@@ -14,12 +14,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
-// A Plan is what one configuration in place of another would change.
+// A Plan has the changes that one configuration in place of another would make.
 type Plan struct {
 	Servers struct {
 		Added   []string `json:"added"`
@@ -57,16 +57,16 @@ type Renaming struct {
 	To   string `json:"to"`
 }
 
-// A Side is one of two configurations, and what is known of its tools.
+// A Side is one of two configurations, with its known tools.
 type Side struct {
 	config  config.Config
 	tools   []*registry.NormalizedTool
-	names   *server.ToolNames
+	names   *exposure.ToolNames
 	unknown []string // servers without any known tool
 	named   []string // IDs of tools of which only the name is known, sorted
 }
 
-// SideOf returns the side of a configuration whose tools a preview knows.
+// SideOf returns the side of a configuration. A preview knows its tools.
 func SideOf(c config.Config, p adapter.Preview) Side {
 	s := Side{config: c, unknown: p.Unknown}
 	for server, names := range p.Named {
@@ -81,17 +81,17 @@ func SideOf(c config.Config, p adapter.Preview) Side {
 			s.tools = append(s.tools, &offer.Tools[i])
 		}
 	}
-	s.names = server.NewNames(s.tools, c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
+	s.names = exposure.OfTools(s.tools, c.Router.Names, c.Router.Separator, c.Router.Gateway.Prefix)
 	return s
 }
 
 // mode returns how the tools would be shown, were the router started now.
 func (s Side) mode() string {
 	r := s.config.Router
-	return server.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
+	return exposure.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
 }
 
-// Compare returns what b in place of a would change.
+// Compare returns the changes that b in place of a would make.
 func Compare(a, b Side) Plan {
 	p := Plan{Details: make(map[string][]string), Settings: []string{}, Unknown: append([]string{}, b.unknown...), Named: append([]string{}, b.named...)}
 	p.Servers.Added, p.Servers.Removed, p.Servers.Changed = []string{}, []string{}, []string{}
@@ -109,13 +109,13 @@ func Compare(a, b Side) Plan {
 	default:
 		p.Mode = fmt.Sprintf("; clients would be shown %s instead of %s", modeWords[is], modeWords[was])
 	}
-	if b.config.Router.Mode == server.Auto && b.mode() == server.Direct && len(b.unknown)+len(b.named) > 0 {
+	if b.config.Router.Mode == exposure.Auto && b.mode() == exposure.Direct && len(b.unknown)+len(b.named) > 0 {
 		p.Mode += fmt.Sprintf(", unless the tools that are not known yet cost more than %d tokens", b.config.Router.ToolBudget-p.Tokens.After)
 	}
 	return p
 }
 
-var modeWords = map[string]string{server.Direct: "all tools", server.Search: "the search tools"}
+var modeWords = map[string]string{exposure.Direct: "all tools", exposure.Search: "the search tools"}
 
 func (p *Plan) servers(a, b []config.Server) {
 	before := make(map[string]config.Server)

@@ -14,7 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// runs names what an entry starts or connects to, without what may be a secret.
+// runs names the command or the URL of an entry, without the parts that may be secret.
 func runs(s config.Server) string {
 	if exe, err := os.Executable(); err == nil && s.Command == exe {
 		return "metarouter"

@@ -72,7 +72,7 @@ func taken(ctx context.Context, address string) bool {
 	return err == nil
 }
 
-// Next returns an address like the given one whose port is free now: the first one after
+// Next returns an address like the given one with a port that is free now: the first one after
 // its port. It returns "" if the next ports are in use too.
 func Next(ctx context.Context, address string) string {
 	const most = 20

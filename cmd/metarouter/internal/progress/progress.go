@@ -1,6 +1,6 @@
 // Package progress shows how the servers of a router are, as lines of text: live lines
-// while servers start, a line that sums them up, and a table. [Frame], [Tally] and [Table]
-// are pure; [Show] and its variants show frames on a terminal while something runs.
+// while servers start, a line that sums them up, and a table. [Table] and [Watched] are pure;
+// [Show] and its variants show live lines on a terminal while something runs.
 package progress
 
 import (
@@ -14,50 +14,58 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // A Row describes one server.
 type Row struct {
-	server.ServerRow
+	serverrow.Row
 	Since time.Time // when the server came into its state; zero if unknown
-	Doing string    // what its start waits for
+	Doing string    // the step of its start that it waits for
 }
 
-// RowsOf returns the rows of a router's servers.
-func RowsOf(all []adapter.ServerInfo) []Row {
+// rowsOf returns the rows of a router's servers.
+func rowsOf(all []adapter.ServerInfo) []Row {
 	rows := make([]Row, len(all))
-	for i, row := range server.ServerRows(all) {
+	for i, row := range serverrow.Of(all) {
 		rows[i] = Row{row, all[i].Since, all[i].Doing}
 	}
 	return rows
 }
 
-// urgency orders servers where there is no room for all: servers that start come first,
-// then servers that do not work.
-func urgency(s Row) int {
-	switch status.State(s.State) {
-	case status.Starting:
-		return 0
-	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Restarting:
-		return 1
-	}
-	return 2
+// A look is how a server in some state is shown.
+type look struct {
+	mark    string
+	colour  terminal.Colour
+	urgency int // where there is no room for all servers, the ones with the least come first
 }
 
-// Frame returns the live lines of one moment: a line for each server, and the last line
+var looks = map[status.State]look{
+	status.Starting: {"…", terminal.Yellow, 0}, status.Restarting: {"…", terminal.Yellow, 1},
+	status.Failed: {"✗", terminal.Red, 1}, status.NeedsAuth: {"✗", terminal.Red, 1}, status.Misconfigured: {"✗", terminal.Red, 1},
+	status.Ready: {"✓", terminal.Green, 2}, status.Idle: {"✓", terminal.Plain, 2},
+}
+
+func lookOf(s Row) look {
+	if l, ok := looks[status.State(s.State)]; ok {
+		return l
+	}
+	return look{"-", terminal.Faint, 2}
+}
+
+// liveLines returns the live lines of one moment: a line for each server, and the last line
 // sums up and says how long it has taken since began. It fills at most height lines of
 // width columns; servers that are starting or do not work take precedence.
-func Frame(rows []Row, began, now time.Time, width, height int, colour bool) []string {
+func liveLines(rows []Row, began, now time.Time, width, height int, colour bool) []string {
 	if len(rows) > height-1 {
-		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+		rows = slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return cmp.Compare(lookOf(a).urgency, lookOf(b).urgency) })
 	}
 	var table []terminal.Row
 	for _, s := range rows {
 		table = append(table, liveRow(s, now))
 	}
-	line, _ := Tally(rows)
+	line, _ := tally(rows)
 	var lines []string
 	if height > 1 {
 		lines = terminal.Table(table, width, height-1, colour)
@@ -66,16 +74,12 @@ func Frame(rows []Row, began, now time.Time, width, height int, colour bool) []s
 }
 
 func liveRow(s Row, now time.Time) terminal.Row {
-	colour := colourOf(s.State)
-	mark, tools, elapsed, text := markOf(s.State), "", "", ""
+	look, tools, elapsed, text := lookOf(s), "", "", ""
 	switch status.State(s.State) {
 	case status.Starting, status.Restarting:
-		mark, text = terminal.Spinner(now), s.Doing
+		look.mark, text = terminal.Spinner(now), cmp.Or(s.Doing, s.LastError)
 		if !s.Since.IsZero() {
 			elapsed = terminal.Elapsed(now.Sub(s.Since))
-		}
-		if text == "" {
-			text = s.LastError
 		}
 	case status.Ready, status.Idle:
 	default:
@@ -84,37 +88,11 @@ func liveRow(s Row, now time.Time) terminal.Row {
 	if s.Tools > 0 {
 		tools = prose.Count(s.Tools, "tool")
 	}
-	return terminal.Row{{Text: mark, Colour: colour}, {Text: s.Name}, {Text: s.State, Colour: colour}, {Text: elapsed, Right: true}, {Text: tools, Right: true}, {Text: text, Colour: terminal.Faint}}
+	return terminal.Row{{Text: look.mark, Colour: look.colour}, {Text: s.Name}, {Text: s.State, Colour: look.colour}, {Text: elapsed, Right: true}, {Text: tools, Right: true}, {Text: text, Colour: terminal.Faint}}
 }
 
-func markOf(state string) string {
-	switch status.State(state) {
-	case status.Ready, status.Idle:
-		return "✓"
-	case status.Failed, status.NeedsAuth, status.Misconfigured:
-		return "✗"
-	case status.Starting, status.Restarting:
-		return "…"
-	}
-	return "-"
-}
-
-func colourOf(state string) terminal.Colour {
-	switch status.State(state) {
-	case status.Ready:
-		return terminal.Green
-	case status.Starting, status.Restarting:
-		return terminal.Yellow
-	case status.Failed, status.NeedsAuth, status.Misconfigured:
-		return terminal.Red
-	case status.Idle:
-		return terminal.Plain
-	}
-	return terminal.Faint
-}
-
-// Tally sums the servers up in a line, and counts those that do not work.
-func Tally(rows []Row) (line string, failed int) {
+// tally sums the servers up in a line, and counts those that do not work.
+func tally(rows []Row) (line string, failed int) {
 	up, starting, wanted, tools := 0, 0, 0, 0
 	for _, s := range rows {
 		tools += s.Tools
@@ -153,7 +131,7 @@ func Table(rows []Row, columns, lines int, colours bool) []string {
 		if s.PID > 0 {
 			pid = strconv.Itoa(s.PID)
 		}
-		table = append(table, terminal.Row{{Text: s.Name}, {Text: s.State, Colour: colourOf(s.State)}, {Text: strconv.Itoa(s.Tools), Right: true},
+		table = append(table, terminal.Row{{Text: s.Name}, {Text: s.State, Colour: lookOf(s).colour}, {Text: strconv.Itoa(s.Tools), Right: true},
 			{Text: s.ProtocolVersion}, {Text: pid, Right: true}, {Text: strconv.Itoa(s.Restarts), Right: true}, {Text: cmp.Or(s.Problem, s.LastError), Colour: terminal.Faint}})
 	}
 	return terminal.Table(table, columns, lines, colours)
@@ -162,7 +140,7 @@ func Table(rows []Row, columns, lines int, colours bool) []string {
 // Watched returns the lines of the table of servers for so many columns and lines, and below
 // it a line that sums the servers up.
 func Watched(rows []Row, columns, lines int, colours bool) []string {
-	sum, _ := Tally(rows)
+	sum, _ := tally(rows)
 	var table []string
 	if lines > 1 {
 		table = Table(rows, columns, lines-1, colours)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 )
 
 // A frame shows all servers where there is room, else those first that start or do not
@@ -15,10 +15,10 @@ func TestFrame(t *testing.T) {
 	began := time.Unix(1000, 0)
 	now := began.Add(75 * time.Second)
 	rows := []Row{
-		{ServerRow: server.ServerRow{Name: "files", State: "ready", Tools: 3}},
-		{ServerRow: server.ServerRow{Name: "日本", State: "starting"}, Since: began.Add(5 * time.Second), Doing: "npx is fetching a-package-with-a-long-name"},
-		{ServerRow: server.ServerRow{Name: "evil\x1b[31m\u202e", State: "failed", LastError: "exited\nwith status 3"}},
-		{ServerRow: server.ServerRow{Name: "off", State: "disabled"}},
+		{Row: serverrow.Row{Name: "files", State: "ready", Tools: 3}},
+		{Row: serverrow.Row{Name: "日本", State: "starting"}, Since: began.Add(5 * time.Second), Doing: "npx is fetching a-package-with-a-long-name"},
+		{Row: serverrow.Row{Name: "evil\x1b[31m\u202e", State: "failed", LastError: "exited\nwith status 3"}},
+		{Row: serverrow.Row{Name: "off", State: "disabled"}},
 	}
 	for _, tc := range []struct {
 		rows          []Row
@@ -40,7 +40,7 @@ func TestFrame(t *testing.T) {
 		{rows, 60, 2, "\n… and 4 more\n1 of 3 servers ready, 3 tools, 1 starting, 1 not working, 7…"},
 		{nil, 80, 24, "\n0 of 0 servers ready, 0 tools, 75 s"},
 	} {
-		got := "\n" + strings.Join(Frame(tc.rows, began, now, tc.width, tc.height, false), "\n")
+		got := "\n" + strings.Join(liveLines(tc.rows, began, now, tc.width, tc.height, false), "\n")
 		got = strings.ReplaceAll(got, "⠧", "⠋") // whichever it is
 		for _, sign := range "⠙⠹⠸⠼⠴⠦" {
 			got = strings.ReplaceAll(got, string(sign), "⠋")
@@ -54,9 +54,9 @@ func TestFrame(t *testing.T) {
 	}
 	var many []Row
 	for i := range 100 {
-		many = append(many, Row{ServerRow: server.ServerRow{Name: fmt.Sprint("s", i), State: "ready"}})
+		many = append(many, Row{Row: serverrow.Row{Name: fmt.Sprint("s", i), State: "ready"}})
 	}
-	lines := Frame(many, began, now, 80, 18, true)
+	lines := liveLines(many, began, now, 80, 18, true)
 	if len(lines) != 18 || lines[16] != "… and 84 more" {
 		t.Errorf("a hundred: %d lines, %q", len(lines), lines[16])
 	}

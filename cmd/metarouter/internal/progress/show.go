@@ -24,13 +24,13 @@ type frame func(began, now time.Time, width, height int, colours bool) []string
 // ShowServers runs wait. If stderr is a [terminal.Screen], it shows meanwhile the state of
 // the router's servers.
 func ShowServers(stderr io.Writer, r interface{ Servers() []adapter.ServerInfo }, wait func()) {
-	Show(stderr, func() []Row { return RowsOf(r.Servers()) }, wait)
+	Show(stderr, func() []Row { return rowsOf(r.Servers()) }, wait)
 }
 
 // Show runs wait. If stderr is a [terminal.Screen], it shows meanwhile the rows.
 func Show(stderr io.Writer, rows func() []Row, wait func()) {
 	showWhile(stderr, showAfter, func(began, now time.Time, width, height int, colours bool) []string {
-		return Frame(rows(), began, now, width, height, colours)
+		return liveLines(rows(), began, now, width, height, colours)
 	}, wait)
 }
 
@@ -68,7 +68,7 @@ func showWhile(stderr io.Writer, after time.Duration, f frame, wait func()) {
 func ShowStart(ctx context.Context, stderr io.Writer, r *adapter.Parts) {
 	ShowServers(stderr, r, func() { r.Started(ctx) })
 	if ctx.Err() == nil {
-		line, failed := Tally(RowsOf(r.Servers()))
+		line, failed := tally(rowsOf(r.Servers()))
 		if failed > 0 {
 			line += "; 'metarouter doctor' says what to do"
 		}

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -72,7 +72,7 @@ func Set(ctx context.Context, files *configfile.Source, name string) error {
 		out.Note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
 	}
 	for _, server := range referringTo(files, name) {
-		out.Note("note: %s gets it at its next start: metarouter restart %s", server, clients.Word(server))
+		out.Note("note: %s gets it at its next start: metarouter restart %s", server, commandline.Quote(server))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func read(ctx context.Context, out *console.Console, name string) (string, error
 	if out.CanAsk() {
 		return out.ReadHidden(ctx, fmt.Sprintf("Value of %s (it is not shown): ", name))
 	}
-	data, err := io.ReadAll(io.LimitReader(out.In, vault.MaxValue+3)) // the vault refuses what is too long
+	data, err := io.ReadAll(io.LimitReader(out.In, vault.MaxValue+3)) // the vault refuses a longer value
 	if err != nil {
 		return "", fmt.Errorf("read the value from stdin: %w", err)
 	}
@@ -149,7 +149,7 @@ func Remove(ctx context.Context, files *configfile.Source, name string) error {
 }
 
 // referringTo returns the servers that refer to a stored secret: of the configuration in
-// use, and of the user's own. A configuration that can't be used has none.
+// use, and of the user's own. A configuration that can't be used counts as empty.
 func referringTo(files *configfile.Source, name string) (servers []string) {
 	add := func(c config.Config) {
 		for _, s := range c.Servers {
@@ -211,7 +211,7 @@ func NewToken(files *configfile.Source, entry TokenEntry) error {
 	return nil
 }
 
-// check says which flag can't be used, and what to write instead.
+// check says which flag can't be used, and the fix.
 func (e TokenEntry) check() error {
 	if err := config.Check("metarouter.http.tokens.name", e.Name); err != nil && e.Name != "" {
 		return fmt.Errorf("--name %q %w", e.Name, err)

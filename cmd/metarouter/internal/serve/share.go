@@ -57,7 +57,7 @@ var errShareAgain = errors.New("a router may be shared again")
 // mayShare reports whether another process could serve the client on our streams. A
 // person at a terminal has a router of its own.
 func (p *process) mayShare() bool {
-	if p.flags.Standalone || p.Files.Data == "" {
+	if p.flags.Standalone || p.Files.Data == "" || !daemon.HasSockets() {
 		return false
 	}
 	for _, stream := range p.out.Streams {

@@ -23,7 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Server is what the skill says of a server: only words, since a model takes the
+// A Server has the words that the skill has about a server: only words, since a model takes the
 // skill for instructions, and servers chose their sentences.
 type Server struct {
 	name   string
@@ -33,7 +33,7 @@ type Server struct {
 	sample *registry.NormalizedTool
 }
 
-// ServerOf returns what is known of a server, of which some of the tools are.
+// ServerOf returns the words about a server. Some of the tools belong to it.
 func ServerOf(name string, tools []*registry.NormalizedTool) Server {
 	s := Server{name: terminal.Cut(plain.Line(name), 64)}
 	tags := make(map[string]int)
@@ -129,7 +129,7 @@ func (s Server) line() string {
 	return line
 }
 
-// description says what the skill does and when to use it: a model reads only this to
+// description says for which tasks the skill is, and when to use it: a model reads only this to
 // decide.
 func description(servers []Server) string {
 	const does, when = "Finds and runs tools of MCP servers from the shell with the command metarouter",

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -54,7 +55,7 @@ func newWebClient(t *testing.T) *webClient {
 	parts := adapter.New(c, adapter.Options{Observer: metrics})
 	s := server.NewServers(server.Profiles{
 		Open: func(chosen []string) (server.Router, server.Options) {
-			return parts.Parts().Scope(chosen...), server.Options{Mode: server.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
+			return parts.Parts().Scope(chosen...), server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
 		},
 		Edited: parts.Parts().Edited, Whole: parts.Parts(),
 	})

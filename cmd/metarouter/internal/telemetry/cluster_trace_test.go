@@ -15,6 +15,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -52,7 +54,7 @@ func twoNodes(t *testing.T, desk, box adapter.Options) (atDesk, atBox *adapter.R
 }
 
 // toolOf waits until a router has the tool.
-func toolOf(t *testing.T, r *adapter.Router, id string) *adapter.NormalizedTool {
+func toolOf(t *testing.T, r *adapter.Router, id string) *registry.NormalizedTool {
 	t.Helper()
 	for end := time.After(time.Minute); ; {
 		changed := r.Changed()
@@ -79,7 +81,7 @@ func TestOneTraceAcrossNodes(t *testing.T) {
 	o := adapter.Options{Tracer: traces.Tracer(), Log: log}
 	desk, box := twoNodes(t, o, o)
 	tool := toolOf(t, desk, "s@box:echo")
-	result, err := desk.Execute(t.Context(), adapter.Call{
+	result, err := desk.Execute(t.Context(), selector.Call{
 		Tool: tool, Arguments: json.RawMessage(`{"message":"hi"}`),
 		Meta: json.RawMessage(`{"traceparent":"00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01"}`),
 	})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -50,7 +49,7 @@ type Metrics struct {
 	searches   map[bool]prometheus.Counter
 	failed     prometheus.Counter
 	searchTime prometheus.Histogram
-	saved      map[server.Saving]prometheus.Counter
+	savedBy    struct{ search, limit prometheus.Counter } // tokens, by search mode and by limits of results
 
 	known atomic.Pointer[map[label]*series] // replaced, not edited
 	mu    sync.Mutex                        // held while known is replaced; guards tools
@@ -75,7 +74,7 @@ type serverSeries struct {
 // NewMetrics returns metrics of a router of this version.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter), saved: make(map[server.Saving]prometheus.Counter),
+		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter),
 		tools: make(map[string]int),
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -106,9 +105,7 @@ func NewMetrics(version string) *Metrics {
 	m.searchTime = histogram("search_duration_seconds", "How long searches for tools took.",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}).WithLabelValues().(prometheus.Histogram)
 	saved := counter("tokens_saved_total", "Tokens that models did not have to read, estimated as 4 bytes each.", "by")
-	for _, by := range []server.Saving{server.BySearchMode, server.ByResultLimit} {
-		m.saved[by] = saved.WithLabelValues(string(by))
-	}
+	m.savedBy.search, m.savedBy.limit = saved.WithLabelValues("search_mode"), saved.WithLabelValues("result_limit")
 
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "metarouter_build_info", Help: "1, labelled with the version of the router and of Go."}, []string{"version", "goversion"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
@@ -162,14 +159,13 @@ func (m *Metrics) Searched(s selector.Search) {
 	m.searches[s.Abstained].Inc()
 }
 
-// Saved implements [server.Savings].
-func (m *Metrics) Saved(by server.Saving, tokens int) {
-	if c := m.saved[by]; c != nil && tokens > 0 {
-		c.Add(float64(tokens))
-	}
-}
+// ListSpared counts tokens that search mode has saved.
+func (m *Metrics) ListSpared(tokens int) { m.savedBy.search.Add(float64(max(tokens, 0))) }
 
-// Listed implements [server.Savings].
+// ResultSpared counts tokens that a limit of results has saved.
+func (m *Metrics) ResultSpared(tokens int) { m.savedBy.limit.Add(float64(max(tokens, 0))) }
+
+// Listed counts a list of tools that a client got.
 func (m *Metrics) Listed(client, principal, profile string, tokens int) {
 	m.callers.listed(client, principal, profile, tokens)
 }

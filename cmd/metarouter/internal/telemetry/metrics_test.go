@@ -23,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // fakeRouter has the servers of these names.
@@ -116,9 +115,8 @@ func TestMetrics(t *testing.T) {
 	m.Searched(selector.Search{Took: time.Millisecond})
 	m.Searched(selector.Search{Abstained: true})
 	m.Searched(selector.Search{Err: errors.New("broken")})
-	m.Saved(server.BySearchMode, 100)
-	m.Saved(server.BySearchMode, -5)
-	m.Saved("else", 5)
+	m.ListSpared(100)
+	m.ListSpared(-5)
 
 	text, kind := scrape(t, h, "text/plain;version=0.0.4")
 	if !strings.HasPrefix(kind, "text/plain") {

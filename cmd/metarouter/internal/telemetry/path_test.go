@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -42,7 +43,8 @@ func newPath(tb testing.TB) *path {
 	}
 	metrics := NewMetrics("") // which are counted whenever somebody can ask for them
 	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
-	face := server.New(r.Parts().Scope(), server.Options{Mode: server.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics})
+	options := server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
+	servers := server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts().Scope(), options }})
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -54,8 +56,8 @@ func newPath(tb testing.TB) *path {
 	ctx, cancel := context.WithCancel(tb.Context())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })
-	g.Go(func() error { return face.Run(ctx) })
-	g.Go(func() error { return face.Serve(ctx, pipe.New(inR), pipe.New(outW)) })
+	g.Go(func() error { return servers.Run(ctx) })
+	g.Go(func() error { return servers.Default().Serve(ctx, pipe.New(inR), pipe.New(outW)) })
 	tb.Cleanup(func() {
 		inW.Close()
 		cancel()

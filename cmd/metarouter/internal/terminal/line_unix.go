@@ -19,7 +19,7 @@ const (
 	lookLine = 100 * time.Millisecond // between two looks whether ctx has ended
 )
 
-// ReadLine drops what was typed at the terminal f, calls question, and returns the line that is
+// ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
 // typed then. While this process is in the background of the terminal, it waits: to read then
 // would stop the process. It returns ctx's error soon after ctx has ended.
 func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ReadLine drops what was typed at the terminal f, calls question, and returns the line that is
+// ReadLine drops earlier input of the terminal f, calls question, and returns the line that is
 // typed then. If ctx ends first, it returns ctx's error, and a goroutine goes on reading: the
 // program must end then.
 func ReadLine(ctx context.Context, f *os.File, question func()) (string, error) {

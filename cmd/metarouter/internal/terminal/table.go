@@ -25,7 +25,7 @@ const (
 	Bold   Colour = "1"
 )
 
-// A Cell is one of a row. Its text may come from anywhere: what could move the cursor
+// A Cell is one of a row. Its text may come from anywhere: characters that could move the cursor
 // is left out.
 type Cell struct {
 	Text   string
@@ -43,7 +43,7 @@ const gap = "  "
 // Table lays out the rows in at most so many columns of the terminal and lines; 0 is
 // any number. Of too many rows the last line counts the rest. If they are too wide, spare
 // columns are left out, the last of them first, until the last column has room; then
-// texts are cut, those of the last column first.
+// texts are cut, in the last column first.
 func Table(rows []Row, columns, lines int, colour bool) []string {
 	more := 0
 	if lines > 0 && len(rows) > lines {
@@ -168,7 +168,7 @@ func layOut(rows []Row, widths []int, colour bool) []string {
 	return strings.Split(t.Render(), "\n")
 }
 
-// Paint returns the text in the colour, as it is if there is to be none.
+// Paint returns the text in the colour, as it is without colours.
 func Paint(text string, c Colour, colour bool) string {
 	if !colour || c == Plain || text == "" {
 		return text
@@ -183,7 +183,7 @@ func IsPaint(sequence string) bool {
 	return ok && ends && (code == "0" || slices.Contains([]Colour{Red, Green, Yellow, Cyan, Faint, Bold}, Colour(code)))
 }
 
-// Width returns how many columns the text takes. Sequences that Paint writes take none.
+// Width returns how many columns the text takes. Sequences that Paint writes count as 0.
 func Width(text string) int { return prettytext.StringWidthWithoutEscSequences(text) }
 
 // Cut returns as much of a plain text as so many columns hold, with an ellipsis if that

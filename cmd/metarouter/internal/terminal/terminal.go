@@ -1,9 +1,9 @@
-// Package terminal shows what changes on a terminal: a few lines that are drawn again
+// Package terminal shows changing text on a terminal: a few lines that are drawn again
 // in their place, below everything else that is printed meanwhile.
 //
 // A [Screen] is a writer to a terminal. While [Screen.Live] runs, lines that are
-// written to it scroll by above the live ones, and none is ever torn. [Table] lays out
-// rows for the width that there is; it is pure, as is all that decides what is shown.
+// written to it scroll by above the live ones, and no line is ever torn. [Table] lays out
+// rows for the width that there is; it is pure, as is all that decides which lines are shown.
 package terminal
 
 import (
@@ -32,7 +32,7 @@ type Screen struct {
 	size   func() (width, height int, err error)
 	colour bool
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	live    bool
 	lines   []string // that are drawn, the cursor in the row below them
@@ -105,8 +105,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Live shows what frame returns until done is closed: at first after delay, and then
-// whenever it returns something else. width and height, at least 1, are what a frame may
+// Live shows the lines of frame until done is closed: at first after delay, and then
+// whenever it returns something else. width and height, at least 1, are the space that a frame may
 // fill. At the end nothing of it is left.
 func (s *Screen) Live(done <-chan struct{}, delay time.Duration, frame func(now time.Time, width, height int) []string) {
 	select {
@@ -156,7 +156,7 @@ func (s *Screen) show(lines []string) {
 	s.out.Write(b.Bytes())
 }
 
-// paint writes lines where the cursor is, over what is there.
+// paint writes lines where the cursor is, over the present text.
 func (s *Screen) paint(b *bytes.Buffer, lines []string, width int) {
 	s.width = width
 	for _, line := range lines {
@@ -167,7 +167,7 @@ func (s *Screen) paint(b *bytes.Buffer, lines []string, width int) {
 }
 
 // erase takes the drawn lines away, which a terminal that is narrower now has broken. If
-// there are none, the row of the cursor may hold what others wrote.
+// there are no live lines, the row of the cursor may hold the text of others.
 func (s *Screen) erase(b *bytes.Buffer, width int) {
 	rows := 0
 	for _, line := range s.lines {
@@ -178,7 +178,7 @@ func (s *Screen) erase(b *bytes.Buffer, width int) {
 	}
 }
 
-// clear takes the live lines away, and writes what waited for its end.
+// clear takes the live lines away, and writes the unfinished line.
 func (s *Screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Screen) clear() {
 // spinner turns once a second.
 var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"}
 
-// Spinner returns the sign for what is under way.
+// Spinner returns the sign for work that is under way.
 func Spinner(now time.Time) string {
 	return spinner[now.UnixMilli()/frameEvery.Milliseconds()%int64(len(spinner))]
 }

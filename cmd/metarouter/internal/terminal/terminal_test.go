@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A display is what a terminal shows: it knows the few sequences that a Screen writes.
+// A display is the text on a terminal: it knows the few sequences that a Screen writes.
 type display struct {
 	mu            sync.Mutex
 	width, height int
@@ -40,7 +40,7 @@ func (d *display) Write(p []byte) (int, error) {
 			}
 			text = text[end+1:]
 		case text[0] == '\r':
-			text = text[1:] // what follows overwrites the row
+			text = text[1:] // the next text overwrites the row
 		case text[0] == '\n':
 			if d.at++; d.at == len(d.rows) {
 				d.rows = append(d.rows, "")
@@ -139,7 +139,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// What is over before it is worth showing is not shown.
+// Work that ends before it is worth showing is not shown.
 func TestLiveDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, s := newDisplay(t)
@@ -152,7 +152,7 @@ func TestLiveDelay(t *testing.T) {
 	})
 }
 
-// What is over already, though the delay is too, shows nothing and takes nothing away.
+// Work that is over already, though the delay is too, shows nothing and takes nothing away.
 func TestLiveTooLate(t *testing.T) {
 	d, s := newDisplay(t)
 	fmt.Fprint(s, "half a line")

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/example"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -45,7 +45,7 @@ func Merge(schema, object json.RawMessage, pairs []string) (json.RawMessage, err
 // the tool's schema asks for. A shell can run it as it is.
 func Sample(t *registry.NormalizedTool, args json.RawMessage) string {
 	args = example.Arguments(t.InputSchema, args)
-	command := []string{"metarouter", "call", clients.Word(t.ID)}
+	command := []string{"metarouter", "call", commandline.Quote(t.ID)}
 	var pairs []string
 	_ = wire.Members(args, func(key string, value []byte) bool {
 		text, ok := wire.String(value)
@@ -57,10 +57,10 @@ func Sample(t *registry.NormalizedTool, args json.RawMessage) string {
 	})
 	if again, err := Merge(t.InputSchema, json.RawMessage("{}"), pairs); err == nil && Same(again, args) {
 		for _, pair := range pairs {
-			command = append(command, clients.Word(pair))
+			command = append(command, commandline.Quote(pair))
 		}
 	} else { // a pair would be read as another value, such as the text "5" as a number
-		command = append(command, "--args", clients.Word(string(args)))
+		command = append(command, "--args", commandline.Quote(string(args)))
 	}
 	return strings.Join(command, " ")
 }
@@ -88,7 +88,7 @@ func Fitting(ctx context.Context, r selector.Provider, t *registry.NormalizedToo
 }
 
 // SampleWithOptional is Sample with the first argument, preferably a text without a default,
-// of a tool that requires none. It is "" if the tool has no arguments.
+// of a tool without required ones. It is "" if the tool has no arguments.
 func SampleWithOptional(t *registry.NormalizedTool) string {
 	first := ""
 	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool {

@@ -2,7 +2,6 @@ package trust
 
 import (
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,8 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
-	"github.com/mcp-metarouter/metarouter/internal/reference"
-	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
@@ -26,9 +23,9 @@ const (
 	maxWords = 200   // of a list
 )
 
-// harmless are the keys that are not shown: they neither decide what runs, nor what leaves
-// the machine, is written, or is open to others. All other keys are shown, also those that
-// nothing reads. The keys of "metarouter" come first, then those of a server.
+// harmless are the keys that are not shown: they start no program, send nothing off the machine,
+// write no file, and open nothing to others. All other keys are shown, also keys that nothing
+// reads. The keys of "metarouter" come first, then the keys of a server.
 var (
 	harmless = set(
 		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold",
@@ -44,7 +41,7 @@ var (
 	)
 )
 
-// notes say what a key means for the person who approves.
+// notes explain a key to the person who approves.
 var (
 	notes = map[string]string{
 		"accessLog": "each call is written there", "accessLog.file": "each call is written there",
@@ -89,20 +86,20 @@ var (
 )
 
 func set(keys ...string) map[string]bool {
-	return maps.Collect(func(yield func(string, bool) bool) {
-		for _, key := range keys {
-			yield(key, true)
-		}
-	})
+	all := make(map[string]bool)
+	for _, key := range keys {
+		all[key] = true
+	}
+	return all
 }
 
-// Describe shows the text that an approval covers, as [config.LoadText] returns it: every key of it that is not known to be harmless, in the order of the files. Variables are not
+// Describe shows the keys that an approval covers, of a text of [config.LoadText]: all that are not known to be harmless, in the order of the files. Variables are not
 // replaced by their values. Values of keys and of arguments that are named like a secret are
 // hidden. Words of the file are quoted, so that they can't move the cursor.
 //
 // since says how the text differs from the text that was approved before; nil if that is not known.
 // Parts that differ are marked as new or edited, and show all keys: a harmless one may be
-// what was edited.
+// the edited one.
 func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 	p := page{marks: make(map[string]string)}
 	if since != nil && since.Before {
@@ -120,7 +117,7 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 		}
 		root, err := hujson.Parse(text)
 		if err != nil {
-			p.cut = true // impossible: it is JSON of ours
+			p.cut = true // impossible: we have written it
 			continue
 		}
 		p.file(root.Value.(*hujson.Object))
@@ -181,7 +178,7 @@ func (p *page) server(name string, v hujson.Value) {
 	p.begin() // if it has no key that is shown
 }
 
-// windows shows what a command line for Windows runs on other systems.
+// windows shows the command that a command line for Windows becomes on other systems.
 func (p part) windows(v hujson.Value) {
 	entry, _ := v.Value.(*hujson.Object)
 	if entry == nil || runtime.GOOS == "windows" {
@@ -190,23 +187,17 @@ func (p part) windows(v hujson.Value) {
 	var command string
 	var args []string
 	members := entry.Members
-	for _, m := range entry.Members {
-		if inner, ok := m.Value.Value.(*hujson.Object); ok && jsonc.Key(m) == "command" {
-			members = slices.Concat(members, inner.Members) // in Zed's dialect
-		}
+	m, _ := jsonc.Member(entry, "command")
+	if inner, ok := m.Value.Value.(*hujson.Object); ok {
+		members = slices.Concat(members, inner.Members) // in Zed's dialect
 	}
 	for _, m := range members {
-		switch value := m.Value.Value.(type) {
-		case hujson.Literal:
-			if key := jsonc.Key(m); key == "command" || key == "path" {
-				command = value.String()
-			}
-		case *hujson.Array:
-			if jsonc.Key(m) != "args" {
-				continue
-			}
+		switch key, value := jsonc.Key(m), m.Value.Value; {
+		case (key == "command" || key == "path") && value.Kind() == '"':
+			command = value.(hujson.Literal).String()
+		case key == "args" && value.Kind() == '[':
 			args = nil
-			for _, e := range value.Elements {
+			for _, e := range value.(*hujson.Array).Elements {
 				if word, ok := e.Value.(hujson.Literal); ok && word.Kind() != 'n' {
 					args = append(args, word.String())
 				}
@@ -297,7 +288,7 @@ func (p part) value(path, within string, v hujson.Value) {
 	}
 }
 
-// index is that of an element in a path.
+// index matches the index of an element in a path.
 var index = lazy.Regexp(`\[[0-9]+\]`)
 
 // show writes the line of a value.
@@ -333,178 +324,6 @@ func (p part) short(word string) string {
 	const end = 200
 	begin, last := word[:maxValue-end], word[len(word)-end:]
 	return fmt.Sprintf("%s … %d more bytes … %s", strings.ToValidUTF8(begin, ""), len(word)-maxValue, strings.ToValidUTF8(last, ""))
-}
-
-// masking returns what hides the secrets of a value. before is the word before it in a list.
-// Keys that decide what runs, and texts for models, hide nothing but values of arguments, so
-// that no one can hide a command as the value of something.
-func masking(path, within, before string) func(string) string {
-	if path == "args" || path == "command.args" {
-		return showingReferences(argument(before))
-	}
-	return showingReferences(hider(path, within))
-}
-
-// hider returns what hides the secrets of a value, and may hide parts of references.
-func hider(path, within string) func(string) string {
-	keys := strings.Split(path, ".")
-	key := keys[len(keys)-1]
-	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
-	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && ofToken[key]:
-	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && key == "clientSecret":
-		return literals
-	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && (key == "url" || key == "jwksUrl"):
-		return maskedURL
-	case len(keys) > 2 && keys[0] == "http" && (keys[1] == "oauth" || keys[1] == "certificates"): // whatever the claims and subjects are
-	case open[path], open[keys[0]], len(keys) > 1 && open[keys[0]+"."+stem(keys[1])]:
-	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
-	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
-	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
-		return literals
-	case strings.HasSuffix(strings.ToLower(key), "url"), keys[0] == "cluster" && stem(key) == "urls":
-		return maskedURL
-	}
-	return func(s string) string { return s }
-}
-
-func maskedURL(s string) string { return secret.URL(s, hidden) }
-
-var (
-	// header matches an option whose value is a header.
-	header = lazy.Regexp(`(?i)^-+(?:h|.*header.*)$`)
-
-	// runs matches names like those of secrets whose values are programs or files, or that have no
-	// value, so that the next word may be a program.
-	runs = lazy.Regexp(`(?i)^-*(?:ask|no|always|with|enable|disable|require|skip|allow)[-_]|(?:command|cmd|helper|process|program|plugin|provider|executable|exec|script|file|path|dir)$`)
-
-	// opaque matches a value that runs nothing: it is no path, and has no white space and no
-	// sign of a shell or a programming language.
-	opaque = lazy.Regexp("^(?:(?:Bearer|Basic|Digest|Token) )?[^\\s\"'`()<>|&;\\\\/.~=][^\\s\"'`()<>|&;\\\\]*$")
-)
-
-// argument returns what hides the secret in a word of a command line: the value of an option, a
-// variable or a header that is named like one. before is the word before.
-func argument(before string) func(string) string {
-	return func(word string) string {
-		name, value := before, word
-		switch {
-		case header().MatchString(before) && strings.Contains(word, ":"):
-			name, value, _ = strings.Cut(word, ":")
-			value = strings.TrimLeft(value, " ")
-		case !secret.IsOption(before) || strings.HasPrefix(word, "-"):
-			name, value, _ = strings.Cut(word, "=")
-		}
-		shown := word[:len(word)-len(value)]
-		switch {
-		case shown != "" && header().MatchString(name):
-			return shown + argument(name)(value)
-		case secret.IsOption("-"+name) && !runs().MatchString(name) && opaque().MatchString(value):
-			return shown + literals(value)
-		}
-		return word
-	}
-}
-
-// open are the keys that hide nothing, with all below them.
-var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
-	"http.tlsKey", "http.tlsCert", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls", "cluster.share", "cluster.use", "cluster.trusted", "classification.categories", "classification.rules", "classification.tools")
-
-// ofToken are the keys of a token that hide nothing.
-var ofToken = set("name", "profile", "role")
-
-// isSecret reports whether a key, at whatever place, is named like a secret or holds some.
-func isSecret(key string) bool {
-	return strings.EqualFold(stem(key), "headers") || secret.Maybe(stem(key))
-}
-
-// isListOfEnv reports whether a key is that of an element of a list of variables.
-func isListOfEnv(key string) bool { return key != "env" && stem(key) == "env" }
-
-// stem returns a key without the index of an element.
-func stem(key string) string {
-	name, _, _ := strings.Cut(key, "[")
-	return name
-}
-
-// schemes begin the values of headers, and are no secrets.
-var schemes = []string{"Bearer ", "Basic ", "Digest ", "Token "}
-
-// literals hides all of a value but its references to variables, without their defaults.
-func literals(value string) string {
-	var b strings.Builder
-	for _, scheme := range schemes {
-		if rest, ok := strings.CutPrefix(value, scheme); ok {
-			b.WriteString(scheme)
-			value = rest
-		}
-	}
-	for value != "" {
-		before, rest, found := strings.Cut(value, "${")
-		if before != "" {
-			b.WriteString(hidden)
-		}
-		if !found {
-			break
-		}
-		name, after, closed := strings.Cut(rest, "}")
-		if bare, _, hasDefault := strings.Cut(name, ":-"); closed && hasDefault {
-			b.WriteString("${" + bare + ":-" + hidden + "}")
-		} else if closed {
-			b.WriteString("${" + name + "}")
-		} else {
-			b.WriteString(hidden)
-		}
-		value = after
-	}
-	return b.String()
-}
-
-// showingReferences returns mask with references to secrets shown: what they run or read is
-// part of what is approved.
-func showingReferences(mask func(string) string) func(string) string {
-	return func(value string) string {
-		from, to := nextReference(value)
-		masked := mask(value)
-		if from == to || masked == value {
-			return masked
-		}
-		var b strings.Builder
-		for value != "" {
-			if from > 0 {
-				b.WriteString(mask(value[:from]))
-			}
-			b.WriteString(value[from:to])
-			value, mask = value[to:], literals // the rest has not the form that mask expects
-			from, to = nextReference(value)
-		}
-		return b.String()
-	}
-}
-
-// nextReference returns where the next reference to a secret begins and ends. One that is
-// not closed goes to the end of the value.
-func nextReference(value string) (from, to int) {
-	for from = range len(value) {
-		if !strings.HasPrefix(value[from:], "${") {
-			continue
-		}
-		if _, _, ok := reference.Cut(value[from+2:]); !ok {
-			continue
-		}
-		open := 0
-		for to = from; to < len(value); to++ {
-			switch value[to] {
-			case '{':
-				open++
-			case '}':
-				if open--; open == 0 {
-					return from, to + 1
-				}
-			}
-		}
-		return from, to
-	}
-	return len(value), len(value)
 }
 
 // Quote returns a word unchanged if it is printable and has no space, else quoted.

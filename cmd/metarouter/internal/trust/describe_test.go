@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
@@ -31,7 +31,7 @@ func textOf(t *testing.T, text string) config.Config {
 
 func describe(c config.Config) string { return Describe(c.Text, nil) }
 
-// What differs from the approved text is marked, and shown with its harmless keys.
+// A part that differs from the approved text is marked, and shown with its harmless keys.
 func TestDescribeMarksEdits(t *testing.T) {
 	c := textOf(t, `{
   "mcpServers": {"same": {"command": "x", "timeout": "1s"}, "other": {"command": "x", "timeout": "2s"}, "more": {"command": "x"}},
@@ -109,8 +109,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What is named like a secret is hidden at whatever place it stands, also where nothing reads
-// it. A command and what a program gets by other names are shown.
+// A value that is named like a secret is hidden at whatever place it stands, also where nothing reads
+// it. A command and other values for a program are shown.
 func TestDescribeHidesMisplacedSecrets(t *testing.T) {
 	for _, text := range []string{
 		`{"metarouter": {"tokens": %s}}`, `{"metarouter": {"token": %s}}`, `{"metarouter": {"http": {"auth": {"user": %s}}}}`,
@@ -152,7 +152,7 @@ func TestDescribeArguments(t *testing.T) {
 		`"-e", "API_TOKEN=s3cret", "-e", "REGION=eu", "auth:1.2"`:                                        `-e API_TOKEN=••• -e REGION=eu auth:1.2`,
 		`"--token", "${TOKEN}", "--key=${K:-s3cret}x", "--secret", "${cmd:pass a}"`:                      `--token ${TOKEN} --key=${K:-•••}••• --secret "${cmd:pass a}"`,
 		`"-y", "server-tools-20250101", "sk-0123456789abcdef", "https://h/ab12cd34ef56gh78ij90?token=1"`: `-y server-tools-20250101 sk-0123456789abcdef https://h/ab12cd34ef56gh78ij90?token=1`,
-		// What may run is shown.
+		// A command that may run is shown.
 		`"--token", "x&evil"`:                         `--token x&evil`,
 		`"--token", "./evil", "--key", "/etc/evil"`:   `--token ./evil --key /etc/evil`,
 		`"-c", "token=$(evil)", "-c", "token='evil'"`: `-c token=$(evil) -c token='evil'`,
@@ -169,7 +169,7 @@ func TestDescribeArguments(t *testing.T) {
 	}
 }
 
-// A file without a root key has servers, and what is there twice is shown twice: the
+// A file without a root key has servers, and a key that is there twice is shown twice: the
 // approval covers both.
 func TestDescribeDuplicates(t *testing.T) {
 	got := describe(textOf(t, `{"a": {"command": "x", "command": "y"}, "metarouter": {"accessLog": "1", "accessLog": "2"}}`))
@@ -180,7 +180,7 @@ func TestDescribeDuplicates(t *testing.T) {
 	}
 }
 
-// What a token may do is shown, and the token is not.
+// The rights of a token are shown, and the token is not.
 func TestDescribeTokens(t *testing.T) {
 	got := describe(textOf(t, `{"metarouter": {"http": {"tokens": ["one-secret", {"token": "two-secret${T}", "name": "ci", "profile": "work", "role": "admin"}]}}}`))
 	for _, want := range []string{"http.tokens[0] •••\n", "http.tokens[1].token •••${T}\n", "http.tokens[1].name ci\n", "http.tokens[1].profile work\n", "http.tokens[1].role admin\n"} {
@@ -314,17 +314,17 @@ func leaves(to map[string]bool, path string, schema any, defs map[string]any) {
 	}
 }
 
-// A path adds no line and no command to what a person is to type.
+// A path adds no line and no command to the command that a person is to type.
 func TestCommandIsOneLine(t *testing.T) {
 	for path, want := range map[string]string{"/a/.mcp.json": "/a/.mcp.json", "/a\nmetarouter b": `/a metarouter b`, "/a;b": "/a;b", `/a\b`: `/a\b`} {
 		got := Command(path, "")
-		if got != "metarouter trust "+clients.Word(want) || strings.Contains(got, "\n") {
+		if got != "metarouter trust "+commandline.Quote(want) || strings.Contains(got, "\n") {
 			t.Errorf("%q: %q", path, got)
 		}
 	}
 }
 
-// What a reference to a secret runs or reads is shown, wherever it stands.
+// The command or the file of a reference to a secret is shown, wherever it stands.
 func TestDescribeShowsReferences(t *testing.T) {
 	got := describe(textOf(t, `{"mcpServers": {"a": {
   "url": "https://h.example/mcp?key=${cmd:curl evil}&other=secret",
@@ -344,7 +344,7 @@ func TestDescribeShowsReferences(t *testing.T) {
 	}
 }
 
-// Which cluster is joined, and who may use what of it, is shown; passwords are not.
+// The cluster, and who may use which servers, is shown; passwords are not.
 func TestDescribeShowsCluster(t *testing.T) {
 	got := describe(textOf(t, `{"metarouter": {"cluster": {"urls": "nats://u:hunter2@a,tls://hunter2@b:1", "name": "${secret}", "creds": "my.creds",
   "tls": {"key": "k.pem"}, "share": ["token"], "use": ["*@secret"], "trusted": ["UA"]}}, "mcpServers": {"a": {"command": "x", "service": "s"}}}`))
@@ -396,7 +396,7 @@ func TestDescribeShowsWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// An approval shows what an entry for Windows runs on other systems.
+// An approval shows the command that an entry for Windows runs on other systems.
 func TestDescribeForWindows(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there it runs as it is written")

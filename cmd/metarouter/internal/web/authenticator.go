@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
-	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 // A verifier verifies tokens, as a [bearer.Verifier] does.
@@ -47,7 +47,7 @@ type authenticator struct {
 
 // A proved is what a token proves, or why it is refused.
 type proved struct {
-	server.Proof
+	clientauth.Proof
 	refusal error
 }
 
@@ -91,9 +91,9 @@ func (a *authenticator) retire() {
 
 var (
 	errEnding   = errors.New("the router is ending, and verifies no more tokens")
-	errNoIssuer = &server.Refusal{Status: http.StatusUnauthorized, Reason: "access tokens of identity providers are not accepted here"}
-	errEternal  = &server.Refusal{Status: http.StatusUnauthorized, Reason: "the token does not say when it expires"}
-	errForeign  = &server.Refusal{Status: http.StatusUnauthorized, Reason: "the token is of an issuer that is not accepted here"}
+	errNoIssuer = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: "access tokens of identity providers are not accepted here"}
+	errEternal  = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: "the token does not say when it expires"}
+	errForeign  = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: "the token is of an issuer that is not accepted here"}
 )
 
 // begin returns what the configuration says now, and a verifier for it, on which the caller must
@@ -126,26 +126,26 @@ func (a *authenticator) begin() (*admission, *opened, error) {
 	return now, a.opened, nil
 }
 
-// Token implements [server.Authenticator].
-func (a *authenticator) Token(ctx context.Context, token, resource string) (server.Proof, error) {
+// Token implements [clientauth.Authenticator].
+func (a *authenticator) Token(ctx context.Context, token, resource string) (clientauth.Proof, error) {
 	now, opened, err := a.begin()
 	if err != nil {
-		return server.Proof{}, err
+		return clientauth.Proof{}, err
 	}
 	defer opened.users.Done()
 	valid, err := opened.Verify(ctx, token, resource)
 	if invalid, ok := errors.AsType[*bearer.InvalidError](err); ok {
-		return server.Proof{}, &server.Refusal{Status: http.StatusUnauthorized, Reason: invalid.Reason}
+		return clientauth.Proof{}, &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: invalid.Reason}
 	}
 	if err != nil {
-		return server.Proof{}, err
+		return clientauth.Proof{}, err
 	}
 	if valid.Expires.IsZero() {
-		return server.Proof{}, errEternal
+		return clientauth.Proof{}, errEternal
 	}
 	i := slices.IndexFunc(now.issuers, func(i issuer) bool { return i.URL == valid.Issuer })
 	if i < 0 {
-		return server.Proof{}, errForeign
+		return clientauth.Proof{}, errForeign
 	}
 	p := a.prove(now, now.issuers[i], valid)
 	return p.Proof, p.refusal
@@ -175,7 +175,7 @@ func (a *authenticator) prove(now *admission, i issuer, t *bearer.Token) proved 
 	return p
 }
 
-// Certificate implements [server.Authenticator].
+// Certificate implements [clientauth.Authenticator].
 func (a *authenticator) Certificate(leaf *x509.Certificate) (hash string, ok bool) {
 	now, _ := a.live()
 	if len(now.subjects) == 0 {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
-	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 // A fakeVerifier answers as the test says.
@@ -99,7 +99,7 @@ func TestVerifierFollowsConfiguration(t *testing.T) {
 		ask := func(token, want string) {
 			t.Helper()
 			_, err := w.Token(t.Context(), token, "")
-			if refusal, ok := errors.AsType[*server.Refusal](err); !ok || refusal.Status != 401 || refusal.Reason != want {
+			if refusal, ok := errors.AsType[*clientauth.Refusal](err); !ok || refusal.Status != 401 || refusal.Reason != want {
 				t.Errorf("%s: %v", token, err)
 			}
 		}

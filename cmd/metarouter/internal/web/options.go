@@ -10,6 +10,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/server"
@@ -19,7 +21,7 @@ import (
 func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	h := c.Router.HTTP
 	l.connections.limit(mostConnections(h))
-	issuers := []server.Issuer{}
+	issuers := []clientauth.Issuer{}
 	for _, i := range issuersOf(c.Router, l.key) {
 		issuers = append(issuers, i.withPage(i.public()))
 	}
@@ -65,16 +67,16 @@ func (l *Listener) asksFor(h config.HTTP) bool {
 
 // ratesOf returns the rates of the tokens and certificates that have one of their own, by the hash
 // of their principals.
-func ratesOf(h config.HTTP) map[string]server.Rate {
-	rates := make(map[string]server.Rate)
+func ratesOf(h config.HTTP) map[string]rate.Limit {
+	rates := make(map[string]rate.Limit)
 	for _, t := range h.Tokens {
 		if t.Hash != "" && t.Rate != (config.Rate{}) {
-			rates[t.Hash] = server.Rate{PerSecond: t.Rate.PerSecond, Burst: t.Rate.Burst}
+			rates[t.Hash] = rate.Limit{PerSecond: t.Rate.PerSecond, Burst: t.Rate.Burst}
 		}
 	}
 	for _, c := range h.Certificates {
 		if c.Rate != (config.Rate{}) {
-			rates[hashOf(c)] = server.Rate{PerSecond: c.Rate.PerSecond, Burst: c.Rate.Burst}
+			rates[hashOf(c)] = rate.Limit{PerSecond: c.Rate.PerSecond, Burst: c.Rate.Burst}
 		}
 	}
 	return rates
@@ -91,7 +93,8 @@ func allTokens(c config.HTTP, file config.Token) []config.Token {
 	if file.Hash != "" {
 		all = append(all, file)
 	}
-	slices.SortStableFunc(all, func(a, b config.Token) int { return rank(a) - rank(b) })
+	isPlain := func(t config.Token) bool { return t.Plain }
+	all = append(slices.DeleteFunc(slices.Clone(all), isPlain), slices.DeleteFunc(all, func(t config.Token) bool { return !t.Plain })...)
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(all, func(t config.Token) bool {
 		again := seen[t.Hash]
@@ -107,18 +110,10 @@ func plainToken(text string) config.Token {
 	return config.Token{Hash: hash, Text: token, Role: "admin", Plain: true}
 }
 
-// rank is lower for a token that says more about its clients.
-func rank(t config.Token) int {
-	if t.Plain {
-		return 1
-	}
-	return 0
-}
-
 // principals returns those that requests may come from. A token that can't be used lets no
 // client in: the list is never empty because of a mistake, or if clients prove who they are in
 // another way, since without tokens every client is let in.
-func (l *Listener) principals(r config.Router) []server.Principal {
+func (l *Listener) principals(r config.Router) []clientauth.Principal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if file, err := tokenOf(l.flags.TokenFile); err != nil {
@@ -127,40 +122,40 @@ func (l *Listener) principals(r config.Router) []server.Principal {
 		l.file = file
 	}
 	local := l.address.IP.IsLoopback()
-	all := []server.Principal{}
+	all := []clientauth.Principal{}
 	for _, t := range allTokens(r.HTTP, l.file) {
 		_, exists := r.Profiles[t.Profile]
 		switch {
 		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
-			all = append(all, server.Principal{})
+			all = append(all, clientauth.Principal{})
 		case secret.IsShort(t.Text) && !local:
 			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
-			all = append(all, server.Principal{})
+			all = append(all, clientauth.Principal{})
 		default:
-			all = append(all, server.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"})
+			all = append(all, clientauth.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"})
 		}
 	}
 	all = append(all, l.certified(r)...)
 	if len(all) == 0 && (len(r.HTTP.Issuers) > 0 || r.HTTP.ClientCA != "") {
-		all = append(all, server.Principal{})
+		all = append(all, clientauth.Principal{})
 	}
 	if len(all) == 0 && (!local || urls.LeadsElsewhere(r.HTTP.PublicURL)) {
 		l.log.Warn("no client is let in: other machines can reach this router, by its address or http.publicUrl, so its clients must send a token, and the configuration has none")
-		all = append(all, server.Principal{})
+		all = append(all, clientauth.Principal{})
 	}
 	return all
 }
 
 // certified returns the principals of client certificates. One that can't be used lets no client
 // in.
-func (l *Listener) certified(r config.Router) (all []server.Principal) {
+func (l *Listener) certified(r config.Router) (all []clientauth.Principal) {
 	for i, s := range subjectsOf(r) {
 		c := r.HTTP.Certificates[i]
 		if s.hash == "" || !l.asksFor(r.HTTP) {
-			all = append(all, server.Principal{})
+			all = append(all, clientauth.Principal{})
 			continue
 		}
-		all = append(all, server.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == "admin"})
+		all = append(all, clientauth.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == "admin"})
 	}
 	return all
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 // plain data, so that [adapter.Follow] can compare it.
 type issuer struct {
 	config.Issuer
-	revision string          // see [server.Issuer]
+	revision string          // see [clientauth.Issuer]
 	profiles map[string]bool // those of its rules that exist
 }
 
@@ -80,22 +80,22 @@ func (i issuer) verified() bearer.Issuer {
 }
 
 // public returns what clients may know of the issuer, with its revision.
-func (i issuer) public() server.Issuer {
-	return server.Issuer{
+func (i issuer) public() clientauth.Issuer {
+	return clientauth.Issuer{
 		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Revision: i.revision,
 	}
 }
 
-// proof returns what a valid token of the issuer proves. The error is a [*server.Refusal].
-func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
+// proof returns what a valid token of the issuer proves. The error is a [*clientauth.Refusal].
+func (i issuer) proof(t *bearer.Token) (clientauth.Proof, error) {
 	user, err := i.user(t)
 	if err != nil {
-		return server.Proof{}, err
+		return clientauth.Proof{}, err
 	}
 	name := i.nameOf(user)
 	may := i.levelOf(t.Scopes)
 	if may == nothing {
-		return server.Proof{}, i.insufficient(calls, t, name, "the token has no scope for this router, and scopeMap translates none of its scopes to one")
+		return clientauth.Proof{}, i.insufficient(calls, t, name, "the token has no scope for this router, and scopeMap translates none of its scopes to one")
 	}
 	values := make(map[string][]string) // of claims
 	matches := func(c config.Claim) bool {
@@ -124,14 +124,14 @@ func (i issuer) proof(t *bearer.Token) (server.Proof, error) {
 	switch {
 	case len(names) > 0:
 	case missing:
-		return server.Proof{}, forbidden(name, "no profile that the configuration gives to this user exists")
+		return clientauth.Proof{}, forbidden(name, "no profile that the configuration gives to this user exists")
 	case ruler && may < administers:
-		return server.Proof{}, i.insufficient(administers, t, name, "this user has no profile, and the token has no scope for administration")
+		return clientauth.Proof{}, i.insufficient(administers, t, name, "this user has no profile, and the token has no scope for administration")
 	case !ruler:
-		return server.Proof{}, forbidden(name, "no rule of the configuration gives this user a profile")
+		return clientauth.Proof{}, forbidden(name, "no rule of the configuration gives this user a profile")
 	}
-	return server.Proof{
-		Principal: server.Principal{
+	return clientauth.Proof{
+		Principal: clientauth.Principal{
 			Hash: principalHash("oauth", i.URL, user), Name: name,
 			Profile: profile.Union(names...), Reads: may == reads, Admin: ruler && may == administers,
 		},
@@ -173,7 +173,7 @@ func (i issuer) user(t *bearer.Token) (string, error) {
 }
 
 func forbidden(name, reason string) error {
-	return &server.Refusal{Status: http.StatusForbidden, Reason: reason, Name: name}
+	return &clientauth.Refusal{Status: http.StatusForbidden, Reason: reason, Name: name}
 }
 
 // insufficient returns the refusal of a token that needs a scope of the level. The client is to ask
@@ -183,7 +183,7 @@ func (i issuer) insufficient(needed level, t *bearer.Token, name, reason string)
 	if len(lacks) == 0 { // the issuer has no such scope
 		return forbidden(name, reason)
 	}
-	return &server.Refusal{Status: http.StatusForbidden, Scopes: slices.Concat(t.Scopes, lacks), Reason: reason, Name: name}
+	return &clientauth.Refusal{Status: http.StatusForbidden, Scopes: slices.Concat(t.Scopes, lacks), Reason: reason, Name: name}
 }
 
 // A level is what scopes allow. Each allows what those before it do.
@@ -259,4 +259,17 @@ func (i issuer) scopesFor(needed level) (names []string) {
 func principalHash(parts ...string) string {
 	sum := sha512.Sum512_256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
+}
+
+// withPage adds to s what the page needs to log people in at the issuer.
+func (i issuer) withPage(s clientauth.Issuer) clientauth.Issuer {
+	s.ClientID, s.ClientSecret, s.Audience = i.ClientID, i.ClientSecret, i.Audience
+	for _, claim := range i.Admins {
+		name := claim.Name
+		if claim.Value != "" {
+			name += "=" + claim.Value
+		}
+		s.Admins = append(s.Admins, name)
+	}
+	return s
 }

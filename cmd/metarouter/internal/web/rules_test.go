@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/bearer"
-	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
 
 const idURL = "https://id.example.com"
@@ -133,18 +133,18 @@ func TestProof(t *testing.T) {
 		if text != tt.want && (err == nil || !strings.HasPrefix(text, tt.want)) {
 			t.Errorf("%s: %q, want %q", tt.what, text, tt.want)
 		}
-		if err != nil && !reflect.DeepEqual(got, server.Proof{}) {
+		if err != nil && !reflect.DeepEqual(got, clientauth.Proof{}) {
 			t.Errorf("%s: refused, with %+v", tt.what, got)
 		}
-		if refusal, is := errors.AsType[*server.Refusal](err); is && !strings.Contains(refusal.Reason, "the claim") && refusal.Name != "u (https://id.example.com)" {
+		if refusal, is := errors.AsType[*clientauth.Refusal](err); is && !strings.Contains(refusal.Reason, "the claim") && refusal.Name != "u (https://id.example.com)" {
 			t.Errorf("%s: the refusal is of %q", tt.what, refusal.Name)
 		}
 	}
 }
 
 // shortOf describes what a token proves.
-func shortOf(p server.Proof, err error) string {
-	if refusal, ok := errors.AsType[*server.Refusal](err); ok {
+func shortOf(p clientauth.Proof, err error) string {
+	if refusal, ok := errors.AsType[*clientauth.Refusal](err); ok {
 		if refusal.Scopes != nil {
 			return fmt.Sprintf("%d %v %s", refusal.Status, refusal.Scopes, refusal.Reason)
 		}
@@ -211,7 +211,7 @@ func TestScopeMap(t *testing.T) {
 
 // Principals of different issuers, users, certificates and tokens are never the same.
 func TestPrincipalsDiffer(t *testing.T) {
-	proof := func(url, user string) server.Proof {
+	proof := func(url, user string) clientauth.Proof {
 		i := ruled(func(i *config.Issuer) { i.URL, i.Profiles = url, []config.ProfileRule{rule("*", "", "work")} })
 		p, err := issuersOf(routerWith(i), nil)[0].proof(tokenOfClaims(t, fmt.Sprintf(`{"sub":%q}`, user), "mcp:call"))
 		if err != nil {
@@ -224,7 +224,7 @@ func TestPrincipalsDiffer(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	seen := map[string]bool{one.Principal.Hash: true, one.Principal.Name: true}
-	for _, other := range []server.Proof{proof("https://b.example", "u"), proof("https://a.example", "v"), proof("https://a.example", "U"), proof("https://b.example", "u (https://a.example)")} {
+	for _, other := range []clientauth.Proof{proof("https://b.example", "u"), proof("https://a.example", "v"), proof("https://a.example", "U"), proof("https://b.example", "u (https://a.example)")} {
 		if seen[other.Principal.Hash] || seen[other.Principal.Name] || len(other.Principal.Hash) != 64 {
 			t.Errorf("the same principal: %+v", other.Principal)
 		}

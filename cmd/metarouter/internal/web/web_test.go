@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -121,17 +122,17 @@ func TestEditOfTokens(t *testing.T) {
 	for _, tt := range []struct {
 		what, addr string
 		tokens     []config.Token
-		want       []server.Principal
+		want       []clientauth.Principal
 	}{
-		{"none", "0.0.0.0:0", nil, []server.Principal{{}}},
-		{"none, on loopback", "127.0.0.1:0", nil, []server.Principal{}},
-		{"a short one", "0.0.0.0:0", tokens("short"), []server.Principal{{}}},
-		{"a short one, on loopback", "127.0.0.1:0", tokens("short"), []server.Principal{{Hash: hash("short"), Name: hash("short")[:8], Admin: true}}},
-		{"one of two is short", "0.0.0.0:0", tokens(second, "short"), []server.Principal{{Hash: hash(second), Name: hash(second)[:8], Admin: true}, {}}},
-		{"another one", "0.0.0.0:0", tokens(second), []server.Principal{{Hash: hash(second), Name: hash(second)[:8], Admin: true}}},
-		{"a use token", "0.0.0.0:0", object(second, func(t *config.Token) { t.Name, t.Profile = "ci", "work" }), []server.Principal{{Hash: hash(second), Name: "ci", Profile: "work"}}},
-		{"no such profile", "127.0.0.1:0", object(second, func(t *config.Token) { t.Name, t.Profile = "ci", "gone" }), []server.Principal{{}}},
-		{"an object wins", "127.0.0.1:0", append(tokens(first), object(first, func(t *config.Token) { t.Name = "ci" })...), []server.Principal{{Hash: hash(first), Name: "ci"}}},
+		{"none", "0.0.0.0:0", nil, []clientauth.Principal{{}}},
+		{"none, on loopback", "127.0.0.1:0", nil, []clientauth.Principal{}},
+		{"a short one", "0.0.0.0:0", tokens("short"), []clientauth.Principal{{}}},
+		{"a short one, on loopback", "127.0.0.1:0", tokens("short"), []clientauth.Principal{{Hash: hash("short"), Name: hash("short")[:8], Admin: true}}},
+		{"one of two is short", "0.0.0.0:0", tokens(second, "short"), []clientauth.Principal{{Hash: hash(second), Name: hash(second)[:8], Admin: true}, {}}},
+		{"another one", "0.0.0.0:0", tokens(second), []clientauth.Principal{{Hash: hash(second), Name: hash(second)[:8], Admin: true}}},
+		{"a use token", "0.0.0.0:0", object(second, func(t *config.Token) { t.Name, t.Profile = "ci", "work" }), []clientauth.Principal{{Hash: hash(second), Name: "ci", Profile: "work"}}},
+		{"no such profile", "127.0.0.1:0", object(second, func(t *config.Token) { t.Name, t.Profile = "ci", "gone" }), []clientauth.Principal{{}}},
+		{"an object wins", "127.0.0.1:0", append(tokens(first), object(first, func(t *config.Token) { t.Name = "ci" })...), []clientauth.Principal{{Hash: hash(first), Name: "ci"}}},
 	} {
 		var c config.Config
 		c.Router.HTTP = config.HTTP{Addr: tt.addr, Tokens: tokens(first)}

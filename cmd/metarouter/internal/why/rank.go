@@ -20,7 +20,7 @@ const maxAbove = 3
 // rank says where the tool ranks for the task, and why. A tool that is not offered is
 // nil, and has no rank.
 func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, task string, a *Answer) error {
-	found, err := r.Find(ctx, selector.Query{Task: task, Limit: len(r.Tools()) + 1})
+	found, err := r.Find(ctx, selector.Query{Task: task, Limit: len(r.Snapshot().Tools()) + 1})
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,13 @@ func rank(ctx context.Context, r *adapter.Parts, t *registry.NormalizedTool, tas
 	return nil
 }
 
-// Confidence returns a confidence as text. It is rounded down, as in what says that a
+// Confidence returns a confidence as text. It is rounded down, as in the sentence that a
 // confidence is below a threshold: 0.499 is not shown as 0.50.
 func Confidence(confidence float64) string {
 	return fmt.Sprintf("%.2f", math.Floor(100*confidence)/100)
 }
 
-// sharesOf says what a score is made of.
+// sharesOf returns the parts of a score.
 func sharesOf(e selector.Explanation) string {
 	var parts []string
 	for _, f := range e.Features {

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
@@ -21,7 +22,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // An Answer says why a tool is or is not offered.
@@ -41,19 +41,19 @@ type Question struct {
 	Config config.Config
 	Tool   string // a name of the tool in any form
 	Task   string // where does the tool rank for it? "" does not ask
-	Mode   string // in which the running router shows tools; "" if none runs
+	Mode   string // in which the running router shows tools; "" without one
 
-	// Profile is the profile whose clients the question is about; "" is all clients.
+	// Profile is the profile of the clients that the question is about; "" is all clients.
 	Profile string
 }
 
-// Ask answers the question for a router. It fails with a *server.NameError if several
+// Ask answers the question for a router. It fails with a *exposure.NameError if several
 // tools have the name.
 func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	x := inquiry{config: q.Config, mode: q.Mode, asked: q.Tool, profile: q.Config.Router.Profiles[q.Profile]}
 	look := func() error {
 		x.look(r)
-		var e *server.NameError
+		var e *exposure.NameError
 		if _, err := x.names.Resolve(ctx, x.asked); errors.As(err, &e) && len(e.Ambiguous) > 0 {
 			return err
 		}
@@ -62,10 +62,10 @@ func Ask(ctx context.Context, r *adapter.Parts, q Question) (Answer, error) {
 	if err := look(); err != nil {
 		return Answer{}, err
 	}
-	all := q.Task != "" || q.Config.Router.Names == server.Bare // other tools decide on its rank, and on its name
+	all := q.Task != "" || q.Config.Router.Names == exposure.Bare // other tools decide on its rank, and on its name
 	if !x.knows() || all {
 		// Start the servers that can have the tool: all of them if the name does not say.
-		if of, _, ok := server.Split(x.asked, q.Config.Router.Separator, x.servers); ok && !all {
+		if of, _, ok := exposure.Split(x.asked, q.Config.Router.Separator, x.servers); ok && !all {
 			r.Try(ctx, of)
 		} else {
 			r.Settled(ctx)
@@ -112,23 +112,23 @@ func (a *Answer) limit(q Question, t *registry.NormalizedTool) {
 	}
 }
 
-// An inquiry is what an answer is made from. Its methods are pure but for look, which
+// An inquiry has the facts for an answer. Its methods are pure but for look, which
 // reads the router.
 type inquiry struct {
 	config   config.Config
-	mode     string // in which the running router shows tools; "" if none runs
+	mode     string // in which the running router shows tools; "" without one
 	asked    string
 	profile  config.Profile // that the question is about; the zero value is all clients
 	servers  []adapter.ServerInfo
 	snapshot *registry.Snapshot
-	names    *server.ToolNames
+	names    *exposure.ToolNames
 	complete bool
 }
 
 func (x *inquiry) look(r *adapter.Parts) {
 	x.servers, x.snapshot, x.complete = r.Servers(), r.Snapshot(), r.Complete()
-	x.names = server.NewNames(x.snapshot.Tools(), x.config.Router.Names, x.config.Router.Separator, x.config.Router.Gateway.Prefix)
-	x.asked = x.names.Unprefixed(x.asked, x.servers)
+	x.names = exposure.OfTools(x.snapshot.Tools(), x.config.Router.Names, x.config.Router.Separator, x.config.Router.Gateway.Prefix)
+	x.asked = x.names.Unprefixed(x.asked, func() []adapter.ServerInfo { return x.servers })
 }
 
 // tool returns the tool that the question names, by its name or by its name before "tools", "rename".
@@ -136,7 +136,7 @@ func (x *inquiry) tool() (*registry.NormalizedTool, bool) {
 	if t, ok := x.names.Only(x.asked); ok {
 		return t, true
 	}
-	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
+	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
 	if !qualified {
 		name = x.asked
 	}
@@ -156,7 +156,7 @@ type dropped struct {
 
 // droppedTools returns the dropped tools that the question names.
 func (x *inquiry) droppedTools() (all []dropped) {
-	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
+	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
 	if !qualified {
 		name = x.asked
 	}
@@ -172,7 +172,7 @@ func (x *inquiry) droppedTools() (all []dropped) {
 
 func (x *inquiry) knows() bool {
 	_, ok := x.tool()
-	return ok || len(x.droppedTools()) > 0 || server.IsOwn(x.asked)
+	return ok || len(x.droppedTools()) > 0 || exposure.IsOwn(x.asked)
 }
 
 func (x *inquiry) answer(ctx context.Context) Answer {
@@ -180,7 +180,7 @@ func (x *inquiry) answer(ctx context.Context) Answer {
 		return x.offered(t)
 	}
 	a := Answer{Tool: x.asked, Reasons: []string{}}
-	if server.IsOwn(x.asked) {
+	if exposure.IsOwn(x.asked) {
 		a.Offered = true
 		a.say("it is one of metarouter's own tools. Clients see find_tools, describe_tools, call_tool, call_read_only_tool and route_task in search mode, read_result if maxResultTokens is set, list_categories and classify_text if \"classification\" is configured.")
 		return a
@@ -207,7 +207,7 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	switch mode, why := x.shown(); {
 	case !t.ForModels():
 		a.say("it is for the user interface of its server alone (\"visibility\" in its _meta.ui lacks \"model\"). No search has it; clients that show such interfaces list it in direct mode, and all can call it as %s.", exposed)
-	case mode == server.Direct:
+	case mode == exposure.Direct:
 		a.say("clients see it as %s (%s).", exposed, why)
 	case pinned:
 		a.say("clients see it as %s: it is pinned, next to find_tools (%s).", exposed, why)
@@ -237,7 +237,7 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
 		a.say("it can't be called just now: %s", stateWords(s))
 		last := len(a.Reasons) - 1
-		a.Reasons = slices.Insert(a.Reasons[:last], 0, a.Reasons[last]) // it is what blocks a call
+		a.Reasons = slices.Insert(a.Reasons[:last], 0, a.Reasons[last]) // it blocks a call
 	}
 	return a
 }
@@ -272,15 +272,15 @@ func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
 func (x *inquiry) shown() (mode, why string) {
 	r := x.config.Router
 	cost := registry.Tokens(x.snapshot.Tools())
-	mode = server.ModeFor(r.Mode, cost, r.ToolBudget)
+	mode = exposure.ModeFor(r.Mode, cost, r.ToolBudget)
 	switch {
-	case x.profile.Mode == server.Direct || x.profile.Mode == server.Search:
+	case x.profile.Mode == exposure.Direct || x.profile.Mode == exposure.Search:
 		return x.profile.Mode, fmt.Sprintf("\"mode\" of the profile is %q", x.profile.Mode)
 	case x.mode != "":
 		return x.mode, "the running router is in " + x.mode + " mode"
 	case mode == r.Mode:
 		return mode, fmt.Sprintf("\"mode\" is %q", r.Mode)
-	case mode == server.Search:
+	case mode == exposure.Search:
 		return mode, fmt.Sprintf("mode auto shows the search tools: all tools cost %d tokens, and toolBudget is %d", cost, r.ToolBudget)
 	case !x.complete:
 		return mode, fmt.Sprintf("mode auto shows all tools, because those that are known cost %d tokens and toolBudget is %d; the tools of some servers are not known yet", cost, r.ToolBudget)
@@ -303,7 +303,7 @@ func (x *inquiry) explainDropped(a *Answer, d dropped) {
 
 // unknown says why no server is known to have the tool.
 func (x *inquiry) unknown(ctx context.Context, a *Answer) {
-	of, name, qualified := server.Split(x.asked, x.config.Router.Separator, x.servers)
+	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
 	s, known := x.state(of)
 	switch {
 	case qualified && known && s.State != status.Ready && s.State != status.Idle && s.Tools == 0:
@@ -331,7 +331,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 	}
 	a.say("no server has a tool of that name, as far as the servers' tools are known.")
 	_, err := x.names.Resolve(ctx, x.asked)
-	if e, ok := errors.AsType[*server.NameError](err); ok && len(e.Nearest) > 0 {
+	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Nearest) > 0 {
 		a.say("the nearest names are %s.", strings.Join(e.Nearest, ", "))
 	}
 	var down []adapter.ServerInfo // those that may have it
@@ -369,7 +369,7 @@ func (x *inquiry) state(name string) (adapter.ServerInfo, bool) {
 	return adapter.ServerInfo{}, false
 }
 
-// stateWords says in a sentence why a server does not run, and what to do.
+// stateWords says in a sentence why a server does not run, and how to fix it.
 func stateWords(s adapter.ServerInfo) string {
 	switch s.State {
 	case status.Disabled:

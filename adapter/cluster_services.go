@@ -1,0 +1,346 @@
+package adapter
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// services write the lists of servers of other nodes to the catalog, and are the [cluster.Handler].
+// Servers of one service with equal lists are replicas of one server, which the catalog has once:
+//
+//   - If an entry of this router names the service, they are replicas of that server, and the
+//     catalog has it under the entry's name.
+//   - Else the catalog has them under the name of the service, from the first replica on, so that
+//     clients see no other name when a second one comes or goes. If an entry has the name, they
+//     keep their own.
+//
+// A server with another list has its own name, such as gpu@box, and is no replica.
+type services struct {
+	current  *holder
+	writer   *catalog.Writer
+	registry *registry.Registry
+	load     func(replica string) (calls, limit int, heard uint64)
+	keeps    func(server string, home session.Client) bool
+	log      *zap.Logger
+
+	mu     sync.Mutex            // guards the fields below
+	plain  map[string]bool       // servers without a service
+	known  map[string]*announced // servers with a service, by their names
+	listed map[string]string     // sums of the lists in the catalog, by name
+	own    map[string]ownSum     // by the names of entries
+
+	now atomic.Pointer[grouping] // nil without a server that names a service
+}
+
+// An announced server is one of another node that names a service.
+type announced struct {
+	entry   config.Server
+	session session.Session
+	sum     string // of its lists
+}
+
+// An ownSum is the sum of a server of this router, and the listing that it was made from.
+type ownSum struct {
+	listing registry.Listing
+	sum     string
+}
+
+// A grouping says which servers are replicas of which service. It is immutable.
+type grouping struct {
+	services map[string]*selector.Service // by the names that the catalog has
+	of       map[string]string            // replica on another node -> name of the service
+	problems map[string]string            // server -> why it is no replica
+
+	sums    map[string]string // of the lists of other nodes that the catalog is to have, by name there
+	sources map[string]string // the servers that have these lists
+}
+
+// newServices returns the services of a router. load returns how busy a server of another node is.
+func newServices(r *Router, load func(server string) (calls, limit int, heard uint64)) *services {
+	return &services{
+		current: r.current, writer: r.writer, registry: r.registry, log: r.options.Log.Named("cluster"),
+		keeps: r.supervisor.Keeps, load: load,
+		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
+	}
+}
+
+// Learn implements [cluster.Handler].
+func (s *services) Learn(ctx context.Context, entry config.Server, listing session.Session) error {
+	if s.current.load().has(entry.Name) {
+		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
+		return nil
+	}
+	if entry.Service == "" || config.Check("mcpServers.*.service", entry.Service) != nil {
+		s.mu.Lock()
+		s.forgetReplica(entry.Name)
+		s.plain[entry.Name] = true
+		s.mu.Unlock()
+		return s.writer.LearnOther(ctx, entry, listing)
+	}
+	sum, err := sumOf(ctx, listing)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetPlain(entry.Name)
+	s.known[entry.Name] = &announced{entry, listing, sum}
+	return s.reconcile(ctx)
+}
+
+// Forget implements [cluster.Handler].
+func (s *services) Forget(server string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetReplica(server)
+	s.forgetPlain(server)
+}
+
+// clear forgets all servers.
+func (s *services) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.known)
+	s.logFailure(s.reconcile(context.Background()))
+	for server := range s.plain {
+		s.forgetPlain(server)
+	}
+}
+
+// forgetReplica forgets a server, if it is known to name a service. s.mu must be held.
+func (s *services) forgetReplica(server string) {
+	if s.known[server] != nil {
+		delete(s.known, server)
+		s.logFailure(s.reconcile(context.Background()))
+	}
+}
+
+// forgetPlain forgets a server, if it is known to name no service. s.mu must be held.
+func (s *services) forgetPlain(server string) {
+	if s.plain[server] && !s.current.load().has(server) {
+		s.writer.ForgetOther(server)
+	}
+	delete(s.plain, server)
+}
+
+// follow compares the servers again after each change of this router's own ones, until ctx ends.
+func (s *services) follow(ctx context.Context, changed func() <-chan struct{}) {
+	for {
+		next := changed()
+		s.mu.Lock()
+		if len(s.known) > 0 {
+			s.logFailure(s.reconcile(ctx))
+		}
+		s.mu.Unlock()
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *services) logFailure(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.log.Warn("can't put servers of other nodes into the catalog", zap.Error(err))
+	}
+}
+
+// reconcile updates the catalog and the replicas for calls. s.mu must be held.
+func (s *services) reconcile(ctx context.Context) error {
+	before, next := s.grouping(), s.group()
+	s.logProblems(before, next)
+	if len(s.known) == 0 {
+		s.now.Store(nil)
+	} else {
+		s.now.Store(next)
+	}
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(next.sums)) {
+		if s.listed[name] == next.sums[name] {
+			continue
+		}
+		source := s.known[next.sources[name]]
+		entry := source.entry
+		entry.Name = name
+		if err := s.writer.LearnOther(ctx, entry, source.session); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		s.listed[name] = next.sums[name]
+	}
+	for name := range s.listed {
+		if _, ok := next.sums[name]; ok {
+			continue
+		}
+		delete(s.listed, name)
+		if !s.current.load().has(name) {
+			s.writer.ForgetOther(name)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (s *services) logProblems(before, next *grouping) {
+	for _, server := range slices.Sorted(maps.Keys(next.problems)) {
+		if problem := next.problems[server]; problem != before.problems[server] {
+			s.log.Warn("a server of another node is not used as the service that its entry names", zap.String("server", server), zap.String("reason", problem))
+		}
+	}
+}
+
+// group returns the replicas, and the lists that the catalog is to have. s.mu must be held.
+func (s *services) group() *grouping {
+	g := &grouping{
+		services: make(map[string]*selector.Service), of: make(map[string]string), problems: make(map[string]string),
+		sums: make(map[string]string), sources: make(map[string]string),
+	}
+	byService := make(map[string][]string)
+	for _, server := range slices.Sorted(maps.Keys(s.known)) {
+		service := s.known[server].entry.Service
+		byService[service] = append(byService[service], server)
+	}
+	setup := s.current.load()
+	for _, service := range slices.Sorted(maps.Keys(byService)) {
+		i := slices.IndexFunc(setup.config.Servers, func(entry config.Server) bool {
+			return entry.Service == service && supervisor.Startable(entry)
+		})
+		switch {
+		case i >= 0:
+			s.add(g, service, setup.config.Servers[i].Name, byService[service])
+		case setup.has(service):
+			for _, server := range byService[service] {
+				g.single(server, s.known[server].sum, fmt.Sprintf("an entry of this router has the name %q, but not \"service\": %q", service, service))
+			}
+		default:
+			s.add(g, service, "", byService[service])
+		}
+	}
+	return g
+}
+
+// add adds the servers of a service. own is this router's own server of the service, or "": then the
+// list that the catalog has already counts, or else the most frequent one. s.mu must be held.
+func (s *services) add(g *grouping, service, own string, servers []string) {
+	name, sum, others := own, "", fmt.Sprintf("%q on this node", own)
+	if own != "" {
+		sum = s.sumOfOwn(own)
+	} else {
+		name, sum, others = service, s.frequentSum(service, servers), fmt.Sprintf("the other servers of the service %q", service)
+	}
+	var equal []string
+	for _, server := range servers {
+		switch {
+		case sum == s.known[server].sum:
+			equal = append(equal, server)
+			g.of[server] = name
+		case sum == "":
+			g.single(server, s.known[server].sum, "") // until the own server was listed
+		default:
+			g.single(server, s.known[server].sum, "its tools, prompts and resources are not those of "+others)
+		}
+	}
+	if len(equal) == 0 {
+		return
+	}
+	if own == "" {
+		g.sums[name], g.sources[name] = sum, equal[0]
+	}
+	g.services[name] = &selector.Service{
+		Own: own, Others: equal, Load: s.load,
+		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
+	}
+}
+
+// frequentSum returns the sum that the catalog has already, or else the most frequent one. s.mu must
+// be held.
+func (s *services) frequentSum(service string, servers []string) string {
+	count := make(map[string]int)
+	for _, server := range servers {
+		count[s.known[server].sum]++
+	}
+	if sum := s.listed[service]; count[sum] > 0 {
+		return sum
+	}
+	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
+}
+
+// single adds a server that is no replica, with its sum.
+func (g *grouping) single(server, sum, problem string) {
+	g.sums[server], g.sources[server] = sum, server
+	if problem != "" {
+		g.problems[server] = problem
+	}
+}
+
+// sumOfOwn returns the sum of a server of this router, "" if it was not listed. s.mu must be held.
+func (s *services) sumOfOwn(server string) string {
+	listing := s.registry.Snapshot().Offer(server)
+	if listing.Capabilities == nil && len(listing.Tools) == 0 {
+		return ""
+	}
+	if last, ok := s.own[server]; ok && sameItems(last.listing, listing) {
+		return last.sum
+	}
+	o := clusterOffer(listing)
+	sum := sumOfItems(o.Tools, o.Prompts, o.Resources, o.Templates)
+	s.own[server] = ownSum{listing, sum}
+	return sum
+}
+
+// sumOf returns the sum of an announced server.
+func sumOf(ctx context.Context, listing session.Session) (string, error) {
+	var all [][]json.RawMessage
+	for _, list := range [][2]string{
+		{"tools/list", "tools"}, {"prompts/list", "prompts"}, {"resources/list", "resources"}, {"resources/templates/list", "resourceTemplates"},
+	} {
+		raw, err := listing.Call(ctx, session.Request{Method: list[0]})
+		if err != nil {
+			return "", err
+		}
+		var items []json.RawMessage
+		if err := json.Unmarshal(wire.Member(raw, list[1]), &items); err != nil {
+			return "", fmt.Errorf("%s: %w", list[0], err)
+		}
+		all = append(all, items)
+	}
+	return sumOfItems(all...), nil
+}
+
+// sumOfItems returns a hash of lists of definitions. It does not depend on the order in a list, nor on
+// how the same definition is written.
+func sumOfItems(lists ...[]json.RawMessage) string {
+	hash := sha256.New()
+	for _, items := range lists {
+		lines := make([][]byte, len(items))
+		for i, item := range items {
+			lines[i], _ = json.Marshal(item) // equal escapes; all items are JSON, or they could not be listed
+		}
+		slices.SortFunc(lines, bytes.Compare)
+		for _, line := range lines {
+			hash.Write(append(line, '\n'))
+		}
+		hash.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}

@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Tagger gives tools the capability tags of one configuration.
+type Tagger struct {
+	Taxonomy  *discovery.Taxonomy
+	tags      map[string][]string // the configuration's own, on which stored tools depend
+	discovery *discovery.Discovery
+}
+
+// NewTagger returns the tagger of the key "capabilities".
+func NewTagger(tags map[string][]string, log *zap.Logger) *Tagger {
+	taxonomy := discovery.NewTaxonomy(tags)
+	return &Tagger{taxonomy, tags, discovery.New(taxonomy, log)}
+}
+
+// storeKey returns the key of the server's stored offer: a hash of everything that determines the
+// offer.
+func storeKey(s config.Server, tags map[string][]string) string {
+	return hash([]any{s.Hash(), s.Tools, s.Capabilities, tags})
+}
+
+func (t *Tagger) storeKey(s config.Server) string { return storeKey(s, t.tags) }
+
+func hash(v any) string {
+	sum := sha256.Sum256(wire.Marshal(v))
+	return hex.EncodeToString(sum[:12])
+}
+
+// retag returns the offer of an entry with the tags of this configuration.
+func (t *Tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
+	o.Tools = slices.Clone(o.Tools)
+	for i := range o.Tools {
+		tags := slices.Clone(entry.Capabilities)
+		for _, tag := range t.Taxonomy.Infer(o.Tools[i]) {
+			tags = append(tags, tag.Name)
+		}
+		slices.Sort(tags)
+		o.Tools[i].Capabilities = slices.Compact(tags)
+	}
+	return o
+}
+
+// doubt returns the offer with the reasons against the hints of its tools: the tools' names, unless
+// the server is trusted, and changes of the hints since a person confirmed them.
+//
+// Trust does not cover changed hints: the person who wrote "trustHints" judged the server as it
+// was then.
+func (t *Tagger) doubt(o registry.Offer, trusted bool) registry.Offer {
+	tools := slices.Clone(o.Tools)
+	for i := range tools {
+		var reasons []string
+		if !trusted {
+			reasons = append(reasons, t.Taxonomy.Doubt(tools[i]))
+		}
+		if was, changed := o.Confirmed[tools[i].ServerName()]; changed {
+			reasons = append(reasons, hints.Doubt(was, tools[i].Hints))
+		}
+		reasons = slices.DeleteFunc(reasons, func(s string) bool { return s == "" })
+		tools[i].Doubt = plain.Line(strings.Join(reasons, "; and "))
+	}
+	o.Tools = tools
+	return o
+}
+
+func rulesOf(entry config.Server) discovery.Rules {
+	return discovery.Rules{Allow: entry.Tools.Allow, Deny: entry.Tools.Deny, Rename: entry.Tools.Rename, Capabilities: entry.Capabilities}
+}

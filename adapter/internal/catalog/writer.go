@@ -1,0 +1,226 @@
+// Package catalog writes the catalog of a router: it lists and tags the tools of servers, stores them,
+// recalls them at the next start, and notes which definitions changed.
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/hints"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Writer writes the lists of sessions with servers to a registry and a store. It is the
+// [supervisor.Handler] of a router.
+type Writer struct {
+	published
+	Saves    saver
+	onDemand bool
+
+	// Also guarded by published.mu:
+	others map[string]config.Server // servers of other nodes, of which nothing is stored
+	gone   goneOffers               // of such servers, until they are listed again
+}
+
+// NewWriter returns a writer that tags tools by t. onDemand is an option of the router.
+func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *Writer {
+	log = log.Named("catalog")
+	return &Writer{
+		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), offers: make(map[string]registry.Offer), older: make(map[string]registry.Offer)},
+		Saves:     saver{store: s, registry: r, log: log, due: make(chan struct{}, 1), keys: make(map[string]string), waiting: make(map[string]unsaved)},
+		onDemand:  onDemand, others: make(map[string]config.Server),
+	}
+}
+
+// Configure adapts the catalog to a configuration: its servers keep their URIs, the hints of some
+// are trusted, and stored offers are recalled.
+func (w *Writer) Configure(c config.Config) {
+	stored := w.Saves.load(c.Files)
+	names := make([]string, len(c.Servers))
+	for i, s := range c.Servers {
+		names[i] = s.Name
+	}
+	w.mu.Lock()
+	w.registry.Configure(names, stored)
+	w.trust(c.Servers)
+	w.mu.Unlock()
+	w.recall(c.Servers)
+}
+
+// Retag gives all tools the tags of another configuration with these entries, and stores the offers
+// under their new keys.
+func (w *Writer) Retag(t *Tagger, entries []config.Server) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.tagger
+	w.tagger = t
+	for _, entry := range slices.AppendSeq(slices.Clone(entries), maps.Values(w.others)) {
+		if w.known[entry.Name] != before.storeKey(entry) {
+			continue // it is not listed yet
+		}
+		offer := t.retag(entry, w.offer(entry.Name))
+		if _, err := w.publish(entry.Name, offer); err != nil {
+			w.log.Error("tag tools", zap.String("server", entry.Name), zap.Error(err))
+			continue
+		}
+		w.known[entry.Name] = t.storeKey(entry)
+		w.save(entry.Name, offer)
+	}
+	w.Saves.notify()
+}
+
+// save has the server's offer stored, unless the server is on another node. w.mu must be held.
+func (w *Writer) save(server string, o registry.Offer) {
+	if _, other := w.others[server]; !other {
+		w.Saves.put(server, w.known[server], o)
+	}
+}
+
+// Learn implements [supervisor.Handler].
+func (w *Writer) Learn(ctx context.Context, entry config.Server, s session.Session) error {
+	w.mu.Lock()
+	delete(w.others, entry.Name)
+	w.mu.Unlock()
+	return w.list(ctx, entry, s)
+}
+
+// LearnOther is Learn for a server of another node.
+func (w *Writer) LearnOther(ctx context.Context, entry config.Server, s session.Session) error {
+	w.mu.Lock()
+	w.others[entry.Name] = entry
+	w.mu.Unlock()
+	return w.list(ctx, entry, s)
+}
+
+func (w *Writer) list(ctx context.Context, entry config.Server, s session.Session) error {
+	w.mu.Lock()
+	t := w.tagger
+	w.mu.Unlock()
+	offer, err := t.discovery.List(ctx, entry.Name, s, rulesOf(entry))
+	if err != nil {
+		return err
+	}
+	for _, d := range offer.Dropped {
+		w.log.Debug("left out", zap.String("server", entry.Name), zap.String(d.Kind, d.Name), zap.String("reason", d.Reason))
+	}
+	return w.adopt(ctx, entry, offer, t)
+}
+
+// adopt puts the offer of a server into the registry, unless ctx has ended, and has it stored.
+// t has tagged the tools.
+func (w *Writer) adopt(ctx context.Context, entry config.Server, o registry.Offer, t *Tagger) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if w.tagger != t { // the configuration was edited while the server was listed
+		o = w.tagger.retag(entry, o)
+	}
+	before, known := w.offer(entry.Name), w.known[entry.Name] != ""
+	if !known {
+		before, known = w.older[entry.Name]
+	}
+	if !known {
+		before, known = w.gone.take(entry.Name)
+	}
+	if known {
+		o.LastSeen, o.Confirmed = lastSeen(before, o.Tools), hints.Confirmed(before, o.Tools)
+	}
+	changed, err := w.publish(entry.Name, o)
+	if err != nil {
+		return err
+	}
+	if known && changed {
+		logChanges(w.log, entry.Name, before.Tools, o.Tools)
+	}
+	delete(w.older, entry.Name)
+	key := w.tagger.storeKey(entry)
+	changed = changed || w.known[entry.Name] != key
+	w.known[entry.Name] = key
+	if changed {
+		w.save(entry.Name, o)
+	}
+	w.Saves.notify() // other servers' URIs may have changed
+	return nil
+}
+
+// logChanges logs which definitions differ from the server's list before, in this run or an earlier
+// one: a server that was harmless when a person looked may have changed since.
+func logChanges(log *zap.Logger, server string, before, after []registry.NormalizedTool) {
+	changed, added, removed, details := changesOf(before, after)
+	if changed+added+removed > 0 {
+		log.Info("the server lists other tools than before", zap.String("server", server),
+			zap.Int("changed", changed), zap.Int("new", added), zap.Int("removed", removed))
+		log.Debug("tools that the server changed", zap.String("server", server), zap.Strings("changes", details))
+	}
+}
+
+// Seen notes that a person has seen how the definitions of the server's tools changed; see LastSeen
+// of [registry.Offer].
+func (w *Writer) Seen(server string) error {
+	_, err := w.amend(server, func(o *registry.Offer) { o.LastSeen = nil })
+	return err
+}
+
+// ConfirmHints notes that a person has confirmed the hints that were shown, by the server's own
+// names of its tools; see Confirmed of [registry.Offer]. It is an error if a tool has other hints
+// by now: these stay unconfirmed.
+func (w *Writer) ConfirmHints(server string, shown map[string]registry.Hints) error {
+	var left []string
+	known, err := w.amend(server, func(o *registry.Offer) { o.Confirmed, left = hints.Confirm(*o, shown) })
+	switch {
+	case !known:
+		return fmt.Errorf("confirm hints: the tools of %q are not known as its entry is now; 'metarouter tools %s' lists them", server, server)
+	case err == nil && len(left) > 0:
+		return fmt.Errorf("confirm hints: %s of %q changed again meanwhile, and was not confirmed; look at the changes and repeat this", plain.Line(strings.Join(left[:min(len(left), 5)], ", ")), server)
+	}
+	return err
+}
+
+// amend edits a known offer, and stores it at once. It reports false if the offer is not known.
+func (w *Writer) amend(server string, edit func(*registry.Offer)) (known bool, err error) {
+	w.mu.Lock()
+	if w.known[server] == "" {
+		w.mu.Unlock()
+		return false, nil
+	}
+	o := w.offer(server)
+	edit(&o)
+	if _, err = w.publish(server, o); err == nil {
+		w.save(server, o)
+	}
+	w.mu.Unlock()
+	return true, cmp.Or(err, w.Saves.now(server))
+}
+
+// Known implements [supervisor.Handler].
+func (w *Writer) Known(entry config.Server) bool { return w.onDemand || w.Listed(entry) }
+
+// Forget implements [supervisor.Handler].
+func (w *Writer) Forget(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forget(server)
+}
+
+// ForgetOther is Forget for a server of another node. Its tools are remembered for a while: when the
+// node is back, it may have changed them.
+func (w *Writer) ForgetOther(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known[server] != "" {
+		w.gone.put(server, w.offer(server))
+	}
+	w.forget(server)
+	delete(w.others, server)
+}

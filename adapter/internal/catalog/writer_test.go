@@ -1,0 +1,123 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// opened returns a writer with the stored offers of the folder.
+func opened(data string, c config.Config) *Writer {
+	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), registry.NewStore(data, zap.NewNop()), zap.NewNop())
+	w.Configure(c)
+	return w
+}
+
+// one returns a configuration with one entry.
+func one(entry config.Server) config.Config {
+	return config.Config{Files: []string{"mcp.json"}, Servers: []config.Server{entry}}
+}
+
+// offering returns the offer of a server "s" with tools of these names.
+func offering(tools ...string) (o registry.Offer) {
+	for _, name := range tools {
+		o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Definition: json.RawMessage(`{}`)})
+	}
+	return o
+}
+
+// storeOffer has the server of the entry list an offer, and stores that.
+func (w *Writer) storeOffer(t testing.TB, entry config.Server, o registry.Offer) {
+	t.Helper()
+	if err := w.adopt(t.Context(), entry, o, w.tagger); err != nil {
+		t.Fatal(err)
+	}
+	w.Saves.All()
+}
+
+// The list of a server that was removed meanwhile is not adopted.
+func TestForgottenWhileListing(t *testing.T) {
+	w := opened("", config.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	entry, offer := config.Server{Name: "s", Transport: config.Stdio, Command: "s"}, offering("a")
+	if err := w.adopt(ctx, entry, offer, w.tagger); err != nil || len(w.registry.Snapshot().Tools()) != 1 {
+		t.Fatal(err)
+	}
+	cancel()
+	w.Forget("s")
+	if err := w.adopt(ctx, entry, offer, w.tagger); err == nil || len(w.registry.Snapshot().Tools()) != 0 || w.Listed(entry) {
+		t.Errorf("adopted after its end: %v", err)
+	}
+}
+
+// A list is stored soon, and when the router ends.
+func TestOffersAreSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data := t.TempDir()
+		entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s", Lazy: true}
+		stored := func() string {
+			var ids []string
+			for _, tool := range opened(data, one(entry)).registry.Snapshot().Tools() {
+				ids = append(ids, tool.ID)
+			}
+			return strings.Join(ids, " ")
+		}
+		w := opened(data, one(entry))
+		list := func(tool string) {
+			t.Helper()
+			if err := w.adopt(t.Context(), entry, offering(tool), w.tagger); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, end := context.WithCancel(t.Context())
+		go w.Saves.Run(ctx)
+		list("first")
+		time.Sleep(2 * saveDelay)
+		synctest.Wait()
+		if got := stored(); got != "s:first" {
+			t.Errorf("stored is %q soon after the list", got)
+		}
+		end()
+		synctest.Wait()
+		list("second")
+		w.Saves.Rest()
+		if got := stored(); got != "s:second" {
+			t.Errorf("stored is %q when the router has ended", got)
+		}
+	})
+}
+
+// The remembered offers of servers that are gone are bounded.
+func TestGoneOffers(t *testing.T) {
+	var g goneOffers
+	for i := range maxGone + 10 {
+		g.put(fmt.Sprint(i), registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: json.RawMessage(`{}`)}}})
+	}
+	if len(g.offers) != maxGone || len(g.order) != maxGone || g.bytes != 2*maxGone {
+		t.Errorf("%d offers, %d names, %d bytes", len(g.offers), len(g.order), g.bytes)
+	}
+	g.put("large", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes-1)}}})
+	if len(g.offers) != 1 {
+		t.Errorf("%d offers next to a large one", len(g.offers))
+	}
+	g.put("too large", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x", Definition: make(json.RawMessage, maxGoneBytes+1)}}})
+	if len(g.offers) != 0 || g.bytes != 0 || len(g.order) != 0 {
+		t.Errorf("%d offers with %d bytes", len(g.offers), g.bytes)
+	}
+	g.put("a", registry.Offer{Tools: []registry.NormalizedTool{{Name: "x"}}})
+	if _, ok := g.take("a"); !ok {
+		t.Error("a is not remembered")
+	}
+	if _, ok := g.take("a"); ok {
+		t.Error("a is remembered twice")
+	}
+}

@@ -1,0 +1,147 @@
+package scope
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// Query returns the query for the visible part of the catalog.
+func (v *Visible) Query(q selector.Query) selector.Query {
+	if v.Rules != nil {
+		q.Catalog = v.Snapshot // a server that it does not have is one that does not exist, also in q.Servers
+	}
+	return q
+}
+
+// Callable returns the error of a call of the tool, or nil if it can be called. A caller may have
+// found the tool before an edit of the configuration, or before its server listed another one of
+// the same ID, which may do something else.
+func (v *Visible) Callable(t *registry.NormalizedTool) error {
+	if v.Rules == nil {
+		return nil
+	}
+	now, ok := v.Snapshot.Tool(t.ID)
+	switch {
+	case !ok || now.Server != t.Server:
+		return invalid(fmt.Sprintf("unknown tool %q", t.ID))
+	case now != t:
+		return invalid(fmt.Sprintf("%s was not run: the tool has changed since it was looked up; call it again", t.ID))
+	}
+	return nil
+}
+
+// Hears reports whether the clients may know of a server's message.
+func (l *Limits) Hears(server string, m session.Message) bool {
+	return l.Server(server) && (m.Method != "notifications/resources/updated" || l.URI(server, Text(m.Params, "uri")))
+}
+
+// Subscribable returns the error of a subscription to a resource, or nil.
+func (l *Limits) Subscribable(server, uri string) error {
+	switch {
+	case !l.Server(server):
+		return internalError(NoServer(server))
+	case !l.URI(server, uri):
+		return NoResource(uri)
+	}
+	return nil
+}
+
+// Relayable returns the error of a request about something that does not exist for the clients, or
+// nil.
+func (v *Visible) Relayable(server string, r session.Request) error {
+	if v.Rules == nil {
+		return nil
+	}
+	if !v.Server(server) {
+		return internalError(NoServer(server))
+	}
+	resource := func(uri string) error { return v.Subscribable(server, uri) }
+	prompt := func(name string) error { return v.prompt(server, name) }
+	return CheckSubject(r, resource, prompt, func(uri string) error {
+		if len(v.Snapshot.Items(registry.ID(server, uri))) > 0 {
+			return nil
+		}
+		return resource(uri)
+	})
+}
+
+// CheckSubject calls the function for the subject of a request. template may get the URI of a
+// resource, too. A method that it does not know is an error.
+func CheckSubject(r session.Request, resource, prompt, template func(name string) error) error {
+	switch r.Method {
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return nil
+	case "resources/read":
+		return resource(Text(r.Params, "uri"))
+	case "prompts/get":
+		return prompt(Text(r.Params, "name"))
+	case "completion/complete":
+		ref := wire.Member(r.Params, "ref")
+		if Text(ref, "type") == "ref/prompt" {
+			return prompt(Text(ref, "name"))
+		}
+		return template(Text(ref, "uri"))
+	}
+	return &session.Error{Code: session.CodeMethodNotFound, Message: "unknown method " + r.Method}
+}
+
+// prompt returns the error of a request for a prompt that does not exist for the clients, or nil.
+func (v *Visible) prompt(server, name string) error {
+	id := registry.ID(server, name)
+	for _, i := range v.Snapshot.Items(id) {
+		if i.Prompt != nil {
+			return nil
+		}
+	}
+	return invalid(fmt.Sprintf("unknown prompt %q", id))
+}
+
+// codeResourceNotFound is the error of servers before 2026-07-28.
+const codeResourceNotFound = -32002
+
+// Hide returns err, or the error of a resource that is not allowed instead of the server's own words
+// for one that does not exist, so that the two can't be told apart.
+func (v *Visible) Hide(server, uri string, err error) error {
+	e, ok := errors.AsType[*session.Error](err)
+	if v.Rules == nil || !ok || e.Code != session.CodeInvalidParams && e.Code != codeResourceNotFound {
+		return err
+	}
+	for _, i := range v.Snapshot.Items(registry.ID(server, uri)) {
+		if i.Resource != nil {
+			return err // the clients know that it exists
+		}
+	}
+	return NoResource(uri)
+}
+
+// NoServer returns the error of the supervisor for a server that does not exist.
+func NoServer(name string) error { return &status.UnavailableError{Server: name} }
+
+// NoResource returns the error of a request for a resource that does not exist for the clients.
+func NoResource(uri string) error {
+	return &session.Error{
+		Code: session.CodeInvalidParams, Message: "resource not found: no server knows " + uri,
+		Data: append(wire.AppendString([]byte(`{"uri":`), uri), '}'),
+	}
+}
+
+func invalid(text string) error {
+	return &session.Error{Code: session.CodeInvalidParams, Message: text}
+}
+
+func internalError(err error) error {
+	return &session.Error{Code: session.CodeInternal, Message: err.Error()}
+}
+
+// Text returns a member that is a string, or "".
+func Text(object json.RawMessage, key string) string {
+	value, _ := wire.String(wire.Member(object, key))
+	return value
+}

@@ -1,0 +1,212 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// messages are the notifications, and the subscriptions to them.
+type messages struct{ scoped }
+
+// Listen has hear called with each message of a server that belongs to no request, on the goroutine
+// that reads from the server: it must not block. owner is the only client that uses the server's
+// session, or nil if several may. All listeners get all messages, also of other clients' sessions.
+// stop also ends the effect of SetLevel.
+func (m messages) Listen(hear func(server string, owner Client, one Message)) (stop func()) {
+	end := m.router.listeners.add(func(server string, owner Client, one Message) {
+		if m.scope.Limits().Hears(server, one) {
+			hear(server, owner, one)
+		}
+	})
+	return func() {
+		end()
+		m.router.levels.forget(m.scope)
+	}
+}
+
+// Subscribe has a server report when a resource changes, to Listen. done is closed when the
+// subscription has ended: with the server's session, by cancel, or by an edit of the configuration
+// that does not allow it any more. The error is a [*session.Error], or the cause of ctx's end.
+func (m messages) Subscribe(ctx context.Context, server, uri string, from Client) (done <-chan struct{}, cancel func(), err error) {
+	v := m.scope.Visible()
+	if err := v.Subscribable(server, uri); err != nil {
+		return nil, nil, err
+	}
+	waiting, endWait := context.WithTimeout(ctx, selector.StartWait)
+	defer endWait()
+	s, err := m.router.sessions.Session(waiting, server, from)
+	if err != nil {
+		return nil, nil, &session.Error{Code: session.CodeInternal, Message: err.Error()}
+	}
+	unsubscribe, err := s.Subscribe(waiting, uri)
+	if err != nil {
+		return nil, nil, v.Hide(server, uri, err)
+	}
+	over, stop := make(chan struct{}), make(chan struct{})
+	go func() { // ends with the session at the latest
+		defer close(over)
+		for {
+			limits := m.scope.Limits()
+			if !limits.URI(server, uri) {
+				unsubscribe()
+				return
+			}
+			select {
+			case <-limits.Replaced:
+			case <-s.Done():
+				return
+			case <-stop:
+				unsubscribe()
+				return
+			}
+		}
+	}()
+	return over, sync.OnceFunc(func() { close(stop); <-over }), nil
+}
+
+// Attach sets the only client of a router with [Options].Sole. Servers that the client may not see
+// can't ask it for anything.
+func (m messages) Attach(home Client) {
+	if m.router.options.Sole {
+		m.router.supervisor.Attach(&scopedClient{home, m.scope})
+	}
+}
+
+// A scopedClient is the only client of a router, to the servers that it may see.
+type scopedClient struct {
+	Client
+	scope *scope.Scope
+}
+
+// Ask implements [session.Client].
+func (c *scopedClient) Ask(ctx context.Context, server string, m Message) (json.RawMessage, error) {
+	if !c.scope.Limits().Server(server) {
+		return nil, &session.Error{Code: session.CodeInternal, Message: "the client's profile does not have this server"}
+	}
+	return c.Client.Ask(ctx, server, m)
+}
+
+// Notify implements [session.Client].
+func (c *scopedClient) Notify(server string, m Message) {
+	if c.scope.Limits().Hears(server, m) {
+		c.Client.Notify(server, m)
+	}
+}
+
+// Release ends the sessions and tasks of a client that has left.
+func (m messages) Release(home Client) {
+	m.router.supervisor.Release(home)
+	m.router.selector.ForgetClient(home)
+	if node := m.router.members.node(); node != nil {
+		node.Release(home)
+	}
+}
+
+// Tell sends a notification to each server with a session for this client alone.
+func (m messages) Tell(home Client, method string, params json.RawMessage) {
+	m.router.supervisor.Notify(home, method, params)
+	if node := m.router.members.node(); node != nil {
+		node.Notify(home, method, params)
+	}
+}
+
+// SetLevel has servers send log messages from the level on, such as "info", or from a lower one that
+// other clients want: they are the same servers. It waits for the servers, but only for a short time.
+func (m messages) SetLevel(ctx context.Context, level string) {
+	level = m.router.levels.least(m.scope, level)
+	if node := m.router.members.node(); node != nil {
+		node.SetLevel(ctx, level)
+	}
+	m.router.supervisor.SetLevel(ctx, level)
+}
+
+// severities are the levels of log messages, the least first.
+var severities = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// levels are the levels of log messages that clients want. The zero value is empty.
+type levels struct {
+	mu     sync.Mutex     // guards wanted
+	wanted map[any]string // by a pointer that stands for the clients
+}
+
+// least notes the level that some clients want, and returns the least that any want.
+func (l *levels) least(of any, level string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted == nil {
+		l.wanted = make(map[any]string)
+	}
+	l.wanted[of] = level
+	for _, other := range l.wanted {
+		if slices.Index(severities, other) < slices.Index(severities, level) {
+			level = other
+		}
+	}
+	return level
+}
+
+// forget drops the level that some clients want.
+func (l *levels) forget(of any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.wanted, of)
+}
+
+// listeners get the messages of servers that belong to no request. The zero value is empty.
+type listeners struct{ all sync.Map } // keys: *listener
+
+type listener func(server string, owner Client, m Message)
+
+// add adds a listener, which stop removes.
+func (l *listeners) add(one listener) (stop func()) {
+	l.all.Store(&one, nil)
+	return func() { l.all.Delete(&one) }
+}
+
+// hear gives all listeners a message.
+func (l *listeners) hear(server string, owner Client, m Message) {
+	l.all.Range(func(one, _ any) bool {
+		(*one.(*listener))(server, owner, m)
+		return true
+	})
+}
+
+// A changeSignal tells when the catalog or the configuration has changed. The zero value works.
+type changeSignal struct {
+	mu     sync.Mutex
+	change signal.Change // guarded by mu
+}
+
+// next returns a channel that is closed at the next change.
+func (c *changeSignal) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.change.Next()
+}
+
+func (c *changeSignal) send() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.change.Notify()
+}
+
+// run sends each change of the router until ctx ends.
+func (c *changeSignal) run(ctx context.Context, r *Router) {
+	for {
+		listed, edited := r.registry.Changed(), r.current.load().replaced // first, so that no change is missed
+		c.send()                                                          // also at first: something may have changed before
+		select {
+		case <-listed:
+		case <-edited:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package adapter
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// A setup is a configuration and the values derived from it. It is replaced, not modified.
+type setup struct {
+	file     config.Config              // as its source has it
+	config   config.Config              // in use: with servers turned on and off by hand
+	byHand   map[string]byHand          // by server
+	policies map[string]selector.Policy // by server
+	shared   map[string]bool            // servers that other nodes may use
+	replaced chan struct{}              // closed when another setup is in use
+}
+
+// A byHand is a server that a person turned on or off, until its entry is edited.
+type byHand struct {
+	off   bool
+	entry config.Server // as it was when the person asked
+}
+
+func newSetup(file config.Config, wishes map[string]byHand) *setup {
+	s := &setup{file: file, config: file, byHand: make(map[string]byHand), replaced: make(chan struct{})}
+	s.config.Servers = slices.Clone(file.Servers)
+	for i, entry := range file.Servers {
+		if wish, ok := wishes[entry.Name]; ok && reflect.DeepEqual(wish.entry, entry) {
+			s.byHand[entry.Name] = wish
+			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off
+		}
+	}
+	s.policies, s.shared = policies(s.config.Servers), sharedServers(s.config)
+	return s
+}
+
+// has reports whether the configuration has the server.
+func (s *setup) has(server string) bool {
+	_, ok := s.policies[server]
+	return ok
+}
+
+// A holder holds the setup in use.
+type holder struct {
+	mu  sync.Mutex // one goroutine at a time replaces the setup
+	now atomic.Pointer[setup]
+}
+
+func newHolder(c config.Config) *holder {
+	h := new(holder)
+	h.now.Store(newSetup(c, nil))
+	return h
+}
+
+func (h *holder) load() *setup { return h.now.Load() }
+
+// InUse implements [scope.Router].
+func (h *holder) InUse() (*config.Config, <-chan struct{}) {
+	now := h.load()
+	return &now.config, now.replaced
+}
+
+// edit puts an edited configuration into use. It returns the setups before and after.
+func (h *holder) edit(file config.Config) (before, after *setup) {
+	return h.replace(func(now *setup) *setup { return newSetup(file, now.byHand) })
+}
+
+// turn turns the server of an entry on or off by hand.
+func (h *holder) turn(entry config.Server, off bool) {
+	h.replace(func(now *setup) *setup {
+		wishes := maps.Clone(now.byHand)
+		delete(wishes, entry.Name)
+		if entry.Disabled != off {
+			wishes[entry.Name] = byHand{off, entry}
+		}
+		return newSetup(now.file, wishes)
+	})
+}
+
+func (h *holder) replace(next func(now *setup) *setup) (before, after *setup) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = h.now.Load()
+	after = next(before)
+	h.now.Store(after)
+	close(before.replaced)
+	return before, after
+}
+
+// whileEqual runs f with the setup in use, and again with each later setup in which a part of the
+// "metarouter" object differs. The context of f ends when such a setup is in use; then f is awaited
+// and started again. whileEqual returns when ctx ends, or with the first error of f.
+func (h *holder) whileEqual(ctx context.Context, part func(config.Router) any, f func(context.Context, *setup) error) error {
+	for now := h.load(); ctx.Err() == nil; {
+		bounded, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func(s *setup) { done <- f(bounded, s) }(now)
+		running, next := done, now
+		var err error
+		for err == nil && ctx.Err() == nil && reflect.DeepEqual(part(next.config.Router), part(now.config.Router)) {
+			select {
+			case err = <-running:
+				running = nil
+			case <-next.replaced:
+				next = h.load()
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+		if running != nil {
+			err = <-done
+		}
+		if err != nil {
+			return err
+		}
+		now = next
+	}
+	return nil
+}
+
+// logEdit logs that an edit is in use, and which of its keys take effect at the router's next
+// start. started is the configuration with which the router was made.
+func logEdit(log *zap.Logger, started config.Router, before, after *setup) {
+	log.Info("the edited configuration is in use")
+	keys := config.RestartKeys(started, after.config.Router)
+	if len(keys) > 0 && !slices.Equal(keys, config.RestartKeys(started, before.config.Router)) {
+		log.Warn("the edit of these keys of \"metarouter\" takes effect at the router's next start", zap.Strings("keys", keys))
+	}
+}

@@ -1,0 +1,28 @@
+package adapter
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// A method of View shows clients a part of the router. Before it is added here, tests must show that it
+// hides everything that their profiles hide: here and in the walk of package server.
+func TestMethodsOfView(t *testing.T) {
+	want := []string{
+		"Assistant", "Attach", "Await", "Changed", "Check", "Classifier", "Complete", "Execute", "Exists", "Explain", "Find", "Learn",
+		"Listen", "LogIn", "Nodes", "Plan", "Relay", "Release", "Select", "Servers", "SetLevel", "Settled", "Snapshot", "Subscribe",
+		"Tell", "Tool", "Unlisted",
+	}
+	var got []string
+	view := reflect.TypeFor[*View]()
+	for i := range view.NumMethod() {
+		got = append(got, view.Method(i).Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the methods are %q, want %q", got, want)
+	}
+	if s := reflect.TypeFor[scoped](); s.NumField() != 2 || s.Field(0).Anonymous || s.Field(1).Anonymous {
+		t.Error("the parts of a View promote methods of the router")
+	}
+}

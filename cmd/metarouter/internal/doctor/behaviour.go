@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/containers"
+	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+const slowStart = 10 * time.Second // a longer start gets a warning
+
+// checkBehaviour checks how a server behaves that runs.
+func checkBehaviour(x *findings, entry config.Server, s status.Status) {
+	up := s.State == status.Ready || s.State == status.Idle
+	if up && s.StrayLines > 0 {
+		x.add(Warning, fmt.Sprintf("it prints text to stdout, which is for messages only: %s so far%s. metarouter skips the text, but other clients fail.", prose.Count(int(s.StrayLines), "line"), example(s)),
+			"a server must write its logs to stderr: look for an option that turns them off on stdout, or report this to its authors")
+	}
+	if up && len(s.Notes) > 0 {
+		x.add(Note, fmt.Sprintf("it %s. metarouter understands this, but other clients may not.", plain.Line(strings.Join(s.Notes, ", and "))), "nothing has to be done; you can report it to the server's authors")
+	}
+	if done := s.Repaired("results"); done != "" {
+		x.add(Note, fmt.Sprintf("metarouter repairs its results: %s. Other clients may not show them, or models refuse them.", done), "nothing has to be done; you can report it to the server's authors")
+	}
+	if done := s.Repaired("arguments"); done != "" {
+		x.add(Note, fmt.Sprintf("metarouter repairs arguments that clients send to its tools: %s.", done), "nothing has to be done")
+	}
+	if s.Refused > 0 {
+		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
+			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
+	}
+	if up {
+		checkMessages(x, s)
+		checkFlood(x, s.Flood)
+	}
+	if up && s.Outdated != "" {
+		x.add(Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), "update the server, or report this to its authors")
+	}
+	if up && s.Took > slowStart {
+		problem, first := fmt.Sprintf("it took %s to start", short(s.Took)), false
+		if s.Fetching > s.Took/3 {
+			did := "to fetch its package"
+			if first = !s.Cached; s.Cached {
+				did = "to ask npm for the newest version of its package"
+			}
+			problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
+		}
+		if first {
+			x.add(Note, problem+".", "nothing has to be done: the next start is faster")
+		} else {
+			x.add(Warning, problem+".", startFaster(entry, s))
+		}
+	}
+	if up && s.ProtocolVersion == session.Oldest {
+		fix := "nothing has to be done; a newer version of the server may use a newer protocol"
+		x.add(Note, fmt.Sprintf("it uses an old version of the protocol (%s), without structured results and elicitation.", s.ProtocolVersion), fix)
+	}
+}
+
+// checkMessages names the messages of a server that could not be passed on.
+func checkMessages(x *findings, s status.Status) {
+	sent := func(n int64, what, fix string) {
+		if n > 0 {
+			x.add(Warning, fmt.Sprintf("it sent %s %s.", prose.Count(int(n), "message"), what), fix)
+		}
+	}
+	u := s.Unusable
+	sent(u.NotUTF8, "with bytes that are not UTF-8, which clients can't read: calls with such a result fail, and notifications are left out",
+		`have it write UTF-8: many servers do with "env": {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"} in its entry; or report this to its authors`)
+	sent(u.TooDeep, fmt.Sprintf("nested deeper than %d levels, which many clients can't read: calls with such a result fail", wire.MaxLevels),
+		"ask its tools for less, or report this to its authors")
+	sent(u.TooLong, fmt.Sprintf("longer than %d MiB: calls with such a result fail", wire.MaxLine>>20),
+		"ask its tools for less, or report this to its authors")
+	sent(u.Invalid, "that should answer a call and is not JSON-RPC, so the call failed",
+		"update the server, or report this to its authors")
+}
+
+// checkFlood names a flood of notifications.
+func checkFlood(x *findings, f status.Flood) {
+	if f.PerSecond == 0 {
+		return
+	}
+	what, such := "messages that were not asked for", ""
+	if f.Method != "" {
+		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
+	}
+	x.add(Warning, fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped),
+		"set it to log less, if it has an option or a variable for that, or report this to its authors")
+}
+
+// pinAdvice begins the fixes of servers with versions that can be pinned.
+const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
+
+// startFaster says how the server starts faster.
+func startFaster(entry config.Server, s status.Status) string {
+	spec, name := "", bareName(s.Package)
+	for _, arg := range entry.Args {
+		if name != "" && bareName(arg) == name {
+			spec = arg
+		}
+	}
+	if use, ok := packages.Of(entry.Command, entry.Args); ok && use.KeepsData(entry.Env) {
+		return "its version can't be pinned yet: its data is in its package's folder; set MEMORY_FILE_PATH first"
+	}
+	if spec != "" && spec != s.Package {
+		args := slices.Clone(entry.Args)
+		args[slices.Index(args, spec)] = s.Package
+		return fmt.Sprintf(`%s, or write "args": [%s]`, pinAdvice, quoted(args))
+	}
+	return `you need not do anything: clients can use the other servers while it starts. With "lazy": true in its entry, it starts only when one of its tools is called`
+}
+
+// checkContainer names options of a container without which its server does not work, or leaves
+// something behind.
+func checkContainer(x *findings, entry config.Server) {
+	if entry.Transport != config.Stdio {
+		return
+	}
+	run, unknown := containers.Of(entry.Command, entry.Args)
+	if unknown != "" {
+		x.add(Warning, fmt.Sprintf("metarouter does not know its option %q, so it can't tell which argument is the image. It starts the container as it is written, and can't stop it if the router is killed.", plain.Line(unknown)),
+			`write it in its long form with "=": --option=VALUE, or --option=true if it has no value`)
+		return
+	}
+	if run == nil {
+		return
+	}
+	if run.Detached {
+		x.add(Warning, "its container runs in the background (-d), so no message reaches it.", `remove "-d" from "args", and write "-i" there`)
+	} else if !run.Interactive {
+		x.add(Warning, "its container has no stdin, so no message reaches it.", `write "-i" into "args", after "run"`)
+	}
+	if !run.Remove {
+		x.add(Warning, "each start leaves a stopped container behind.", `write "--rm" into "args", after "run"`)
+	}
+	if run.Name != "" {
+		x.add(Warning, fmt.Sprintf("its container has the fixed name %q, so no second one can run: not for another client or router, nor for a client that needs a process of its own.", plain.Line(run.Name)),
+			`remove "--name" from "args"`)
+	}
+	if run.CIDFile != "" {
+		x.add(Warning, "its container starts once only: the file of \"--cidfile\" then exists, for which it is refused.", `remove "--cidfile" from "args"; metarouter adds one for each start`)
+	}
+}

@@ -1,0 +1,179 @@
+package trust
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
+)
+
+// masking returns a function that hides the secrets of a value. before is the word before it in a
+// list. Keys that start programs, and texts for models, hide nothing but values of arguments, so that
+// a command can't be hidden as the value of something.
+func masking(path, within, before string) func(string) string {
+	if path == "args" || path == "command.args" {
+		return showingReferences(argument(before))
+	}
+	return showingReferences(hider(path, within))
+}
+
+// hider returns a function that hides the secrets of a value, and may hide parts of references.
+func hider(path, within string) func(string) string {
+	keys := strings.Split(path, ".")
+	key := keys[len(keys)-1]
+	switch env := within == "env" || strings.HasSuffix(within, ".env"); {
+	case len(keys) == 3 && keys[0] == "http" && stem(keys[1]) == "tokens" && slices.Contains([]string{"name", "profile", "role"}, key):
+	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && key == "clientSecret":
+		return literals
+	case len(keys) == 4 && keys[0] == "http" && keys[1] == "oauth" && (key == "url" || key == "jwksUrl"):
+		return maskedURL
+	case len(keys) > 2 && keys[0] == "http" && (keys[1] == "oauth" || keys[1] == "certificates"): // whatever the claims and subjects are
+	case open[path], open[keys[0]], len(keys) > 1 && open[keys[0]+"."+stem(keys[1])]:
+	case len(keys) > 2 && keys[0] == "profiles" && keys[2] != "arguments": // whatever the profile's name is
+	case env && strings.HasSuffix(strings.ToUpper(key), "ASKPASS"): // it names a program
+	case env && secret.Named(key), !env && slices.ContainsFunc(keys, isSecret), key == "env", slices.ContainsFunc(keys, isListOfEnv):
+		return literals
+	case strings.HasSuffix(strings.ToLower(key), "url"), keys[0] == "cluster" && stem(key) == "urls":
+		return maskedURL
+	}
+	return func(s string) string { return s }
+}
+
+func maskedURL(s string) string { return secret.URL(s, hidden) }
+
+var (
+	// header matches an option that takes a header.
+	header = lazy.Regexp(`(?i)^-+(?:h|.*header.*)$`)
+
+	// runs matches names that look like the name of a secret, but have a program, a file or no value,
+	// so that the next word may be a program.
+	runs = lazy.Regexp(`(?i)^-*(?:ask|no|always|with|enable|disable|require|skip|allow)[-_]|(?:command|cmd|helper|process|program|plugin|provider|executable|exec|script|file|path|dir)$`)
+
+	// opaque matches a value that runs nothing: it is no path, and has no white space and no
+	// sign of a shell or a programming language.
+	opaque = lazy.Regexp("^(?:(?:Bearer|Basic|Digest|Token) )?[^\\s\"'`()<>|&;\\\\/.~=][^\\s\"'`()<>|&;\\\\]*$")
+)
+
+// argument returns a function that hides the secret in a word of a command line: the value of an
+// option, a variable or a header that is named like one. before is the word before.
+func argument(before string) func(string) string {
+	return func(word string) string {
+		name, value := before, word
+		switch {
+		case header().MatchString(before) && strings.Contains(word, ":"):
+			name, value, _ = strings.Cut(word, ":")
+			value = strings.TrimLeft(value, " ")
+		case !secret.IsOption(before) || strings.HasPrefix(word, "-"):
+			name, value, _ = strings.Cut(word, "=")
+		}
+		shown := word[:len(word)-len(value)]
+		switch {
+		case shown != "" && header().MatchString(name):
+			return shown + argument(name)(value)
+		case secret.IsOption("-"+name) && !runs().MatchString(name) && opaque().MatchString(value):
+			return shown + literals(value)
+		}
+		return word
+	}
+}
+
+// open are the keys that hide nothing, with all below them.
+var open = set("oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "args", "cwd", "command.path", "command.args", "tools", "capabilities", "inheritEnv", "envFile", "pinned",
+	"http.tlsKey", "http.tlsCert", "cluster.name", "cluster.node", "cluster.creds", "cluster.tls", "cluster.share", "cluster.use", "cluster.trusted", "classification.categories", "classification.rules", "classification.tools")
+
+// isSecret reports whether a key, at whatever place, is named like a secret or holds some.
+func isSecret(key string) bool {
+	return strings.EqualFold(stem(key), "headers") || secret.Maybe(stem(key))
+}
+
+// isListOfEnv reports whether a key belongs to an element of a list of variables.
+func isListOfEnv(key string) bool { return key != "env" && stem(key) == "env" }
+
+// stem returns a key without the index of an element.
+func stem(key string) string {
+	name, _, _ := strings.Cut(key, "[")
+	return name
+}
+
+// schemes begin the values of headers, and are no secrets.
+var schemes = []string{"Bearer ", "Basic ", "Digest ", "Token "}
+
+// literals hides all of a value but its references to variables, without their defaults.
+func literals(value string) string {
+	var b strings.Builder
+	for _, scheme := range schemes {
+		if rest, ok := strings.CutPrefix(value, scheme); ok {
+			b.WriteString(scheme)
+			value = rest
+		}
+	}
+	for value != "" {
+		before, rest, found := strings.Cut(value, "${")
+		if before != "" {
+			b.WriteString(hidden)
+		}
+		if !found {
+			break
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if bare, _, hasDefault := strings.Cut(name, ":-"); closed && hasDefault {
+			b.WriteString("${" + bare + ":-" + hidden + "}")
+		} else if closed {
+			b.WriteString("${" + name + "}")
+		} else {
+			b.WriteString(hidden)
+		}
+		value = after
+	}
+	return b.String()
+}
+
+// showingReferences returns mask with references to secrets shown: the person also approves the
+// commands and files that they name.
+func showingReferences(mask func(string) string) func(string) string {
+	return func(value string) string {
+		from, to := nextReference(value)
+		masked := mask(value)
+		if from == to || masked == value {
+			return masked
+		}
+		var b strings.Builder
+		for value != "" {
+			if from > 0 {
+				b.WriteString(mask(value[:from]))
+			}
+			b.WriteString(value[from:to])
+			value, mask = value[to:], literals // the rest has not the form that mask expects
+			from, to = nextReference(value)
+		}
+		return b.String()
+	}
+}
+
+// nextReference returns where the next reference to a secret begins and ends. One that is
+// not closed goes to the end of the value.
+func nextReference(value string) (from, to int) {
+	for from = range len(value) {
+		if !strings.HasPrefix(value[from:], "${") {
+			continue
+		}
+		if _, _, ok := reference.Cut(value[from+2:]); !ok {
+			continue
+		}
+		open := 0
+		for to = from; to < len(value); to++ {
+			switch value[to] {
+			case '{':
+				open++
+			case '}':
+				if open--; open == 0 {
+					return from, to + 1
+				}
+			}
+		}
+		return from, to
+	}
+	return len(value), len(value)
+}

@@ -1,0 +1,23 @@
+//go:build !unix
+
+package safefile
+
+import "os"
+
+// On these systems the look before opening has to do.
+const (
+	nonblock = 0
+	nofollow = 0
+)
+
+// writable does not know the rights on these systems.
+func writable(string) error { return nil }
+
+// Unshared reports only whether the path exists: the folder decides who can read it.
+func Unshared(path string) error { return OwnersOnly(path) }
+
+// OwnersOnly reports only whether the path exists: modes are those of Unix.
+func OwnersOnly(path string) error {
+	_, err := os.Stat(path)
+	return err
+}

@@ -1,0 +1,130 @@
+package conversation
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
+)
+
+// The transports of clients.
+const (
+	Stdio = "stdio"
+	HTTP  = "http"
+	Plain = "plain" // JSON-RPC over HTTP without MCP's transports
+)
+
+// A ClientInfo describes a client that the router serves.
+type ClientInfo struct {
+	Name, Version string // as the client says, cut; "" if it does not say
+	Revision      string // that it speaks; "" for plain JSON-RPC, and before its first request
+	Transport     string // Stdio, HTTP or Plain
+	Principal     string // the name of its principal; "" if it proved no identity
+	Calls         int64  // of tools
+	Open          int    // requests that have no answer yet; 0 for clients without a session
+	Since         time.Time
+	Last          time.Time // its last request; zero for a client with a session
+}
+
+// Infos describes the clients that have a session, and those without one that sent a request in the
+// last minutes, in no order. Of the latter, those that describe themselves in the same way count
+// as one.
+func (cs *Clients) Infos() []ClientInfo {
+	all := append(cs.modern.all(), cs.plain.all()...)
+	for _, c := range cs.All() {
+		c.mu.Lock()
+		if c.begun { // its first request came
+			i := ClientInfo{Name: c.clientName, Version: c.clientVersion, Revision: c.revision, Transport: c.transport, Principal: c.PrincipalName, Calls: c.calls.Load(), Open: c.Requests.count(), Since: c.since}
+			if i.Revision == "" && c.spokeModern {
+				i.Revision = session.Modern
+			}
+			all = append(all, i)
+		}
+		c.mu.Unlock()
+	}
+	return all
+}
+
+// described returns the name and the version in a clientInfo, cut.
+func described(info []byte) (name, version string) {
+	version, _ = wire.String(wire.Member(info, "version"))
+	return nameIn(info), Brief(version)
+}
+
+// agent returns the name and the version in a User-Agent header, such as curl/8.5.0.
+func agent(header []byte) (name, version string) {
+	first, _, _ := strings.Cut(string(header), " ")
+	name, version, _ = strings.Cut(first, "/")
+	return Brief(name), Brief(version)
+}
+
+const (
+	maxVisitors = 100              // clients without a session that all servers of the router remember
+	visitorTime = 10 * time.Minute // for which they are, after their last request
+	maxIdentity = 1 << 10          // bytes by which they are told apart
+)
+
+// visitors are the clients without a session, by their principal and how they describe themselves.
+type visitors struct {
+	transport, revision string
+	read                func(identity []byte) (name, version string)
+	byID                *budget.Map[visitorID, *ClientInfo]
+}
+
+// A visitorID tells visitors apart. principal is a name.
+type visitorID struct{ principal, identity string }
+
+func newVisitors(b *budget.Budget, transport, revision string, read func(identity []byte) (name, version string)) *visitors {
+	return &visitors{transport, revision, read, budget.NewMap(b, dropLongestSilent)}
+}
+
+// note counts a request of the client with the principal and the identity. It returns the client's name; "" if
+// the identity is too long.
+func (v *visitors) note(principal string, identity []byte, calls bool) (name string) {
+	cut := identity[:min(len(identity), maxIdentity)]
+	v.byID.Do(func(byID map[visitorID]*ClientInfo) {
+		info := byID[visitorID{principal, string(cut)}] // without a copy of cut
+		if info == nil {
+			dropSilent(byID)
+			info = &ClientInfo{Revision: v.revision, Transport: v.transport, Principal: principal, Since: time.Now()}
+			info.Name, info.Version = v.read(identity)
+			byID[visitorID{principal, string(cut)}] = info
+		}
+		if info.Last = time.Now(); calls {
+			info.Calls++
+		}
+		if len(cut) == len(identity) {
+			name = info.Name
+		}
+	})
+	return name
+}
+
+// dropLongestSilent drops the client that was silent for the longest.
+func dropLongestSilent(byID map[visitorID]*ClientInfo) {
+	var oldest visitorID
+	for id, info := range byID {
+		if first := byID[oldest]; first == nil || info.Last.Before(first.Last) {
+			oldest = id
+		}
+	}
+	delete(byID, oldest)
+}
+
+// dropSilent drops the clients that were silent for long.
+func dropSilent(byID map[visitorID]*ClientInfo) {
+	maps.DeleteFunc(byID, func(_ visitorID, info *ClientInfo) bool { return time.Since(info.Last) > visitorTime })
+}
+
+func (v *visitors) all() (all []ClientInfo) {
+	v.byID.Do(func(byID map[visitorID]*ClientInfo) {
+		dropSilent(byID)
+		for _, info := range byID {
+			all = append(all, *info)
+		}
+	})
+	return all
+}

@@ -1,0 +1,216 @@
+package httpd
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/identity"
+)
+
+// An identifier finds out who sends each request.
+type identifier struct {
+	clients *identity.Identifier
+	next    http.Handler
+}
+
+// ServeHTTP implements [http.Handler]. Who has proved nothing is passed on, too.
+func (h *identifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	if h.clients.Identify(r, &q.client) {
+		responseOf(w).expectBody(r) // the body has as much time as without
+	}
+	q.quota.limiter = q.rules.limiter
+	if q.client.IsIn() {
+		q.quota.payer = q.client.Principal.Hash
+		if own := q.rules.limiters[q.quota.payer]; own != nil {
+			q.quota.limiter = own
+		}
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// limits let a client make as many requests as its limiter allows.
+type limits struct{ next http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (h *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	if q.quota.payer == "" && q.quota.limiter != nil { // a client that guesses tokens is known by its address alone
+		q.quota.payer = identity.Network(r.RemoteAddr)
+	}
+	if pay(w, r, 1) {
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// pay counts so many requests of the client, less those that it has paid for. If it
+// reports false, it has answered that they are too many.
+func pay(w http.ResponseWriter, r *http.Request, requests int) bool {
+	q := requestOf(r)
+	l := q.quota.limiter
+	wait := l.Take(q.quota.payer, requests-q.quota.paid, requests)
+	if wait == 0 {
+		q.quota.paid = requests
+		return true
+	}
+	whose := ""
+	if l != q.rules.limiter {
+		whose = " with the token " + q.client.Principal.Name
+	}
+	deny(w, r, nil, identity.Busy(http.StatusTooManyRequests, wait, fmt.Sprintf("too many requests%s: %v a second are allowed, and %d at once", whose, math.Round(l.PerSecond*1e4)/1e4, l.Burst)))
+	return false
+}
+
+// browsers answer the requests that only browsers send: logins, here and at remote servers.
+type browsers struct {
+	clients   *identity.Identifier
+	callbacks bool // there are logins at remote servers
+	next      http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *browsers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	if q.target.route == routeCallback && !h.callbacks {
+		nothingThere(w, r)
+		return
+	}
+	html := false
+	if q.client.Browser {
+		_, html = accepts(r, "text/html")
+	}
+	if q.target.route == routeLogin {
+		r.Body = http.MaxBytesReader(responseOf(w).ResponseWriter, r.Body, identity.MaxForm)
+	}
+	if served, denied := h.clients.Browse(w, r, &q.client, html); denied != nil {
+		deny(w, r, nil, denied)
+	} else if !served {
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// An authorizer lets clients use the routes that they may use, and finds the router as each client
+// sees it.
+type authorizer struct {
+	views *views
+	next  http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	c := &q.client
+	if !c.IsIn() {
+		if isDiscovery(r.URL.Path) {
+			nothingThere(w, r)
+		} else {
+			deny(w, r, nil, c.Unknown(r))
+		}
+		return
+	}
+	if forbidden := c.Forbidden(); forbidden != nil {
+		deny(w, r, nil, forbidden)
+		return
+	}
+	var found bool
+	if q.backend, found = h.views.of(q.target.profile, c.Principal.Profile, c.Principal.Reads); !found {
+		q.target.method = ""
+		nothingThere(w, r)
+		return
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// isDiscovery reports whether a client without a token looks for an OAuth server at the path:
+// this router is not one, which it learns from 404 but not from 401.
+func isDiscovery(path string) bool {
+	return strings.HasPrefix(path, "/.well-known/")
+}
+
+// An auditor records the requests that may not be made.
+type auditor struct {
+	clients *identity.Identifier
+	next    http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *auditor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.next.ServeHTTP(w, r)
+	if p := responseOf(w); p.refused {
+		a.clients.Refused(r, &requestOf(r).client, p.why)
+	}
+}
+
+// addresses lets requests pass that call the router by one of its names, and come from one of its
+// web pages or no page.
+type addresses struct{ next http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (h *addresses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := requestOf(r)
+	if err := q.rules.access.admit(r, q.target.isOpen()); err != nil {
+		refuse(w, r, http.StatusForbidden, nil, err)
+		return
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// An access decides which requests are let in. A web page in a browser must not
+// reach the router by a host name of its own (DNS rebinding) or across origins.
+type access struct {
+	hosts   []string // lower case, each with or without a port
+	origins []string // lower case
+}
+
+func newAccess(o *Options) (a access) {
+	for _, host := range append([]string{identity.Hostname(o.Bound)}, o.AllowedHosts...) {
+		if host != "" {
+			a.hosts = append(a.hosts, strings.ToLower(host))
+		}
+	}
+	for _, origin := range o.AllowedOrigins {
+		a.origins = append(a.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
+	}
+	if public, err := url.Parse(o.PublicURL); err == nil && public.Host != "" {
+		a.hosts = append(a.hosts, strings.ToLower(public.Host))
+	}
+	return a
+}
+
+// admit checks by which host name the router is called, and, unless any page may, from which
+// page.
+func (a access) admit(r *http.Request, anyPage bool) error {
+	if !a.knows(r.Host, r) {
+		return conversation.InvalidRequest("the host " + conversation.Brief(r.Host) + " is not allowed; start the router with --allow-host " + conversation.Brief(identity.Hostname(r.Host)) + ", or add it to \"allowedHosts\" in \"metarouter\", \"http\" of the configuration")
+	}
+	if anyPage {
+		return nil
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		page, err := url.Parse(origin)
+		if slices.Contains(a.origins, strings.ToLower(origin)) || err == nil && page.Host != "" && a.knows(page.Host, r) {
+			continue
+		}
+		return conversation.InvalidRequest("the origin " + conversation.Brief(origin) + " is not allowed; add it to \"allowedOrigins\" in \"metarouter\", \"http\" of the configuration")
+	}
+	return nil
+}
+
+// knows reports whether host, with or without a port, is loopback, an address that the
+// router is bound to, or allowed.
+func (a access) knows(host string, r *http.Request) bool {
+	host = strings.ToLower(host)
+	name := identity.Hostname(host)
+	if name == "localhost" || slices.Contains(a.hosts, name) || slices.Contains(a.hosts, host) {
+		return true
+	}
+	ip := net.ParseIP(name)
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr) // if the router is bound to every address
+	return ip != nil && (ip.IsLoopback() || local != nil && ip.Equal(local.IP))
+}

@@ -1,0 +1,216 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// definitions define the router's own tools. Claude Code hides the tools of MCP servers
+// behind a search of its own, unless their _meta has anthropic/alwaysLoad: a model would
+// search for find_tools before it could search.
+//
+//go:embed tools.json
+var definitions []byte
+
+// An ownTool is a tool of the router itself.
+type ownTool struct {
+	*registry.NormalizedTool
+	run ownHandler
+}
+
+// An ownHandler answers a call of one of our own tools, given its arguments, which
+// fit the tool's schema. It bounds its work and its answer itself, whatever the schema says. It
+// fails as Execute of a [Router] does.
+type ownHandler func(ctx context.Context, args json.RawMessage, c *toolCall) (json.RawMessage, error)
+
+// handler returns the handler of one of our own tools with arguments of type A.
+func handler[A any](name string, run func(ctx context.Context, args A, c *toolCall) (json.RawMessage, error)) ownHandler {
+	return func(ctx context.Context, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
+		var a A
+		if err := json.Unmarshal(args, &a); err != nil {
+			return failure("%s: %v", name, err), nil
+		}
+		return run(ctx, a, c)
+	}
+}
+
+// Own returns the definitions of the router's own tools.
+func Own() []*registry.NormalizedTool {
+	var all []json.RawMessage
+	if err := json.Unmarshal(definitions, &all); err != nil {
+		panic("tools.json: " + err.Error())
+	}
+	tools := make([]*registry.NormalizedTool, len(all))
+	for i, indented := range all {
+		var definition bytes.Buffer
+		_ = json.Compact(&definition, indented)
+		t := &registry.NormalizedTool{Definition: definition.Bytes()}
+		t.InputSchema = wire.Member(t.Definition, "inputSchema")
+		t.Name, _ = wire.String(wire.Member(t.Definition, "name"))
+		t.ID = registry.ID("", t.Name)
+		tools[i] = t
+	}
+	return tools
+}
+
+// callOwn runs one of our own tools, in a span if there is a tracer. The observer is
+// notified unless a server's tool was executed: then it was notified of that.
+func (t *Tools) callOwn(ctx context.Context, own ownTool, c *toolCall) (json.RawMessage, error) {
+	began := time.Now()
+	ctx, span := selector.StartSpan(ctx, t.Tracer, "tools/call", own.Name, c.Meta)
+	c.tracedBy(span)
+	result, err := t.runOwn(ctx, own, c.Args, c)
+	t.reporter.ended(own, c, began, span, result, err)
+	return result, err
+}
+
+// How many bytes of arguments our own tools take, besides those that they pass on to another tool.
+const (
+	maxOwnArguments = 64 << 10
+	maxClassified   = 1 << 20 // classify_text
+)
+
+// most returns how many bytes of arguments the tool takes.
+func (o ownTool) most() int {
+	if o.Name == "classify_text" {
+		return maxClassified
+	}
+	return maxOwnArguments
+}
+
+// runOwn runs one of our own tools if it is known that its arguments fit the tool's schema.
+func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
+	began := time.Now()
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	var form *callForm
+	if own.calls() && !isPlain(args) {
+		if f := formOf(args, t.knows); !f.asDocumented() {
+			form, args = &f, wire.AddMember(json.RawMessage("{}"), "tool", f.tool)
+		}
+	}
+	// A model may write the arguments of the inner tool as a string, such as
+	// {"tool":"a__b","arguments":"{\"n\":1}"}. Our schema asks for an object, so {} stands
+	// for the string during the check. Execute gets the string: it repairs it and says so. It
+	// also compares a large object with the schema of the inner tool.
+	inner := wire.Member(args, "arguments")
+	if n := len(args) - len(inner); n > own.most() {
+		return t.refuse(own, c, began, "do not fit", fmt.Sprintf("arguments: they have %d bytes, at most %d are allowed; send less", n, own.most()))
+	}
+	_, hidden := wire.String(inner)
+	if hidden = hidden || wire.IsObject(inner) && len(inner) > maxOwnArguments; hidden {
+		args = wire.SetMember(args, "arguments", []byte("{}"))
+	}
+	args, fault, how := unalias(own.Name, args)
+	checked := t.Router.Check(ctx, own.NormalizedTool, args)
+	switch {
+	case fault != "":
+		return t.refuse(own, c, began, "do not fit", fault)
+	case checked.Unchecked:
+		return t.refuse(own, c, began, "could not be compared with", append(checked.Faults, "arguments: send less, or try again")...)
+	case len(checked.Faults) > 0:
+		return t.refuse(own, c, began, "do not fit", checked.Faults...)
+	}
+	fixed := checked.Arguments
+	if c.repair(how, checked.Repaired); hidden {
+		fixed = wire.SetMember(fixed, "arguments", inner)
+	}
+	c.form = form
+	result, err := own.run(ctx, fixed, c)
+	if err != nil || c.executed {
+		return result, err
+	}
+	return withNew(result, t.reporter.meta(own, c, began, true)), nil
+}
+
+// refuse answers a call of one of our own tools that is not run, since its arguments do not fit the
+// schema, or could not be compared with it.
+func (t *Tools) refuse(own ownTool, c *toolCall, began time.Time, how string, problems ...string) (json.RawMessage, error) {
+	meta := t.reporter.meta(own, c, began, false)
+	if c.Plain {
+		return nil, mismatched(own.NormalizedTool, how, problems, meta)
+	}
+	return withNew(failure("%s: the arguments %s the schema.\n- %s\nThe schema: %s", own.Name, how, strings.Join(problems, "\n- "), own.InputSchema), meta), nil
+}
+
+// callArguments are the arguments of call_tool and call_read_only_tool.
+type callArguments struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// calls reports whether the tool runs the tool that its arguments name.
+func (o ownTool) calls() bool { return o.Name == "call_tool" || o.Name == "call_read_only_tool" }
+
+// callNamed answers call_tool or call_read_only_tool.
+func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own string) (json.RawMessage, error) {
+	began := time.Now()
+	tool, err := t.find(ctx, a.Tool, c.From)
+	if errors.As(err, new(*session.Error)) {
+		return nil, err
+	} else if err != nil {
+		return failure("%v", err), nil
+	}
+	if own == "call_read_only_tool" && !tool.Reads() {
+		return mayWrite(tool), nil
+	}
+	if c.form != nil {
+		check := func(args json.RawMessage) selector.Checked { return t.Router.Check(ctx, tool, args) }
+		args, how, fault := c.form.arguments(own, tool, check)
+		if fault != "" {
+			return t.refuse(t.own[own], c, began, "do not fit", fault)
+		}
+		a.Arguments = args
+		c.repair(how)
+	}
+	return t.runner.run(ctx, tool, a.Arguments, c)
+}
+
+// mayWrite is the answer to a call of call_read_only_tool for another tool.
+func mayWrite(tool *registry.NormalizedTool) json.RawMessage {
+	if tool.Hints.IsReadOnly() {
+		return failure("%s was not run: its server declares that it only reads (readOnlyHint), but %s. Use call_tool to run it. "+
+			"A person who knows that the declaration is right can write \"trustHints\": true in the entry of %s, or confirm hints that changed with 'metarouter trust --hints %[3]s'.",
+			tool.ID, tool.Doubt, tool.Server)
+	}
+	return failure("%s was not run: its server does not declare that it only reads (readOnlyHint). Use call_tool to run it.", tool.ID)
+}
+
+// listCategories and classifyText follow the classification protocol of vLLM semantic
+// router: their answers are JSON in a text.
+
+func (t *Tools) listCategories(ctx context.Context, _ json.RawMessage, _ *toolCall) (json.RawMessage, error) {
+	return answer(t.Router.Classifier().Categories(ctx)), nil
+}
+
+type classifyArguments struct {
+	Text              string `json:"text"`
+	WithProbabilities bool   `json:"with_probabilities"`
+}
+
+func (t *Tools) classifyText(ctx context.Context, a classifyArguments, _ *toolCall) (json.RawMessage, error) {
+	o, err := t.Router.Classifier().Classify(ctx, a.Text)
+	if err != nil {
+		return failure("classify_text: %v", err), nil
+	}
+	if !a.WithProbabilities {
+		o.Probabilities = nil
+	}
+	result := answer(o)
+	if o.Degraded {
+		result = wire.AddMember(result, "_meta", []byte(`{"degraded":true}`))
+	}
+	return result, nil
+}

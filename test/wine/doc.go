@@ -1,0 +1,2 @@
+// Package wine runs the program's build for Windows under Wine, on Linux.
+package wine
