@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -183,8 +183,11 @@ func (c catalogView) Nodes() (some []NodeInfo) {
 	return some
 }
 
+// A Classifier sorts texts into the categories of a configuration, or into capability tags.
+type Classifier = classify.Classifier
+
 // Classifier returns the classifier that sorts texts into the categories of the configuration, or
 // else into the capability tags of the visible tools.
-func (c catalogView) Classifier() *classify.Classifier {
+func (c catalogView) Classifier() *Classifier {
 	return c.scope.Classifier(c.router.sorting.now.Load())
 }

@@ -1,7 +1,6 @@
 package selector
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,7 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 )
@@ -114,25 +114,25 @@ func evaluated(ctx context.Context, tools []registry.NormalizedTool, model embed
 	if err != nil {
 		return nil, err
 	}
-	m, err := encoded(ctx, tools, model, log)
+	m, err := encoded(ctx, r, model, log)
 	return New(r, Options{Log: log, Meanings: m}), err
 }
 
 // Encoded returns the [Meanings] of some tools by the model in the program, after the time that it
 // takes to make the vectors: about 10 ms for each tool.
 func Encoded(ctx context.Context, tools []registry.NormalizedTool) (Meanings, error) {
-	return encoded(ctx, tools, nil, zap.NewNop())
+	r, err := evaluation.Register(tools)
+	if err != nil {
+		return nil, err
+	}
+	return encoded(ctx, r, nil, zap.NewNop())
 }
 
-func encoded(ctx context.Context, tools []registry.NormalizedTool, model embeddings.Model, log *zap.Logger) (Meanings, error) {
+func encoded(ctx context.Context, r *registry.Registry, model embeddings.Model, log *zap.Logger) (Meanings, error) {
 	if model == nil {
 		model = embeddings.Builtin()
 	}
-	all := make([]embeddings.Tool, len(tools))
-	for i := range tools {
-		all[i] = embeddings.Tool{ID: registry.ID(tools[i].Server, tools[i].Name), Server: tools[i].Server, Name: tools[i].Name, Description: cmp.Or(tools[i].Description, tools[i].Title)}
-	}
-	set, err := embeddings.Open(model, "").Build(ctx, all)
+	set, err := embeddings.Open(model, "").Build(ctx, embeddings.Tools(r.Snapshot().Tools()))
 	return patient{model, set, log}, err
 }
 
@@ -144,9 +144,9 @@ type patient struct {
 }
 
 // Task implements [Meanings].
-func (p patient) Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+func (p patient) Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
 	ask := p.model.Task
-	if c, ok := p.model.(*embeddings.Client); ok {
+	if c, ok := p.model.(*endpoint.Client); ok {
 		ask = c.Embed
 	}
 	all, err := ask(ctx, texts)

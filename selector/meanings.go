@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -17,7 +17,7 @@ import (
 type Meanings interface {
 	// Task returns the vectors of a task and its steps, and those of the tools, or nil for both
 	// if it has them not, or not in time.
-	Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set)
+	Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set)
 }
 
 // The scale of [rank.Nearness] is that of the cosines of the model in the program: their mean for a

@@ -14,8 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
@@ -31,7 +32,7 @@ type knowing struct {
 	common float32 // how much all texts have in common
 }
 
-func (k *knowing) Task(_ context.Context, texts []string) (all []vectors.Vector, set *embeddings.Set) {
+func (k *knowing) Task(_ context.Context, texts []string) (all []encoder.Vector, set *embeddings.Set) {
 	if k.late {
 		return nil, nil
 	}
@@ -47,8 +48,8 @@ func (k *knowing) Task(_ context.Context, texts []string) (all []vectors.Vector,
 }
 
 // vector has the hashed words. All vectors are near each other, as those of many models are.
-func (k *knowing) vector(text string) vectors.Vector {
-	v := make(vectors.Vector, 64)
+func (k *knowing) vector(text string) encoder.Vector {
+	v := make(encoder.Vector, 64)
 	v[0] = 1 + k.common
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		word = strings.Trim(word, ".,:")
@@ -66,19 +67,19 @@ func (k *knowing) vector(text string) vectors.Vector {
 func know(t *testing.T, k *knowing, lines ...string) {
 	t.Helper()
 	c := k.serve(t)
-	var tools []embeddings.Tool
+	var tools []*registry.NormalizedTool
 	for _, line := range lines {
 		tool := parseTool(line)
-		tools = append(tools, embeddings.Tool{ID: tool.ID, Name: tool.Name, Description: tool.Description})
+		tools = append(tools, &registry.NormalizedTool{ID: tool.ID, Name: tool.Name, Description: tool.Description})
 	}
 	var err error
-	if k.set, err = embeddings.Open(c, "").Build(t.Context(), tools); err != nil {
+	if k.set, err = embeddings.Open(c, "").Build(t.Context(), embeddings.Tools(tools)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // serve serves the model as an API, and returns its client.
-func (k *knowing) serve(t *testing.T) *embeddings.Client {
+func (k *knowing) serve(t *testing.T) *endpoint.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct{ Input []string }
@@ -90,7 +91,7 @@ func (k *knowing) serve(t *testing.T) *embeddings.Client {
 		json.NewEncoder(w).Encode(map[string]any{"data": data})
 	}))
 	t.Cleanup(server.Close)
-	c, err := embeddings.New(server.URL, "m", nil)
+	c, err := endpoint.New(server.URL, "m", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestScale(t *testing.T) {
 // A holding is a model that has no vector for "wait" until it is released.
 type holding struct{ entered, release chan bool }
 
-func (h holding) Task(_ context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+func (h holding) Task(_ context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
 	if texts[0] == "wait" {
 		h.entered <- true
 		<-h.release

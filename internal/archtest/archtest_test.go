@@ -22,7 +22,7 @@ const module = "github.com/mcp-metarouter/metarouter/"
 
 // steps are the steps of the path. A step imports earlier steps only.
 var steps = []string{
-	"config", "registry", "classify", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
+	"config", "registry", "supervisor", "cluster", "discovery", "selector", "adapter", "server", "cmd/metarouter",
 }
 
 // leaves are the packages that know nothing of the path. Every package may import them; they
@@ -30,7 +30,6 @@ var steps = []string{
 var leaves = []string{
 	"internal/analysis",
 	"internal/approval",
-	"internal/assist",
 	"internal/atomicfile",
 	"internal/audit",
 	"internal/bearer",
@@ -42,7 +41,6 @@ var leaves = []string{
 	"internal/containers",
 	"internal/content",
 	"internal/dotenv",
-	"internal/embeddings",
 	"internal/encoder",
 	"internal/endpoint",
 	"internal/example",
@@ -75,7 +73,6 @@ var leaves = []string{
 	"internal/typo",
 	"internal/urls",
 	"internal/vault",
-	"internal/vectors",
 	"internal/verbs",
 	"internal/wire",
 }
@@ -91,24 +88,23 @@ var rules = map[string][]string{
 	"supervisor":        {"config"},
 	"cluster":           {"config"},
 	"registry":          {},
-	"classify":          {"config"},
-	"discovery":         {"registry", "classify"},
-	"selector":          {"registry", "discovery", "internal/index"},
-	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "classify", "discovery", "internal/builtin", "internal/profile", "internal/reload"},
+	"discovery":         {"registry"},
+	"selector":          {"registry", "discovery", "internal/embeddings", "internal/index"},
+	"adapter":           {"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "discovery", "internal/builtin", "internal/embeddings", "internal/profile", "internal/reload"},
 	"adapter/functions": {"adapter", "adapter/internal/inprocess", "discovery", "registry", "selector"},
 	"adapter/mux":       {"adapter", "adapter/internal/inprocess", "registry", "selector"},
 	"adapter/openai":    {"adapter", "adapter/internal/inprocess", "registry", "selector"},
-	"server":            {"adapter", "registry", "selector", "classify", "internal/exposure"},
+	"server":            {"adapter", "registry", "selector", "internal/classify", "internal/exposure"},
 	"cmd/metarouter": {
-		"config", "supervisor", "cluster", "registry", "selector", "classify", "adapter", "server",
+		"config", "supervisor", "cluster", "registry", "selector", "internal/classify", "adapter", "server",
 		"internal/builtin", "internal/hints", "internal/profile",
 	},
 
 	// Parts of a step that know less than the step.
-	"adapter/internal/catalog":           {"config", "supervisor", "classify", "discovery", "registry", "internal/hints"},
+	"adapter/internal/catalog":           {"config", "supervisor", "internal/classify", "discovery", "registry", "internal/hints"},
 	"adapter/internal/fixed":             {"registry"},
 	"adapter/internal/inprocess":         {"discovery", "registry", "selector"},
-	"adapter/internal/scope":             {"config", "classify", "registry", "selector", "adapter/internal/fixed", "internal/profile"},
+	"adapter/internal/scope":             {"config", "internal/classify", "registry", "selector", "adapter/internal/fixed", "internal/profile"},
 	"supervisor/internal/launch":         {"config", "supervisor/internal/peer", "supervisor/internal/process"},
 	"supervisor/internal/peer":           {},
 	"supervisor/internal/process":        {},
@@ -124,13 +120,13 @@ var rules = map[string][]string{
 	"server/internal/legacy":             {},
 	"server/internal/conversation":       {"server/internal/budget", "server/internal/legacy"},
 	"server/internal/stdio":              {"server/internal/conversation"},
-	"server/internal/httpd":              {"registry", "classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity", "internal/exposure", "internal/serverrow"},
+	"server/internal/httpd":              {"registry", "internal/classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity", "internal/exposure", "internal/serverrow"},
 	"server/internal/identity":           {"server/internal/conversation"},
-	"server/internal/tools":              {"registry", "classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow"},
+	"server/internal/tools":              {"registry", "internal/classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow"},
 	"cmd/metarouter/internal/auditlog":   {"config", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/browser":    {},
-	"cmd/metarouter/internal/cli":        {"config", "registry", "classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why", "internal/serverrow"},
+	"cmd/metarouter/internal/cli":        {"config", "registry", "internal/classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/plan", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why", "internal/serverrow"},
 	"cmd/metarouter/internal/clients":    {"config"},
 	"cmd/metarouter/internal/completion": {"config", "adapter", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/trust"},
@@ -144,7 +140,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/logins":     {"config", "adapter", "cmd/metarouter/internal/browser", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/manual":     {},
 	"cmd/metarouter/internal/nodes":      {"config", "cluster", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
-	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
+	"cmd/metarouter/internal/doctor":     {"config", "cluster", "discovery", "registry", "selector", "internal/embeddings", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "internal/hints"},
 	"cmd/metarouter/internal/serve":      {"config", "supervisor", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/service", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/web"},
 	"cmd/metarouter/internal/service":    {"config", "supervisor", "selector", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/telemetry", "internal/profile", "internal/reload"},
 	"cmd/metarouter/internal/trust":      {"config", "cmd/metarouter/internal/console"},
@@ -162,13 +158,15 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints", "internal/exposure"},
 
 	// Parts that several steps share, and that know some of the path.
-	"internal/builtin":   {},
-	"internal/exposure":  {"registry", "adapter"},
-	"internal/serverrow": {"adapter"},
-	"internal/index":     {"registry"},
-	"internal/hints":     {"registry"},
-	"internal/profile":   {"config", "registry"},
-	"internal/reload":    {"config"},
+	"internal/builtin":    {},
+	"internal/classify":   {"config"},
+	"internal/embeddings": {"registry"},
+	"internal/exposure":   {"registry", "adapter"},
+	"internal/serverrow":  {"adapter"},
+	"internal/index":      {"registry"},
+	"internal/hints":      {"registry"},
+	"internal/profile":    {"config", "registry"},
+	"internal/reload":     {"config"},
 
 	// Next to the product.
 	"docs/demo":             {},

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 

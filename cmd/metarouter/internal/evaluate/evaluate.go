@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -45,8 +46,7 @@ type Options struct {
 	Embeddings        bool // use the model of the configuration, too
 }
 
-// Run measures the search, and prints the scores. folders hold a catalog and tasks each, for a measurement
-// with recorded lists.
+// Run measures the search and prints the scores. With recorded lists, each folder has a catalog and tasks.
 func Run(ctx context.Context, files *configfile.Source, o Options, folders []string) error {
 	out := files.Console
 	log, err := out.Logger(zapcore.WarnLevel)
@@ -62,7 +62,7 @@ func Run(ctx context.Context, files *configfile.Source, o Options, folders []str
 		if c.Router.Embeddings == nil {
 			return exit.Usage(errors.New(`the configuration has no "embeddings"; name a file that has, with --config`))
 		}
-		client, err := embeddings.New(c.Router.Embeddings.URL, c.Router.Embeddings.Model, c.Router.Embeddings.Headers)
+		client, err := endpoint.New(c.Router.Embeddings.URL, c.Router.Embeddings.Model, c.Router.Embeddings.Headers)
 		if err != nil {
 			return exit.Usage(err)
 		}

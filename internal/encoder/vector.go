@@ -1,5 +1,4 @@
-// Package vectors has the vectors of texts.
-package vectors
+package encoder
 
 // A Vector is the meaning of a text. Texts of similar meaning have vectors in similar directions.
 type Vector []float32

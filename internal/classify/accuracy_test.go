@@ -17,21 +17,21 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/external"
 )
 
-// The share of texts that must be given their category: 0.85 is what is wanted.
-// Entries of a dictionary are harder than what people ask, and get 0.83; see
+// The share of texts that must be given their category: the goal is 0.85.
+// Entries of a dictionary are harder than questions of people, and get 0.83; see
 // docs/classification.md.
 const (
 	wanted        = 0.85
 	ofADictionary = 0.80
 )
 
-// TestAccuracy sorts texts that nobody has looked at while building: entries of
-// WordNet, whose lexicographers have said to which subject each belongs.
+// TestAccuracy sorts texts that were not used for building: entries of
+// WordNet, which says to which subject each belongs.
 func TestAccuracy(t *testing.T) {
 	reportAccuracy(t, sampled(entries(t, external.WordNet(t)), 60), ofADictionary)
 }
 
-// TestAccuracyOfRequests sorts what people ask an assistant for: 250 texts of somebody
+// TestAccuracyOfRequests sorts requests to an assistant: 250 texts of a person
 // who had seen neither the examples nor the classifier, written when both were done.
 // They must not be looked at to improve either.
 func TestAccuracyOfRequests(t *testing.T) {
@@ -50,14 +50,14 @@ func TestAccuracyOfFiles(t *testing.T) {
 	}
 }
 
-// A labelled text is one whose category its authors gave.
+// A labelled text has the category that its authors gave.
 type labelled struct{ Text, Category string }
 
-// reportAccuracy sorts the texts into the example's categories, logs what became of
+// reportAccuracy sorts the texts into the example's categories, logs the results of
 // them, and fails if too few are where they belong.
 func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 	t.Helper()
-	c, err := config.Load(filepath.Join("..", "categories.example.json"))
+	c, err := config.Load(filepath.Join("..", "..", "categories.example.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func sampled(texts []labelled, n int) []labelled {
 }
 
 // subjects maps WordNet's topic domains, by the first word of each, to
-// categories. What could be argued to be of two, such as logic, military or
+// categories. Subjects that fit two categories, such as logic, military or
 // medicine, is left out.
 var subjects = bySubject(map[string]string{
 	"math":       "mathematics geometry arithmetic statistics algebra calculus trigonometry topology",
@@ -180,7 +180,7 @@ func bySubject(words map[string]string) map[string]string {
 	return categories
 }
 
-// entries returns what WordNet has on the subjects, as "word: definition",
+// entries returns the entries of WordNet on the subjects, as "word: definition",
 // without the name of the subject that many definitions begin with.
 func entries(t *testing.T, folder string) []labelled {
 	t.Helper()
@@ -230,7 +230,7 @@ func entries(t *testing.T, folder string) []labelled {
 	return texts
 }
 
-// A synset is what an entry of WordNet is about.
+// A synset is the meaning of an entry of WordNet.
 type synset struct {
 	word       string // the first of its words
 	pointers   []pointer
@@ -238,7 +238,7 @@ type synset struct {
 }
 
 // A pointer leads to another synset: symbol ";c" to its topic domain, "@i" to
-// what it is an instance of.
+// the class that it is an instance of.
 type pointer struct{ symbol, to string }
 
 // parse reads a line as wndb(5WN) has it:

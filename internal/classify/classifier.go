@@ -1,58 +1,82 @@
+// Package classify sorts texts into the categories of a configuration.
+//
+// A [Classifier] asks an outside classification server if the configuration has one, and
+// a built-in classifier otherwise, and while the server is down, slow or wrong. Either gives a
+// probability for each category; the configuration's threshold, fallback and rules then make an
+// [Outcome] of them: the category, the model that should answer the text, and whether it should
+// reason.
+//
+// The outside server speaks the classification protocol of vLLM semantic router:
+// list_categories returns the names of the categories and classify_text returns the index
+// of one. Its answers are bounded and checked; a wrong one is not used.
+//
+// No text is kept. All methods may be called by many goroutines at once.
 package classify
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A Classifier sorts texts into categories. If the configuration has an outside
-// classification server, the Classifier asks it; while that server is down, slow or
-// wrong, the built-in classifier answers instead. Its methods may be called by many
-// goroutines at once.
+// A Classifier sorts texts into categories.
 type Classifier struct {
 	config  *config.Classification
 	outside *outside // nil without an outside server
 	set     atomic.Pointer[categorySet]
 }
 
-// A categorySet is the categories that a text can have. It is immutable.
+// A categorySet is the categories that a text can have. Only its cache changes.
 type categorySet struct {
 	categories []config.Category
 	tags       bool // they are tags, which no configuration and no outside server names as categories
 	names      []string
 	policy     *policy
-	builtin    func(ctx context.Context) (*lexical, error)
+	trained    atomic.Pointer[lexical]
+	training   chan struct{} // has a token during the training
+
+	mu     sync.Mutex             // guards within
+	within map[string]*Classifier // for clients that may know some of the tags, by their names
 }
 
-// training returns a function for the built-in classifier, which it trains at the first call. It
-// fails only when ctx ends during the training, which the next call then begins again.
-func training(categories []config.Category) func(ctx context.Context) (*lexical, error) {
-	var mu sync.Mutex // held during the training
-	var trained *lexical
-	return func(ctx context.Context) (l *lexical, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if trained == nil {
-			trained, err = newLexical(ctx, categories)
-		}
-		return trained, err
+// maxWithin bounds the classifiers that are kept for clients that may know some of the tags.
+const maxWithin = 16
+
+// builtin returns the built-in classifier, which the first call trains. It fails only when ctx ends,
+// during the training or while another call trains.
+func (s *categorySet) builtin(ctx context.Context) (l *lexical, err error) {
+	if l = s.trained.Load(); l != nil {
+		return l, nil
 	}
+	select {
+	case s.training <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("train the built-in classifier: %w", context.Cause(ctx))
+	}
+	defer func() { <-s.training }()
+	if l = s.trained.Load(); l == nil {
+		if l, err = newLexical(ctx, s.categories); err == nil {
+			s.trained.Store(l)
+		}
+	}
+	return l, err
 }
 
 // New returns the classifier of a configuration; a nil c means the defaults. The
-// categories are those of the configuration, or the tags if it has none. Categories that
+// categories are those of the configuration, or the tags if it has no categories. Categories that
 // only the outside server has come after them, in the order in which it listed them, and
 // instead of tags. So the index of a category never changes while the router runs, except
-// that of tags, when the outside server first lists its categories.
+// for tags, when the outside server first lists its categories.
 //
 // servers connects to an outside server that is an entry of the configuration.
 func New(c *config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
@@ -60,11 +84,11 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 		c = config.DefaultClassification()
 	}
 	k := &Classifier{config: c}
-	categories := c.Categories
-	if len(categories) == 0 {
-		categories = tags
+	if len(c.Categories) > 0 {
+		k.setCategories(c.Categories, false)
+	} else {
+		k.setCategories(tags, true)
 	}
-	k.setCategories(categories, len(c.Categories) == 0)
 	if c.Outside != nil {
 		k.outside = newOutside(*c.Outside, servers, k.merge, log.Named("classify"))
 	}
@@ -73,7 +97,7 @@ func New(c *config.Classification, tags []config.Category, servers Sessions, log
 
 // Within returns the classifier for clients that may know of these tags only. If the categories
 // are not tags, it is k itself. Otherwise it is a built-in classifier, until the outside server,
-// if there is one, has listed its categories.
+// if there is one, has listed its categories. It is the same one for the same tags.
 func (k *Classifier) Within(tags map[string]int) *Classifier {
 	set := k.set.Load()
 	if !set.tags {
@@ -82,23 +106,33 @@ func (k *Classifier) Within(tags map[string]int) *Classifier {
 	if k.outside != nil {
 		k.outside.need()
 	}
-	some := &Classifier{config: k.config}
-	some.setCategories(slices.DeleteFunc(slices.Clone(set.categories), func(c config.Category) bool { return tags[c.Name] == 0 }), true)
-	return some
+	some := slices.DeleteFunc(slices.Clone(set.categories), func(c config.Category) bool { return tags[c.Name] == 0 })
+	key := strings.Join(namesOf(some), "\n")
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if set.within[key] == nil {
+		if len(set.within) >= maxWithin {
+			clear(set.within)
+		}
+		set.within[key] = &Classifier{config: k.config}
+		set.within[key].setCategories(some, true)
+	}
+	return set.within[key]
 }
 
 func (k *Classifier) setCategories(categories []config.Category, tags bool) {
+	k.set.Store(&categorySet{
+		categories: categories, tags: tags, names: namesOf(categories), policy: newPolicy(*k.config, categories),
+		training: make(chan struct{}, 1), within: make(map[string]*Classifier),
+	})
+}
+
+func namesOf(categories []config.Category) []string {
 	names := make([]string, len(categories))
 	for i, c := range categories {
 		names[i] = c.Name
 	}
-	k.set.Store(&categorySet{
-		categories: categories,
-		tags:       tags,
-		names:      names,
-		policy:     newPolicy(*k.config, categories),
-		builtin:    training(categories),
-	})
+	return names
 }
 
 // Run watches the outside server until ctx ends: at once, or with onDemand from the first
@@ -115,7 +149,7 @@ func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 		k.outside.need()
 	}
 	select {
-	case <-k.outside.needed:
+	case <-k.outside.needed.Done():
 	case <-ctx.Done():
 		return nil
 	}
@@ -270,6 +304,20 @@ func (k *Classifier) ask(ctx context.Context, text string) (Outcome, error) {
 	}
 	o.Categories, o.Source = set.names, sourceOutside
 	return o, nil
+}
+
+// check returns an error with advice if the text is longer than limit bytes,
+// empty or not valid UTF-8.
+func check(text string, limit int) error {
+	switch {
+	case len(text) > limit:
+		return fmt.Errorf("the text has %d bytes and at most %d are classified; send its beginning, or raise max_text", len(text), limit)
+	case !utf8.ValidString(text):
+		return errors.New("the text is not valid UTF-8; encode it as such")
+	case strings.TrimSpace(text) == "":
+		return errors.New("the text is empty; send at least a word")
+	}
+	return nil
 }
 
 // Limit returns the size of the longest text that Classify accepts, in bytes.

@@ -100,11 +100,11 @@ func fallBack(q []float64, fallback int) {
 	best := slices.Max(q)
 	q[fallback] = own
 	lead := max(float64(margin*best)-own, 0)
-	none := max(1-best, lead/(1+lead)) // none + (1-none)*own = (1-none)*margin*best
+	added := max(1-best, lead/(1+lead)) // added + (1-added)*own = (1-added)*margin*best
 	for i := range q {
-		q[i] *= 1 - none
+		q[i] *= 1 - added
 	}
-	q[fallback] += none
+	q[fallback] += added
 }
 
 // apply lets matching rules set the model and the use of reasoning. The first rule that

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,13 +22,6 @@ type Sessions interface {
 	// Session returns the server's live session. It waits while the server is
 	// starting, until ctx ends.
 	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
-}
-
-// A caller calls a tool of the outside server and returns the CallToolResult. An error
-// that is not an [*answerError] means that the server could not be reached.
-type caller interface {
-	call(ctx context.Context, tool string, arguments any) (json.RawMessage, error)
-	close()
 }
 
 // An answerError says why an answer cannot be used.
@@ -54,7 +46,7 @@ const (
 	maxName        = 200
 	maxDescription = 500
 	maxPrompt      = 8 << 10
-	maxCategories  = 500      // including those of earlier lists
+	maxCategories  = 500      // including earlier lists
 	maxTraining    = 64 << 10 // names and descriptions together
 )
 
@@ -66,10 +58,10 @@ type outside struct {
 	caller  caller
 	merge   mergeFunc
 	log     *zap.Logger
-	needed  chan struct{} // closed when the server is first needed
-	need    func()        // closes needed
-	tried   chan struct{} // closed after the first probe
 	soon    chan struct{} // has a token if a probe is due soon
+
+	needed, probed   context.Context // end when the server is first needed, and after the first probe
+	need, endOfProbe context.CancelFunc
 
 	mu         sync.Mutex // guards the fields below
 	list       []string   // its categories; nil before the first list
@@ -87,16 +79,13 @@ type mergeFunc func(list List, first bool) (index []int, err error)
 var errNotTried = errors.New("it was not asked yet")
 
 func newOutside(o config.Outside, servers Sessions, merge mergeFunc, log *zap.Logger) *outside {
-	s := &outside{
-		options: o, merge: merge, log: log, err: errNotTried, since: time.Now(),
-		needed: make(chan struct{}), tried: make(chan struct{}), soon: make(chan struct{}, 1),
-	}
-	s.need = sync.OnceFunc(func() { close(s.needed) })
+	s := &outside{options: o, merge: merge, log: log, err: errNotTried, since: time.Now(), soon: make(chan struct{}, 1)}
+	s.needed, s.need = context.WithCancel(context.Background())
+	s.probed, s.endOfProbe = context.WithCancel(context.Background())
 	if o.Server != "" {
 		s.address, s.caller = o.Server, &sessionCaller{server: o.Server, listTool: o.ListTool, servers: servers}
 	} else {
-		c := newHTTPCaller(o.URL, o.Headers)
-		s.address, s.caller = c.url, c
+		s.caller, s.address = newHTTPCaller(o.URL, o.Headers)
 	}
 	return s
 }
@@ -106,14 +95,12 @@ func newOutside(o config.Outside, servers Sessions, merge mergeFunc, log *zap.Lo
 func (s *outside) run(ctx context.Context) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstProbe, lastProbe
-	for first := true; ; first = false {
+	for {
 		err := s.probe(ctx)
 		if ctx.Err() == nil {
 			s.setState(err)
 		}
-		if first {
-			close(s.tried)
-		}
+		s.endOfProbe()
 		if !s.waitForProbe(ctx, pauses) {
 			return nil
 		}
@@ -163,7 +150,7 @@ func (s *outside) await(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	select {
-	case <-s.tried:
+	case <-s.probed.Done():
 	case <-limited.Done():
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // example is the classification of the example file.
 var example = sync.OnceValue(func() config.Classification {
-	c, err := config.Load("../categories.example.json")
+	c, err := config.Load("../../categories.example.json")
 	if err != nil {
 		panic(err)
 	}
@@ -45,7 +45,7 @@ var exampleLexical = sync.OnceValue(func() *lexical {
 })
 
 func TestExampleFile(t *testing.T) {
-	c, err := config.Load("../categories.example.json")
+	c, err := config.Load("../../categories.example.json")
 	if err != nil || len(c.Problems) > 0 {
 		t.Fatal(err, c.Problems)
 	}
@@ -84,7 +84,7 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
-// A labelled text and what was said about it.
+// A labelled text and its result.
 type judged struct {
 	text  string
 	class int
@@ -113,7 +113,7 @@ func crossValidate(folds int) (calibrated, plain []judged) {
 	return calibrated, plain
 }
 
-// confusion counts what became of each class, by what it is and what was decided.
+// confusion counts the results, by right class and decided class.
 func confusion(c config.Classification, texts []judged) [][]int {
 	policy := newPolicy(c, c.Categories)
 	counts := make([][]int, len(c.Categories))
@@ -134,8 +134,8 @@ func logLoss(texts []judged) float64 {
 	return loss / float64(len(texts))
 }
 
-// The bounds are somewhat below what is reached. The examples were written by
-// whoever wrote the keywords, so other texts do worse: see TestQuestions.
+// The bounds are somewhat below the results. One person wrote the examples and
+// the keywords, so other texts do worse: see TestQuestions.
 func TestCrossValidation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains the classifier several times")
@@ -165,7 +165,7 @@ func report(t *testing.T, c config.Classification, confusion [][]int) {
 	}
 }
 
-// None of these texts is an example. They were written by whoever wrote the
+// None of these texts is an example. One person wrote them and the
 // examples, and after each third of them the examples became more; only the last
 // hundred were never looked at before.
 func TestQuestions(t *testing.T) {
@@ -225,7 +225,7 @@ func TestProbabilities(t *testing.T) {
 	}
 }
 
-// These bits must be those of every machine. A change of the training or of the
+// These bits must be the same on every machine. A change of the training or of the
 // encoder changes them too.
 func TestSameBits(t *testing.T) {
 	var categories []config.Category

@@ -91,7 +91,7 @@ func TestDecideNothing(t *testing.T) {
 	}
 }
 
-// What is true of every answer, whatever the distribution and the threshold.
+// Properties of every answer, for all distributions and thresholds.
 func TestDecideProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {

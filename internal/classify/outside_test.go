@@ -24,9 +24,9 @@ import (
 
 // A neighbour is an outside classification server. It says "b" of whatever has a b.
 type neighbour struct {
-	list   string                   // what list_categories answers
+	list   string                   // the answer of list_categories
 	next   func() string            // likewise, if it is not nil
-	answer func(text string) string // what classify_text answers
+	answer func(text string) string // the answer of classify_text
 	calls  atomic.Int64
 }
 
@@ -155,8 +155,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// Categories of the configuration keep their indices, and what the outside server has
-// beside them comes after.
+// Categories of the configuration keep their indices, and other categories of the
+// outside server come after them.
 func TestOutsideKeepsIndices(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	o := options()
@@ -170,8 +170,7 @@ func TestOutsideKeepsIndices(t *testing.T) {
 	}
 }
 
-// What is unsound is not believed, and a server that says no more than that is soon
-// taken to be down.
+// Unsound answers are not used, and a server that gives no others soon counts as down.
 func TestOutsideIsChecked(t *testing.T) {
 	for _, answer := range []string{
 		`{"class": 3, "confidence": 0.8}`, `{"class": -1, "confidence": 0.8}`, `{"class": 1.5, "confidence": 0.8}`,
@@ -262,13 +261,6 @@ func TestStyles(t *testing.T) {
 				reply(w, map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": n.call(m.Params)})
 			})
 		},
-		"method in the path": func(n *neighbour) http.Handler {
-			return only("/mcp/tools/call", func(w http.ResponseWriter, r *http.Request) {
-				var params json.RawMessage
-				json.NewDecoder(r.Body).Decode(&params)
-				reply(w, n.call(params))
-			})
-		},
 		"streamable": func(n *neighbour) http.Handler { return n.streamable(false) },
 		"stateless":  func(n *neighbour) http.Handler { return n.streamable(true) },
 	} {
@@ -326,7 +318,7 @@ func (n *neighbour) streamable(stateless bool) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: stateless})
 }
 
-// The headers go to nobody else, and certificates are checked.
+// The headers go to no other origin, and certificates are checked.
 func TestWebIsCareful(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s was asked, with %q", r.URL, r.Header.Get("X-Key"))
@@ -337,7 +329,7 @@ func TestWebIsCareful(t *testing.T) {
 	secret := httptest.NewTLSServer(only("/", func(http.ResponseWriter, *http.Request) { t.Error("a certificate of nobody's was believed") }))
 	defer secret.Close()
 	for url, want := range map[string]string{redirects.URL: "another origin", secret.URL: "certificate"} {
-		w := newHTTPCaller(url, map[string]string{"X-Key": "secret"})
+		w, _ := newHTTPCaller(url, map[string]string{"X-Key": "secret"})
 		defer w.close()
 		if _, err := w.call(t.Context(), "list_categories", struct{}{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", url, err, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Tolerances of the protocol: of the sum of probabilities, and of the probability of the
@@ -23,7 +24,6 @@ const (
 // A verdict is the outside server's classification of a text.
 type verdict struct {
 	Class         int
-	Confidence    float64
 	Probabilities []float64 // one for each of its categories
 	Model         string
 	UseReasoning  *bool
@@ -43,33 +43,36 @@ func (s *outside) askVerdict(ctx context.Context, text string, n int) (v verdict
 		Text              string `json:"text"`
 		WithProbabilities bool   `json:"with_probabilities"`
 	}{text, true}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
+		}
+	}()
 	if err := s.ask(ctx, s.options.ClassifyTool, arguments, &answer); err != nil {
-		return v, fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
+		return v, err
 	}
 	switch {
 	case answer.Degraded: // it may be this router that it waits for
-		return v, badAnswer("%s: its own outside classifier is down", s.options.ClassifyTool)
+		return v, badAnswer("its own outside classifier is down")
 	case answer.Class == nil || answer.Confidence == nil:
-		return v, badAnswer("%s: the answer lacks a class or a confidence", s.options.ClassifyTool)
+		return v, badAnswer("the answer lacks a class or a confidence")
 	case *answer.Class < 0 || *answer.Class >= n:
-		return v, badAnswer("%s: class %d of %d", s.options.ClassifyTool, *answer.Class, n)
+		return v, badAnswer("class %d of %d", *answer.Class, n)
 	case !isProbability(*answer.Confidence):
-		return v, badAnswer("%s: confidence %v is not from 0 to 1", s.options.ClassifyTool, *answer.Confidence)
+		return v, badAnswer("confidence %v is not from 0 to 1", *answer.Confidence)
 	case len(answer.Model) > maxName:
-		return v, badAnswer("%s: the model's name is too long", s.options.ClassifyTool)
+		return v, badAnswer("the model's name is too long")
 	}
-	v = verdict{Class: *answer.Class, Confidence: min(*answer.Confidence, 1), Model: answer.Model, UseReasoning: answer.UseReasoning}
-	if v.Probabilities, err = distribution(v.Class, v.Confidence, answer.Probabilities, n); err != nil {
-		return v, fmt.Errorf("%s: %w", s.options.ClassifyTool, err)
-	}
-	return v, nil
+	v = verdict{Class: *answer.Class, Model: answer.Model, UseReasoning: answer.UseReasoning}
+	v.Probabilities, err = distribution(v.Class, min(*answer.Confidence, 1), answer.Probabilities, n)
+	return v, err
 }
 
 func isProbability(x float64) bool { return x >= 0 && x <= 1+rounding }
 
 // distribution returns n probabilities with the sum 1. The class has the confidence, or
 // more if that is needed for the largest probability. The others share the rest in
-// proportion to the answered probabilities, or evenly if there are none.
+// proportion to the answered probabilities, or evenly without them.
 func distribution(class int, confidence float64, answered []float64, n int) ([]float64, error) {
 	p := slices.Repeat([]float64{1}, n)
 	if answered != nil {
@@ -116,12 +119,12 @@ func (s *outside) ask(ctx context.Context, tool string, arguments, answer any) e
 	defer cancel()
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = 50 * time.Millisecond
-	raw, err := backoff.Retry(ctx, func() (json.RawMessage, error) {
-		raw, err := s.caller.call(ctx, tool, arguments)
+	result, err := backoff.Retry(ctx, func() (*mcp.CallToolResult, error) {
+		result, err := s.caller.call(ctx, tool, arguments)
 		if _, answered := errors.AsType[*answerError](err); answered {
 			return nil, backoff.Permanent(err)
 		}
-		return raw, err
+		return result, err
 	}, backoff.WithMaxTries(uint(s.options.MaxRetries)+1), backoff.WithBackOff(pauses),
 		backoff.WithNotify(func(error, time.Duration) { s.probeSoon() })) // it may come back with another list
 	if ctx.Err() != nil && err != nil {
@@ -130,38 +133,27 @@ func (s *outside) ask(ctx context.Context, tool string, arguments, answer any) e
 	if err != nil {
 		return err
 	}
-	return decode(raw, answer)
+	return decode(result, answer)
 }
 
-// decode decodes the JSON in the first text of a CallToolResult.
-func decode(raw json.RawMessage, answer any) error {
-	var result struct {
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-		IsError bool `json:"isError"`
+// decode decodes the JSON in the first text of a result.
+func decode(result *mcp.CallToolResult, answer any) error {
+	i := slices.IndexFunc(result.Content, func(c mcp.Content) bool { _, ok := c.(*mcp.TextContent); return ok })
+	if i < 0 {
+		return badAnswer("the answer has no text")
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return badAnswer("the answer is no tool result: %v", err)
+	text := result.Content[i].(*mcp.TextContent).Text
+	if result.IsError {
+		return badAnswer("it says: %.200s", text)
 	}
-	for _, c := range result.Content {
-		if c.Type != "text" {
-			continue
-		}
-		if result.IsError {
-			return badAnswer("it says: %.200s", c.Text)
-		}
-		var failed struct {
-			Error string `json:"error"`
-		}
-		if json.Unmarshal([]byte(c.Text), &failed) == nil && failed.Error != "" {
-			return badAnswer("it says: %.200s", failed.Error)
-		}
-		if err := json.Unmarshal([]byte(c.Text), answer); err != nil {
-			return badAnswer("the text of the answer is not the JSON that was expected: %v", err)
-		}
-		return nil
+	var failed struct {
+		Error string `json:"error"`
 	}
-	return badAnswer("the answer has no text")
+	if json.Unmarshal([]byte(text), &failed) == nil && failed.Error != "" {
+		return badAnswer("it says: %.200s", failed.Error)
+	}
+	if err := json.Unmarshal([]byte(text), answer); err != nil {
+		return badAnswer("the text of the answer is not the JSON that was expected: %v", err)
+	}
+	return nil
 }

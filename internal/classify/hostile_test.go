@@ -38,7 +38,7 @@ func at(url string) config.Outside {
 
 // A peer answers as the example server of vLLM semantic router does: HTTP 200 to
 // everything, failures as an error in the text, names of categories and nothing
-// else, and a confidence that is none of the probabilities.
+// else, and a confidence that is not among the probabilities.
 func peer() http.Handler {
 	names := []string{"math", "science", "general"}
 	says := func(tool string, arguments map[string]any) any {
@@ -134,7 +134,7 @@ func TestRoundedOutside(t *testing.T) {
 	}
 }
 
-// However much the server says of ever new categories, what is kept of it is bounded.
+// A server that lists ever new categories fills a bounded memory.
 func TestListIsBounded(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	var lists atomic.Int64
@@ -253,7 +253,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// A server whose answers no longer fit its list is asked for the list again.
+// If the answers of a server no longer fit its list, it is asked for the list again.
 func TestListGrows(t *testing.T) {
 	n := &entryServer{neighbour: newNeighbour()}
 	var grown atomic.Bool
@@ -367,7 +367,7 @@ func (s neighbourSession) Call(_ context.Context, r session.Request) (json.RawMe
 	return json.Marshal(s.n.call(r.Params))
 }
 
-// A router that is told to ask itself, or one that asks it, does not go round in
+// A router that is configured to ask itself, or one that asks it, does not go round in
 // circles.
 func TestCircle(t *testing.T) {
 	var k atomic.Pointer[Classifier]
@@ -410,7 +410,7 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// What a server at a URL may do wrong, and what comes of it.
+// Faults of a server at a URL, and the state that follows.
 func TestHostileWeb(t *testing.T) {
 	n := newNeighbour()
 	good := func(w http.ResponseWriter, r *http.Request) []byte {
@@ -437,17 +437,17 @@ func TestHostileWeb(t *testing.T) {
 		{"a page", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			io.WriteString(w, "<html>Sign in")
-		}, sourceBuiltin, "not JSON", 20},
+		}, sourceBuiltin, "not JSON-RPC (", 20},
 		{"a page that is called JSON", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, "<html>Sign in")
-		}, sourceBuiltin, "not JSON", 20},
-		{"fine", func(w http.ResponseWriter, r *http.Request) { reply(w, map[string]any{"status": "ok"}) }, sourceBuiltin, "no tool result", 20},
+		}, sourceBuiltin, "not JSON-RPC (", 20},
+		{"fine", func(w http.ResponseWriter, r *http.Request) { reply(w, map[string]any{"status": "ok"}) }, sourceBuiltin, "not JSON-RPC", 20},
 		{"later", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, sourceBuiltin, "429", 1},
-		{"not you", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }, sourceBuiltin, `"headers"`, 1},
+		}, sourceBuiltin, "429", 2},
+		{"not you", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }, sourceBuiltin, `"headers"`, 2},
 		{"half an answer", func(w http.ResponseWriter, r *http.Request) {
 			answer := good(w, r)
 			w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
@@ -464,11 +464,11 @@ func TestHostileWeb(t *testing.T) {
 		{"deep", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, strings.Repeat(`{"result":`, 1<<18))
-		}, sourceBuiltin, "not JSON", 20},
+		}, sourceBuiltin, "not JSON-RPC (", 20},
 		{"a stream of it", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: %s\n\n", good(w, r))
-		}, sourceBuiltin, "text/event-stream", 20},
+		}, sourceBuiltin, "decode event", 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var requests atomic.Int64
@@ -514,7 +514,7 @@ func TestEndlessStream(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	w := newHTTPCaller(server.URL, nil)
+	w, _ := newHTTPCaller(server.URL, nil)
 	defer w.close()
 	if _, err := w.call(t.Context(), "classify_text", map[string]string{"text": "x"}); err == nil {
 		t.Error("no error")
@@ -539,7 +539,7 @@ func TestStreamableRefuses(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	w := newHTTPCaller(server.URL, nil)
+	w, _ := newHTTPCaller(server.URL, nil)
 	defer w.close()
 	for range 3 {
 		_, err := w.call(t.Context(), "no_such_tool", struct{}{})
@@ -552,7 +552,7 @@ func TestStreamableRefuses(t *testing.T) {
 	}
 }
 
-// Neither /health nor the log tells what is secret in the URL.
+// Neither /health nor the log has the secrets of the URL.
 func TestAddressIsNoSecret(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
@@ -585,12 +585,12 @@ func TestAddressIsNoSecret(t *testing.T) {
 func TestClosedWeb(t *testing.T) {
 	server := httptest.NewServer(newNeighbour().streamable(false))
 	defer server.Close()
-	w := newHTTPCaller(server.URL, nil)
+	w, _ := newHTTPCaller(server.URL, nil)
 	w.close()
 	if _, err := w.call(t.Context(), "list_categories", struct{}{}); err == nil {
 		t.Error("no error")
 	}
-	if w.session != nil {
+	if w.session.Load() != nil {
 		t.Error("a session is open")
 	}
 }
@@ -615,7 +615,50 @@ func TestTrainedAhead(t *testing.T) {
 	}
 }
 
-// spread never makes another class the largest.
+// If the client leaves, its text does not wait until another call has trained the built-in classifier.
+func TestTrainingWaits(t *testing.T) {
+	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, zap.NewNop())
+	set := k.set.Load()
+	set.training <- struct{}{} // another call trains
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.ClassifyBuiltin(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	<-set.training
+	if _, err := k.ClassifyBuiltin(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Clients that may know the same tags share a classifier, which is trained once; their number is bounded.
+func TestWithinTrainsOnce(t *testing.T) {
+	var tags []config.Category
+	for i := range 2 * maxWithin {
+		tags = append(tags, config.Category{Name: fmt.Sprint(i)})
+	}
+	o := options()
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, &entryServer{neighbour: newNeighbour()}, zap.NewNop())
+	some := k.Within(map[string]int{"1": 1, "2": 3})
+	if _, err := some.Classify(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	again := k.Within(map[string]int{"2": 1, "1": 1, "0": 0, "none": 1})
+	if again != some || again.set.Load().trained.Load() == nil {
+		t.Error("the same tags have another classifier")
+	}
+	if other := k.Within(map[string]int{"1": 1}); other == some {
+		t.Error("other tags have the same classifier")
+	}
+	for i := range 2 * maxWithin {
+		k.Within(map[string]int{fmt.Sprint(i): 1})
+	}
+	if n := len(k.set.Load().within); n > maxWithin {
+		t.Errorf("%d classifiers are kept", n)
+	}
+}
+
+// distribution never makes another class the largest.
 func FuzzDistribution(f *testing.F) {
 	f.Add(0.1, 0.3, 0.3, 0.4, uint8(2))
 	f.Fuzz(func(t *testing.T, confidence, a, b, c float64, class uint8) {

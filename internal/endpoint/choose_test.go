@@ -1,4 +1,4 @@
-package assist
+package endpoint
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 )
 
 func TestParse(t *testing.T) {
@@ -56,8 +54,8 @@ func TestPromptIsLines(t *testing.T) {
 	}
 }
 
-// model serves an API that answers as a test says, and returns a client of it.
-func model(t *testing.T, answer http.HandlerFunc) *Client {
+// behind serves an API that answers as a test says, and returns a client of it.
+func behind(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
@@ -76,7 +74,7 @@ func says(text string) http.HandlerFunc {
 }
 
 func TestChoose(t *testing.T) {
-	c := model(t, func(w http.ResponseWriter, r *http.Request) {
+	c := behind(t, func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			Model       string
 			Messages    []message
@@ -98,13 +96,13 @@ func TestChoose(t *testing.T) {
 	if i, err := c.Choose(t.Context(), "do it", []string{"a:one: first", "b:two: second"}); i != 1 || err != nil {
 		t.Errorf("%d, %v", i, err)
 	}
-	c = model(t, says("0"))
+	c = behind(t, says("0"))
 	if i, err := c.Choose(t.Context(), "do it", []string{"a:one: first"}); i != -1 || err != nil {
 		t.Errorf("%d, %v", i, err)
 	}
 }
 
-// What a broken or hostile API does is an error without secrets, and after three of them the API
+// Faults of a broken or hostile API are errors without secrets, and after three of them the API
 // is left alone.
 func TestChooseFails(t *testing.T) {
 	var elsewhere atomic.Int32
@@ -128,10 +126,10 @@ func TestChooseFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
-			c := model(t, func(w http.ResponseWriter, r *http.Request) { asked.Add(1); answer(w, r) })
+			c := behind(t, func(w http.ResponseWriter, r *http.Request) { asked.Add(1); answer(w, r) })
 			for i := range 5 {
 				_, err := c.Choose(t.Context(), "do it", []string{"a:one: first", "b:two: second"})
-				if err == nil || errors.Is(err, endpoint.ErrPaused) != (i >= 3) || strings.Contains(err.Error(), "hidden") {
+				if err == nil || errors.Is(err, ErrPaused) != (i >= 3) || strings.Contains(err.Error(), "hidden") {
 					t.Errorf("attempt %d: %v", i, err)
 				}
 			}
@@ -145,7 +143,7 @@ func TestChooseFails(t *testing.T) {
 // An API that does not answer is given up when the context ends.
 func TestChooseEnds(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
-	c := model(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
+	c := behind(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
 	defer close(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
