@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -182,7 +183,7 @@ func newMembership(r *Router) *membership {
 			},
 		}
 		if o.KeyFile == "" {
-			o.KeyFile, _ = config.NodeKey() // without it, the node reports the error
+			o.KeyFile, _ = configpath.NodeKey() // without it, the node reports the error
 		}
 		return cluster.New(o)
 	}
@@ -196,7 +197,7 @@ func policyOf(t cluster.Terms, gateway string, maxResultTokens int) execute.Poli
 	if t.Timeout > 0 {
 		p.Timeout += execute.StartWait + time.Minute
 	}
-	setModes(&p, t.Retry, config.Validate(t.Validate))
+	setModes(&p, t.Retry, t.Validate)
 	return p
 }
 

@@ -90,7 +90,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
 		return nil
 	}
-	if !config.IsService(entry.Service) {
+	if entry.Service == "" || config.Check("mcpServers.*.service", entry.Service) != nil {
 		s.mu.Lock()
 		s.forgetReplica(entry.Name)
 		s.plain[entry.Name] = true

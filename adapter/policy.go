@@ -48,7 +48,7 @@ func policies(servers []config.Server) map[string]execute.Policy {
 }
 
 // setModes sets the modes of a policy by the keys "retry" and "validate".
-func setModes(p *execute.Policy, retry string, validate config.Validate) {
+func setModes(p *execute.Policy, retry, validate string) {
 	switch retry {
 	case "never":
 		p.Retry = execute.NeverRetry
@@ -56,9 +56,9 @@ func setModes(p *execute.Policy, retry string, validate config.Validate) {
 		p.Retry = execute.AlwaysRetry
 	}
 	switch validate {
-	case config.ValidateWarn:
+	case "warn":
 		p.Validate = execute.Warn
-	case config.ValidateOff:
+	case "off":
 		p.Validate = execute.Off
 	}
 }

@@ -34,7 +34,7 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 	s := &setup{file: file, config: file, byHand: make(map[string]byHand), replaced: make(chan struct{})}
 	s.config.Servers = slices.Clone(file.Servers)
 	for i, entry := range file.Servers {
-		if wish, ok := wishes[entry.Name]; ok && wish.entry.Equal(entry) {
+		if wish, ok := wishes[entry.Name]; ok && reflect.DeepEqual(wish.entry, entry) {
 			s.byHand[entry.Name] = wish
 			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off
 		}

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func newControl(entry config.Server) *control {
 // the entry.
 func (c *control) edit(entry config.Server, changed func()) {
 	c.mu.Lock()
-	if c.entry.Equal(entry) {
+	if reflect.DeepEqual(c.entry, entry) {
 		c.mu.Unlock()
 		return
 	}
@@ -83,7 +84,7 @@ func (c *control) wanted() config.Server {
 func (c *control) configured() (entry config.Server, reverted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.entry, !c.wants.Equal(c.entry)
+	return c.entry, !reflect.DeepEqual(c.wants, c.entry)
 }
 
 // revert makes the entry before an edit the one to run, until the next edit or
@@ -91,7 +92,7 @@ func (c *control) configured() (entry config.Server, reverted bool) {
 func (c *control) revert(edited, before config.Server, reverted func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wants.Equal(edited) {
+	if reflect.DeepEqual(c.wants, edited) {
 		c.wants = before
 		reverted()
 	}

@@ -196,7 +196,7 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 
 // build returns an instance of the entry over the link that open returns.
 func (o *opener) build(entry config.Server, on terms, kind config.Transport, open func(*peer.Conn) peer.Link) *instance {
-	conceal := sync.OnceValue(entry.Concealer) // made when a text is to be concealed
+	conceal := sync.OnceValue(entry.Launch().Concealer) // made when a text is to be concealed
 	in := &instance{
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
 		conceal: func(text string) string { return conceal()(o.secrets.Hide(text)) },

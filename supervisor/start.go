@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -102,7 +103,7 @@ func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func
 // the edit changed secrets: a key that was withdrawn must not be used further.
 func (s *server) replace(ctx context.Context, old *instance) (*instance, error) {
 	entry, before := s.control.wanted(), old.entry()
-	if entry.Equal(before) {
+	if reflect.DeepEqual(entry, before) {
 		return old, nil
 	}
 	if !Startable(entry) {

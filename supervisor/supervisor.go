@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -142,7 +143,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 
 // ownSecrets returns the user's store of secrets, nil if the place of it is not known.
 func ownSecrets() resolve.Store {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return nil
 	}

@@ -37,6 +37,7 @@ var leaves = []string{
 	"internal/clientauth",
 	"internal/clientcert",
 	"internal/commandline",
+	"internal/configpath",
 	"internal/containers",
 	"internal/content",
 	"internal/dotenv",

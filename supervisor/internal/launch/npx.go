@@ -98,7 +98,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	if exact && slices.Contains(f.cached, f.packages[0]) { // else npx asks the registry once more in each folder
 		asked.Env = append([]string{offlineVariable + "=true"}, asked.Env...)
 	}
-	conceal := job.Entry.Concealer()
+	conceal := job.Entry.Launch().Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) error {

@@ -32,7 +32,7 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 	if err != nil {
 		return err
 	}
-	if c.Digest() != examined {
+	if c.Text.Digest() != examined {
 		runs = nil // other entries may have started them
 	}
 	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
@@ -88,7 +88,7 @@ func trustedText(e *Editor, files []file) (config.Config, error) {
 		if err != nil {
 			return c, exit.Usage(err)
 		}
-		if err := c.Trusted(e.Data); err != nil {
+		if err := c.Text.Trusted(e.Data); err != nil {
 			return c, exit.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, e.TrustCommand(""))))
 		}
 		return c, nil

@@ -31,6 +31,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -225,7 +226,7 @@ func (p *process) checkFiles(c config.Config) error {
 // noServers returns the configuration of a user who has no file yet: a router without servers,
 // which says why, and which reads the user's own file as soon as it exists.
 func noServers(why error) (c config.Config, named bool, err error) {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return c, false, exit.Usage(err)
 	}
@@ -263,7 +264,7 @@ func (p *process) trusted() func(config.Config) error {
 		return nil // everything may
 	}
 	return func(c config.Config) error {
-		return trust.Explain(c.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
+		return trust.Explain(c.Text.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
 	}
 }
 

@@ -211,7 +211,7 @@ func (s *sharing) look() (well, edited bool) {
 	if err != nil || !usable || daemon.Program(s.Version) != s.flags.Program {
 		return false, true
 	}
-	edited = now.Digest() != s.c.Digest()
+	edited = now.Text.Digest() != s.c.Text.Digest()
 	s.c = now
 	return true, edited
 }
@@ -307,7 +307,7 @@ func (p *process) terms(c config.Config) daemon.Terms {
 	environment = slices.Compact(environment)
 	return daemon.Terms{
 		Place:   daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
-		Text:    c.Digest(),
+		Text:    c.Text.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}
 }

@@ -1,4 +1,5 @@
-package config
+// Package foreign knows keys and files of other clients.
+package foreign
 
 import (
 	"regexp"
@@ -11,10 +12,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// othersInEntries are keys of entries that other clients and routers know, and that have no
-// effect here. Keys of theirs that have a counterpart here are not among them, so that
-// people learn of it.
-var othersInEntries = words(`
+// inEntries are keys of entries that other clients and routers know, and that have no effect here.
+// Keys with a counterpart here are not among them, so that people learn of the counterpart.
+var inEntries = strings.Fields(`
 	alwaysLoad
 	dev gallery version sandbox sandboxEnabled
 	auth
@@ -33,20 +33,20 @@ var othersInEntries = words(`
 	managedBy metadata name title displayName description note notes icon icons id author homepage repository license category
 `)
 
-// othersInOAuth are keys of "oauth" that other clients know, and that have no effect here: the
-// endpoints are found out, and a login is made when it is needed.
-var othersInOAuth = words(`
+// inOAuth are keys of "oauth" that other clients know, and that have no effect here: the router
+// finds the endpoints, and begins a login when it is needed.
+var inOAuth = strings.Fields(`
 	enabled authorizationUrl tokenUrl registrationUrl issuer audiences tokenParamName
 `)
 
-// othersInFiles are keys that stand next to the servers in files that are about servers.
-var othersInFiles = words(`
+// inFiles are keys that stand next to the servers in files that are about servers.
+var inFiles = strings.Fields(`
 	inputs sandbox name version description author license homepage repository keywords metadata
 `)
 
-// generalKeys are keys of files in which other clients keep all their settings, and of
+// inGeneral are keys of files in which other clients keep all their settings, and of
 // plug-ins. Such a file may have any other key too.
-var generalKeys = words(`
+var inGeneral = strings.Fields(`
 	globalShortcut preferences scale locale darkMode userThemeMode isUsingBuiltInNodeForMcp isDxtAutoUpdatesEnabled hasTrackedInitialActivation
 	numStartups installMethod autoUpdates tipsHistory projects oauthAccount firstStartTime userID hasCompletedOnboarding cachedChangelog
 	permissions hooks statusLine enabledPlugins enabledMcpjsonServers disabledMcpjsonServers enableAllProjectMcpServers
@@ -57,81 +57,55 @@ var generalKeys = words(`
 	commands skills providers models allowedTools toolAliases toolsSettings useLegacyMcpJson prompt
 `)
 
-func words(text string) []string { return strings.Fields(text) }
-
-// isComment reports whether a key is one that people use for comments, or a program for its
-// own notes.
-func isComment(key string) bool {
+// IsComment reports whether people use a key for comments, or a program for its own notes.
+func IsComment(key string) bool {
 	return key == "" || key == "comment" || key[0] == '_' || key[0] == '$' || key[0] == '#' || strings.HasPrefix(key, "//") || strings.HasPrefix(key, "x-")
 }
 
-// ofOthers reports whether another client knows the key where it stands.
-func (d *checker) ofOthers(m hujson.ObjectMember) bool {
-	key := jsonc.Key(m)
-	if isComment(key) {
-		return true
-	}
-	switch d.level {
-	case "":
-		return strings.Contains(key, ".") || slices.Contains(othersInFiles, key) || slices.Contains(generalKeys, key)
-	case atEntry:
-		return slices.Contains(othersInEntries, key)
-	case atOAuth:
-		return slices.Contains(othersInOAuth, key) || !similarAt(atOAuth, key)
-	case atTools:
-		// Some have an object for each tool, by its name.
-		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
-	}
-	return false
+// InEntry reports whether another client knows a key of an entry.
+func InEntry(key string) bool { return slices.Contains(inEntries, key) }
+
+// InOAuth reports whether another client knows a key of "oauth".
+func InOAuth(key string) bool { return slices.Contains(inOAuth, key) }
+
+// InFile reports whether another client knows a key at the top level of a file.
+func InFile(key string) bool { return slices.Contains(inFiles, key) || isGeneral(key) }
+
+func isGeneral(key string) bool { return strings.Contains(key, ".") || slices.Contains(inGeneral, key) }
+
+// IsGeneral reports whether a file has all settings of another client, or is a plug-in's.
+func IsGeneral(root *hujson.Object) bool {
+	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool { return isGeneral(jsonc.Key(m)) })
 }
 
-// similarAt reports whether a key is probably a misspelled one of the level.
-func similarAt(level, key string) bool {
-	_, ok := nearest(key, nodeAt(level).keys)
-	return ok
+// A File is a file of a client that is no JSON, and that 'metarouter import' reads.
+type File struct {
+	Client, Title, Format string // such as "codex", "Codex" and "TOML"
+	Offset                int    // where its servers begin
 }
 
-// isGeneral reports whether a file is one with all settings of another client, or a
-// plug-in's.
-func isGeneral(root *hujson.Object) bool {
-	return slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool {
-		key := jsonc.Key(m)
-		return slices.Contains(generalKeys, key) || strings.Contains(key, ".")
-	})
-}
-
-// The files of clients that are not read as they are, since they are no JSON: Codex's, in TOML, and
-// Goose's, in YAML.
 var (
 	codexServers    = lazy.Regexp(`(?m)^[ \t]*\[?mcp_servers\b`)
 	gooseExtensions = lazy.Regexp(`(?m)^extensions:`)
 )
 
-// foreign returns the problem of a file of a client that 'metarouter import' reads.
-func foreign(s source) (p Problem, ok bool) {
+// FileOf returns the file that has the text, if it is of such a client.
+func FileOf(text []byte) (f File, ok bool) {
 	for _, c := range []struct {
-		client, title, format string
-		servers               func() *regexp.Regexp
-	}{{"codex", "Codex", "TOML", codexServers}, {"goose", "Goose", "YAML", gooseExtensions}} {
-		if at := c.servers().FindIndex(s.data); at != nil {
-			return s.problem(at[0], "this is a file of %s, in %s, which is not read as it is; run: %s", c.title, c.format, importOf(s, c.client)), true
+		File
+		servers func() *regexp.Regexp
+	}{{File{"codex", "Codex", "TOML", 0}, codexServers}, {File{"goose", "Goose", "YAML", 0}, gooseExtensions}} {
+		if at := c.servers().FindIndex(text); at != nil {
+			c.Offset = at[0]
+			return c.File, true
 		}
 	}
-	return p, false
+	return f, false
 }
 
-// importOf returns the command that imports the servers of the file.
-func importOf(s source, client string) string {
-	path := s.path
-	if strings.ContainsAny(path, " '\"$&|;()") {
-		path = quote(path)
-	}
-	return "metarouter import " + client + " --file " + path + " --write"
-}
-
-// isOpencode reports whether a member of the file has the servers of opencode: each has the type
+// IsOpencode reports whether a member of the file has the servers of opencode: each has the type
 // "local" or "remote".
-func isOpencode(m hujson.ObjectMember) bool {
+func IsOpencode(m hujson.ObjectMember) bool {
 	o, ok := m.Value.Value.(*hujson.Object)
 	if !ok || jsonc.Key(m) != "mcp" {
 		return false

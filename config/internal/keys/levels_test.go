@@ -1,4 +1,4 @@
-package config
+package keys
 
 import "testing"
 
@@ -12,7 +12,7 @@ func TestNearest(t *testing.T) {
 		"description": "", "source": "", "settings": "", "gallery": "", "version": "", "name": "", "tags": "", "roots": "",
 		"protocolEra": "", "inputs": "", "_comment": "", "//": "", "icon": "", "": "",
 	} {
-		if got, _ := nearest(key, known); got != want {
+		if got, _ := Nearest(key, known); got != want {
 			t.Errorf("%q: got %q, want %q", key, got, want)
 		}
 	}
