@@ -8,16 +8,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // learned returns the usage that was learned from calls, even if the configuration turns learning off now.
-func learned(q *query) (*selector.Usage, error) {
+func learned(q *query) (*usage.Store, error) {
 	if s := q.router.Usage(); s != nil {
 		return s, nil
 	}
-	return adapter.OpenUsage(q.router.Config(), q.options.DataDir, q.options.Log)
+	return usage.Open(q.options.DataDir, q.router.Config().Files, q.options.Log)
 }
 
 func showUsage(q *query) (any, error) {
