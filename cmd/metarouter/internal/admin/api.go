@@ -195,10 +195,10 @@ type edit struct {
 	Restart []string  `json:"restart"` // keys of that object that take effect at the router's next start
 }
 
-// A change lists the edited fields of an entry that existed before.
+// A change lists the differences of an entry that existed before.
 type change struct {
 	Server string   `json:"server"`
-	Fields []string `json:"fields"` // such as args
+	Fields []string `json:"fields"` // such as "args" or "lazy false → true"
 }
 
 // GET /dashboard/profiles answers with the profiles, by name.

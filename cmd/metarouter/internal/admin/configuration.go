@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -125,36 +126,11 @@ func settings(s config.Server) map[string]string {
 }
 
 func editOf(before, after config.Config) *edit {
-	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
+	p := plan.CompareServers(before.Servers, after.Servers)
+	e := &edit{Added: p.Servers.Added, Removed: p.Servers.Removed, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
 		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
-	old := make(map[string]config.Server)
-	for _, s := range before.Servers {
-		old[s.Name] = s
+	for _, name := range p.Servers.Changed {
+		e.Changed = append(e.Changed, change{name, p.Details[name]})
 	}
-	for _, s := range after.Servers {
-		was, ok := old[s.Name]
-		delete(old, s.Name)
-		if !ok {
-			e.Added = append(e.Added, s.Name)
-		} else if fields := fieldsThatDiffer(was, s); len(fields) > 0 {
-			e.Changed = append(e.Changed, change{s.Name, fields})
-		}
-	}
-	e.Removed = append(e.Removed, slices.Sorted(maps.Keys(old))...)
 	return e
-}
-
-func fieldsThatDiffer(a, b config.Server) []string {
-	var fields []string
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range x.NumField() {
-		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
-			name := x.Type().Field(i).Name
-			if name == "URL" {
-				name = "url"
-			}
-			fields = append(fields, strings.ToLower(name[:1])+name[1:])
-		}
-	}
-	return fields
 }
