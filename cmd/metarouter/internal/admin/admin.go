@@ -37,7 +37,7 @@ type Options struct {
 // An API answers requests about a router. Create it before the router, since it is an observer of
 // the router.
 type API struct {
-	board
+	callStats
 	options Options
 	born    time.Time
 	pages   atomic.Int32 // open pages
@@ -69,7 +69,7 @@ func New(c config.Config, o Options) *API {
 	o.Log = cmp.Or(o.Log, zap.NewNop()).Named("admin")
 	o.Edits = cmp.Or(o.Edits, &Edits{Unwatched: true})
 	o.Mask = cmp.Or(o.Mask, new(telemetry.Mask))
-	a := &API{options: o, born: time.Now(), board: board{mask: o.Mask}}
+	a := &API{options: o, born: time.Now(), callStats: callStats{mask: o.Mask}}
 	a.Loaded(c)
 	return a
 }
@@ -146,8 +146,8 @@ func schema(w http.ResponseWriter, _ *http.Request) {
 	w.Write(config.Schema())
 }
 
-// maxSent bounds the body of a request, bytes.
-const maxSent = 64 << 10
+// maxBody bounds the body of a request, bytes.
+const maxBody = 64 << 10
 
 // handler returns the handler of a route. A browser's page of another origin can't read an answer, and
 // must not make the router work for it. It can't send the type of content that a POST must have either.
@@ -164,7 +164,7 @@ func (a *API) handler(route route) http.HandlerFunc {
 		case route.from == onCommand && !fromCommand(r):
 			refuse(w, http.StatusForbidden, "only a command of the router's machine may send this")
 		case route.answer != nil:
-			r.Body = http.MaxBytesReader(w, r.Body, maxSent)
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			a.reply(w, r, route.answer)
 		default:
 			route.serve(a, w, r)

@@ -106,7 +106,7 @@ func (s *site) ask(method, path, body string, v any, header ...string) (status i
 	return answer.StatusCode
 }
 
-// watch returns what reads the updates of a page, each when it has come.
+// watch opens a page, and returns the function that reads its next update.
 func (s *site) watch() (next func() update) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/dashboard/events", nil)
@@ -151,7 +151,7 @@ func state(u update, server string) string {
 	return u.Servers[i].State
 }
 
-// A page gets everything at first, and then what changes.
+// A page gets everything at first, and then the changes.
 func TestEvents(t *testing.T) {
 	s := open(t, fake("a", "echo,fail,crash"), fake("b", "pid"))
 	next := s.watch()
@@ -435,7 +435,7 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// Servers that do not work are told with what the doctor says, and strangers' texts as
+// Servers that do not work are shown with the doctor's finding, and strangers' texts as
 // plain text without secrets.
 func TestWhatIsWrong(t *testing.T) {
 	command, args := mcptest.Command("-tools", "echo")

@@ -35,7 +35,7 @@ func answerApproval(q *query) (any, error) {
 		err = errors.New("a call can be approved or denied")
 	}
 	if err != nil {
-		return nil, absent(err)
+		return nil, notFound(err)
 	}
 	return struct{}{}, nil
 }

@@ -32,10 +32,10 @@ func callTool(q *query) (any, error) {
 	}
 	arguments, err := toolargs.Merge(t.InputSchema, object(asked.Arguments), asked.Pairs)
 	if err != nil {
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Confirmed {
-		return nil, &failed{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
+		return nil, &statusError{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
 	}
 	call := selector.Call{Tool: t, Arguments: arguments, Client: "dashboard"}
 	client := &nonInteractiveClient{consent: asked.Consent}
@@ -64,7 +64,7 @@ func notCalled(q *query, t *registry.NormalizedTool, err error) error {
 		return fmt.Errorf("call %s: %s", t.ID, plain.Line(err.Error()))
 	}
 	if theirs, ok := errors.AsType[*session.Error](err); ok {
-		return &failed{http.StatusBadGateway, fmt.Errorf("server %s answered with an error: %w", t.Server, theirs)}
+		return &statusError{http.StatusBadGateway, fmt.Errorf("server %s answered with an error: %w", t.Server, theirs)}
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func routeTask(q *query) (any, error) {
 	asked.Arguments = object(asked.Arguments)
 	arguments, err := toolargs.Merge(nil, asked.Arguments, asked.Pairs) // as far as can be said before a tool is picked
 	if err != nil {
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	if err := q.awaitTools(false); err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func classifyText(q *query) (any, error) {
 	case errors.Is(err, classify.ErrNoCategories):
 		return nil, err
 	case err != nil:
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	if k == nil || len(k.Categories) == 0 && k.Outside == nil {
 		q.note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)

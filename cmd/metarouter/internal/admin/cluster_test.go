@@ -10,8 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 )
 
-// A page gets the nodes with the calls to and from each, and nothing of an untrusted one but what
-// identifies it.
+// A page gets the nodes with the calls to and from each, and only the identity of an
+// untrusted one.
 func TestClusterOf(t *testing.T) {
 	seen := time.Date(2026, 7, 28, 10, 0, 0, 5, time.UTC)
 	c := clusterInfoOf(adapter.ClusterReport{Connected: true, Server: "2.12.1", Problems: []string{"The node nas: x.", "a\x1bb"}}, adapter.ClusterCounters{

@@ -80,7 +80,7 @@ func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys
 func commandLine(s config.Server) string {
 	words := []string{commandline.Quote(s.Command)}
 	for _, word := range secret.Words(s.Args, hidden) {
-		words = append(words, commandline.Quote(brief(word)))
+		words = append(words, commandline.Quote(shortened(word)))
 	}
 	return strings.Join(words, " ")
 }

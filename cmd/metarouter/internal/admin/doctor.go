@@ -129,7 +129,7 @@ func sameAddress(link, address string) bool {
 func comparePlan(q *query) (any, error) {
 	next, err := config.Load(q.FormValue("file"))
 	if err != nil {
-		return nil, wrong(configfile.Unreadable(err))
+		return nil, badRequest(configfile.Unreadable(err))
 	}
 	now := q.router.Config()
 	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, q.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, q.options.DataDir)))

@@ -126,7 +126,7 @@ func (q *query) isInWaitingEdit(name string) error {
 	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
 		return nil
 	}
-	return wrong(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
+	return badRequest(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
 }
 
 // explain returns a judgement for the person who asks: the command that approves the edit is the one

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	tick     = time.Second      // between updates
-	beat     = 15 * time.Second // between comments that keep the stream alive while nothing changes
-	patience = 10 * time.Second // for a page to read an update
-	maxPages = 50
-	maxNamed = 20 // changed tools of a server
+	updateInterval    = time.Second      // between updates
+	keepAliveInterval = 15 * time.Second // between comments that keep the stream alive while nothing changes
+	writeTimeout      = 10 * time.Second // for a page to read an update
+	maxPages          = 50
+	maxChanged        = 20 // changed tools of a server
 )
 
 // events streams updates to a page until it is closed.
@@ -42,13 +42,13 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	send := func(text []byte) error {
-		control.SetWriteDeadline(time.Now().Add(patience))
+		control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		if _, err := w.Write(text); err != nil {
 			return err
 		}
 		return control.Flush()
 	}
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(updateInterval)
 	defer ticker.Stop()
 	page := &pageState{API: a, loggedIn: clientauth.LoggedIn(r.Context())}
 	if page.loggedIn {
@@ -65,7 +65,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			text = append(append([]byte("event: state\ndata: "), b...), '\n', '\n')
-		} else if now.Sub(sent) < beat {
+		} else if now.Sub(sent) < keepAliveInterval {
 			text = nil
 		}
 		if text != nil {
@@ -181,7 +181,7 @@ func (p *pageState) nextServers(u *update) {
 func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	info := serverInfo{
 		Row: serverrow.Of([]adapter.ServerInfo{s})[0], ByHand: s.ByHand, Doing: s.Doing, StrayLines: s.StrayLines,
-		Calls: s.Calls, Waiting: s.Waiting, Stderr: before.info.Stderr, Latency: a.trail(s.Name),
+		Calls: s.Calls, Waiting: s.Waiting, Stderr: before.info.Stderr, Latency: a.latenciesOf(s.Name),
 	}
 	info.LastError = before.info.LastError
 	if s.LastError != before.is.LastError || s.State != before.is.State {
@@ -204,7 +204,7 @@ func (a *API) infoOf(s adapter.ServerInfo, before sentServer) serverInfo {
 	offer := a.router.Snapshot().Offer(s.Name)
 	info.ChangedTools, info.Changed = changedTools(offer)
 	unconfirmed := hintsOf(offer)
-	info.ChangedHints, info.Hints = len(unconfirmed), unconfirmed[:min(len(unconfirmed), maxNamed)]
+	info.ChangedHints, info.Hints = len(unconfirmed), unconfirmed[:min(len(unconfirmed), maxChanged)]
 	return info
 }
 
@@ -216,7 +216,7 @@ func changedTools(l registry.Listing) (n int, names []string) {
 	}
 	for _, t := range l.Tools {
 		if _, changed := l.LastSeen[t.ServerName()]; changed {
-			if n++; n <= maxNamed {
+			if n++; n <= maxChanged {
 				names = append(names, t.Name)
 			}
 		}

@@ -102,12 +102,12 @@ func beginLogin(ctx context.Context, q *query, name string) (any, error) {
 	if isAt(q.Request, q.router.Config().Router.HTTP.PublicURL) {
 		begin.Way = login.Public
 	} else if !isLoopback(q.Host) {
-		return nil, &failed{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
+		return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
 			"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
 	}
 	pending, err := q.router.BeginLogin(ctx, name, begin)
 	if err != nil {
-		return nil, &failed{http.StatusConflict, errors.New(q.mask.Text(plain.Text(err.Error())))}
+		return nil, &statusError{http.StatusConflict, errors.New(q.mask.Text(plain.Text(err.Error())))}
 	}
 	begun := begunLogin{URL: pending.URL}
 	if pending.Device != nil {

@@ -32,19 +32,19 @@ type query struct {
 	notes []string
 }
 
-// A failed is an error with the status of its answer.
-type failed struct {
+// A statusError is an error with the status of its answer.
+type statusError struct {
 	status int
 	error
 }
 
-func (f *failed) Unwrap() error { return f.error }
+func (f *statusError) Unwrap() error { return f.error }
 
-// wrong is the error of a request with a wrong value.
-func wrong(err error) error { return &failed{http.StatusBadRequest, err} }
+// badRequest is the error of a request with a wrong value.
+func badRequest(err error) error { return &statusError{http.StatusBadRequest, err} }
 
-// absent is the error of a request about a name that does not exist.
-func absent(err error) error { return &failed{http.StatusNotFound, err} }
+// notFound is the error of a request about a name that does not exist.
+func notFound(err error) error { return &statusError{http.StatusNotFound, err} }
 
 // reply answers a request with the value or the error that answer returns. An edit in progress comes first.
 func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) (any, error)) {
@@ -61,7 +61,7 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) 
 	status := http.StatusOK
 	if err != nil {
 		v, status = Refusal{err.Error()}, http.StatusInternalServerError
-		if f, ok := errors.AsType[*failed](err); ok {
+		if f, ok := errors.AsType[*statusError](err); ok {
 			status = f.status
 		}
 	}
@@ -77,7 +77,7 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) 
 func (q *query) prepare() (err error) {
 	if q.Method == http.MethodPost {
 		if q.body, err = io.ReadAll(q.Body); err != nil {
-			return wrong(err)
+			return badRequest(err)
 		}
 	}
 	chosen, ok := q.URL.Query()["profile"]
@@ -88,7 +88,7 @@ func (q *query) prepare() (err error) {
 		q.view = q.router.Scope()
 	default:
 		if err := configfile.CheckProfile(q.router.Config(), chosen[0]); err != nil {
-			return wrong(err)
+			return badRequest(err)
 		}
 		q.view = q.router.Scope(chosen[0])
 	}
@@ -97,7 +97,7 @@ func (q *query) prepare() (err error) {
 
 func (q *query) read(v any) error {
 	if err := json.Unmarshal(q.body, v); err != nil {
-		return wrong(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
+		return badRequest(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
 	}
 	return nil
 }

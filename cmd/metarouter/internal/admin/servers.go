@@ -63,7 +63,7 @@ func showServer(q *query) (any, error) {
 		s, ok = serverNamed(q.router.Servers(), name)
 	}
 	if !ok {
-		return nil, absent(configfile.UnknownName("server", name, named(q.router.Servers())))
+		return nil, notFound(configfile.UnknownName("server", name, named(q.router.Servers())))
 	}
 	return ServerDetails{
 		Row: serverrow.Of([]adapter.ServerInfo{s})[0], Since: s.Since, Doing: s.Doing, TookMS: s.Took.Milliseconds(), FetchingMS: s.Fetching.Milliseconds(),
@@ -78,7 +78,7 @@ func listHints(q *query) (any, error) {
 		return nil, err
 	}
 	if _, err := configfile.Server(q.router.Config(), name); err != nil {
-		return nil, absent(err)
+		return nil, notFound(err)
 	}
 	return Hints{hintsOf(q.router.Snapshot().Offer(name))}, nil
 }
@@ -102,7 +102,7 @@ func act(q *query) (any, error) {
 	}
 	entry, err := configfile.Server(q.router.Config(), name)
 	if _, ok := serverNamed(q.router.Servers(), name); err != nil && (!ok || fromCommand(q.Request)) {
-		return nil, absent(err)
+		return nil, notFound(err)
 	}
 	within := max(actTime, entry.StartTimeout+10*time.Second)
 	ctx, cancel := context.WithTimeout(audit.By(q.Context(), actor(q.Request)), within)
@@ -111,7 +111,7 @@ func act(q *query) (any, error) {
 		return beginLogin(ctx, q, name)
 	}
 	err = perform(ctx, q, name, action)
-	if _, refused := errors.AsType[*failed](err); refused {
+	if _, refused := errors.AsType[*statusError](err); refused {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -121,13 +121,13 @@ func act(q *query) (any, error) {
 		q.record(audit.Event{Action: audit.Control, Outcome: audit.OK, Target: name, Reason: action}, err)
 	}
 	if err != nil {
-		return nil, &failed{409, errors.New(q.mask.Text(err.Error()))}
+		return nil, &statusError{409, errors.New(q.mask.Text(err.Error()))}
 	}
 	s, _ := serverNamed(q.router.Servers(), name)
 	return Servers{serverrow.Of([]adapter.ServerInfo{s})}, nil
 }
 
-// perform acts on a server. The error is a [failed] if the request asks for no action that there is.
+// perform acts on a server. The error is a [statusError] if the request asks for no action that there is.
 func perform(ctx context.Context, q *query, name, action string) error {
 	switch action {
 	case "restart":
@@ -146,11 +146,11 @@ func perform(ctx context.Context, q *query, name, action string) error {
 	case "hints":
 		var c Confirmation
 		if err := q.read(&c); err != nil || len(c.Hints) == 0 {
-			return wrong(errors.New(`the body must name the hints to confirm: {"hints": {"TOOL": {"readOnlyHint": true}}}`))
+			return badRequest(errors.New(`the body must name the hints to confirm: {"hints": {"TOOL": {"readOnlyHint": true}}}`))
 		}
 		return confirm(q, name, c)
 	}
-	return absent(errors.New("a server can be restarted, stopped, started, logged in to or out of, its changes marked as seen, and its hints confirmed"))
+	return notFound(errors.New("a server can be restarted, stopped, started, logged in to or out of, its changes marked as seen, and its hints confirmed"))
 }
 
 // confirm confirms hints of a server's tools, and notes which tools still have a doubt.

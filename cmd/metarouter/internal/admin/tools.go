@@ -57,7 +57,7 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 }
 
 func listTools(q *query) (any, error) {
-	of, named, err := meant(q, q.visible())
+	of, named, err := serversOrTool(q, q.visible())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func listTools(q *query) (any, error) {
 	if known := snapshot.Capabilities(); q.has("known") {
 		for _, tag := range tags {
 			if known[tag] == 0 {
-				return nil, wrong(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
+				return nil, badRequest(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
 			}
 		}
 	}
@@ -93,8 +93,8 @@ func listTools(q *query) (any, error) {
 	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
 }
 
-// meant returns the servers that a request for tools is about, nil for all, or the name of a tool.
-func meant(q *query, c config.Config) (of []string, named string, err error) {
+// serversOrTool returns the servers that a request for tools is about, nil for all, or the name of a tool.
+func serversOrTool(q *query, c config.Config) (of []string, named string, err error) {
 	of, named = q.URL.Query()["server"], q.FormValue("name")
 	if !fromCommand(q.Request) {
 		return of, named, nil
@@ -125,7 +125,7 @@ func meant(q *query, c config.Config) (of []string, named string, err error) {
 // notServerNorTool returns the error of resolve, for a name that may be a server's too.
 func notServerNorTool(name string, err error) error {
 	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
-		return absent(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
+		return notFound(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
 	}
 	return err
 }
@@ -211,7 +211,7 @@ func showTool(q *query) (any, error) {
 	snapshot := q.router.Snapshot()
 	t, ok := snapshot.Tool(q.FormValue("id"))
 	if !ok {
-		return nil, absent(errors.New("this tool does not exist, or no longer exists"))
+		return nil, notFound(errors.New("this tool does not exist, or no longer exists"))
 	}
 	whole := wholeTool{Tool: q.toolOf(t, snapshot), OutputSchema: wire.Member(t.Definition, "outputSchema"), Definition: t.Definition, Repairs: t.Repairs}
 	whole.InputSchema, whole.Changes = t.InputSchema, changesOf(t, snapshot)
@@ -245,7 +245,7 @@ func explainOffer(q *query) (any, error) {
 	}
 	answer, err := why.Ask(q.Context(), q.router, question)
 	if _, several := errors.AsType[*exposure.NameError](err); several {
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	return answer, err
 }
@@ -254,7 +254,7 @@ func explainOffer(q *query) (any, error) {
 // node.
 func checkServer(c config.Config, name string) error {
 	if _, err := configfile.Server(c, name); err != nil && !configfile.MayBeElsewhere(c, name) {
-		return absent(err)
+		return notFound(err)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func resolve(q *query, name string) (*registry.NormalizedTool, error) {
 	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
 	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
 	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
-		return nil, absent(unknownTool(q.view.Snapshot(), q.visible(), name, err))
+		return nil, notFound(unknownTool(q.view.Snapshot(), q.visible(), name, err))
 	}
 	return t, err
 }
@@ -282,10 +282,10 @@ func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposu
 		return err
 	}
 	unknown, advice := error(err), []string{"'metarouter tools' lists all tools", "'metarouter search WORDS' finds some"}
-	if server, ok := noServer(c, name); ok {
+	if server, ok := unknownServerIn(c, name); ok {
 		unknown = fmt.Errorf("no server is named %q: %w", server, err)
 	} else {
-		advice = append(enablings(c), advice...)
+		advice = append(waysToEnable(c), advice...)
 	}
 	end := ";"
 	if len(err.Nearest) > 0 {
@@ -294,8 +294,8 @@ func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposu
 	return fmt.Errorf("%w%s %s", unknown, end, strings.Join(advice, ", "))
 }
 
-// enablings says how to enable the first disabled servers, which may have any tool.
-func enablings(c config.Config) (advice []string) {
+// waysToEnable says how to enable the first disabled servers, which may have any tool.
+func waysToEnable(c config.Config) (advice []string) {
 	const most = 3
 	for _, entry := range c.Servers {
 		if entry.Disabled && len(advice) < most {
@@ -309,8 +309,8 @@ func enablings(c config.Config) (advice []string) {
 	return advice
 }
 
-// noServer returns the word before the colon of a name, if it is no server's name.
-func noServer(c config.Config, name string) (server string, ok bool) {
+// unknownServerIn returns the word before the colon of a name, if it is no server's name.
+func unknownServerIn(c config.Config, name string) (server string, ok bool) {
 	server, tool, ok := strings.Cut(name, ":")
 	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(configfile.ServerNames(c), server) {
 		return "", false

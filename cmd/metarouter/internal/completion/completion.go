@@ -1,4 +1,4 @@
-// Package completion suggests to shells what can follow a word of the command line. It
+// Package completion suggests to shells the words that can follow on the command line. It
 // starts no server and asks no router: it reads the configuration's files and the stored catalog at
 // most.
 package completion

@@ -63,7 +63,7 @@ func TestRefusingHostIsEnded(t *testing.T) {
 }
 
 // A router that was killed leaves its socket. The next one with the same
-// configuration clears it away, and leaves those of routers that run.
+// configuration clears it away, and leaves the sockets of running routers.
 func TestSocketOfAKilledRouter(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // where sockets are if the path of the data is long
 	sockets := SocketsOf(t.TempDir(), []string{"mcp.json"})
@@ -244,7 +244,7 @@ func TestFolderOfAnother(t *testing.T) {
 	}
 }
 
-// A client whose context has ended does not wait for the lock.
+// With an ended context, a client does not wait for the lock.
 func TestLockGivesUp(t *testing.T) {
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	unlock, err := sockets.lock(t.Context())

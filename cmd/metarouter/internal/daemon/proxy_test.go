@@ -61,7 +61,7 @@ func TestProxyReadsRequestFirst(t *testing.T) {
 	}
 }
 
-// A request whose body is too long is refused, and reaches no router.
+// A request with a body that is too long is refused, and reaches no router.
 func TestProxyRefusesLongBody(t *testing.T) {
 	proxy := Proxy(Sockets{}, func(http.ResponseWriter, *http.Request, error) { t.Error("it was passed on") })
 	w := httptest.NewRecorder()

@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// The table has all nodes; what an untrusted node says of itself is in no command line.
+// The table has all nodes; no command line has a word that an untrusted node says of itself.
 func TestPrintNodes(t *testing.T) {
 	const (
 		own  = "UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X"

@@ -39,7 +39,7 @@ func openLog(t *testing.T, o config.AccessLog) *AccessLog {
 	return l
 }
 
-// lines returns those of the files, which must be JSON.
+// lines returns the lines of the files, which must be JSON.
 func lines(t *testing.T, files ...string) (all []map[string]any) {
 	t.Helper()
 	for _, file := range files {
@@ -105,7 +105,7 @@ func TestAccessLog(t *testing.T) {
 }
 
 // Many calls at once, several processes with the same file and many rotations lose no
-// line and tear none.
+// line and tear no line.
 func TestAccessLogRotates(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that another process has open can't be renamed there, and goes on")
@@ -142,7 +142,7 @@ func TestAccessLogRotates(t *testing.T) {
 		t.Errorf("%d lines are there and %d were dropped, of %d", len(seen), dropped, writers*each)
 	}
 	for _, name := range files {
-		if info, _ := os.Stat(name); info.Size() > 3*o.MaxSize { // each may add what it has gathered
+		if info, _ := os.Stat(name); info.Size() > 3*o.MaxSize { // each may add its gathered lines
 			t.Errorf("%s has %d bytes", name, info.Size())
 		}
 	}
@@ -207,7 +207,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// What can't be opened is said at once, what can't be written is counted.
+// A file that can't be opened is reported at once, lines that can't be written are counted.
 func TestAccessLogFails(t *testing.T) {
 	folder := t.TempDir()
 	c := config.Config{Router: config.Router{AccessLog: config.AccessLog{File: folder, MaxSize: 100, MaxFiles: 2}}}

@@ -69,8 +69,8 @@ func toolOf(t *testing.T, r *adapter.Router, id string) *registry.NormalizedTool
 	}
 }
 
-// A call by way of another node is one trace: the client's span, then for each of both routers that
-// of the call and that of its attempt, each below the one before.
+// A call by way of another node is one trace: the client's span, then for each of both routers the span
+// of the call and the span of its attempt, each below the one before.
 func TestOneTraceAcrossNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a NATS server")

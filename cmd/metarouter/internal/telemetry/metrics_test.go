@@ -30,7 +30,7 @@ import (
 type fakeRouter struct {
 	names    []string
 	registry *registry.Registry
-	cluster  *fakeCluster // nil for none
+	cluster  *fakeCluster // nil without one
 }
 
 func (r *fakeRouter) Servers() (all []adapter.ServerInfo) {
@@ -76,7 +76,7 @@ func parse(t *testing.T, text string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// sample returns that of the series with these labels, in pairs; −1 if there is none.
+// sample returns the sample of the series with these labels, in pairs; −1 without one.
 func sample(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		has := 0

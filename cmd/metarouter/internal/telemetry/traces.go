@@ -18,7 +18,7 @@ import (
 )
 
 // Traces makes spans, and sends them to an OpenTelemetry collector in the background.
-// A nil *Traces makes none.
+// A nil *Traces makes no spans.
 type Traces struct {
 	provider *sdk.TracerProvider
 	log      *zap.Logger

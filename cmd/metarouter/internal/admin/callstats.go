@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	keptCalls   = 200 // calls that a page gets
-	keptSeconds = 300 // seconds for which calls are counted
-	slotSeconds = 10  // seconds in one slot of the histogram
-	keptTrail   = 40  // latencies of each server
-	maxUpdate   = 100 // calls in one update
+	keptCalls     = 200 // calls that a page gets
+	keptSeconds   = 300 // seconds for which calls are counted
+	slotSeconds   = 10  // seconds in one slot of the histogram
+	keptLatencies = 40  // latencies of each server
+	maxUpdate     = 100 // calls in one update
 )
 
 var bounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000}
 
-// A board keeps the last calls and counts the calls of the last minutes.
-type board struct {
-	mu      sync.Mutex // guards the fields below, but mask
-	last    int64      // Seq of the last call
-	calls   [keptCalls]endedCall
-	seconds [keptSeconds]second
-	slots   [keptSeconds / slotSeconds]slot
-	trails  map[string][]float64 // latencies of the last calls, ms, by server; the oldest first
+// A callStats keeps the last calls and counts the calls of the last minutes.
+type callStats struct {
+	mu        sync.Mutex // guards the fields below, but mask
+	last      int64      // Seq of the last call
+	calls     [keptCalls]endedCall
+	seconds   [keptSeconds]second
+	slots     [keptSeconds / slotSeconds]slot
+	latencies map[string][]float64 // latencies of the last calls, ms, by server; the oldest first
 
 	mask *telemetry.Mask // hides secrets in the descriptions of failures
 }
@@ -42,10 +42,10 @@ type slot struct {
 }
 
 // Executed implements [selector.Observer].
-func (b *board) Executed(e selector.Execution) {
+func (cs *callStats) Executed(e selector.Execution) {
 	c := endedCall{
-		Time: e.Began, Trace: e.Trace, Client: brief(e.Client), Principal: e.Principal, Profile: e.Profile, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
-		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: b.fault(e), Cached: e.Cached,
+		Time: e.Began, Trace: e.Trace, Client: shortened(e.Client), Principal: e.Principal, Profile: e.Profile, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
+		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: cs.fault(e), Cached: e.Cached,
 	}
 	if c.Server == "" {
 		c.Server = ownServer
@@ -55,13 +55,13 @@ func (b *board) Executed(e selector.Execution) {
 		c.Answered, server = e.Answered.ID, e.Answered.Server
 	}
 	ended := max(0, e.Began.Add(e.Took).Unix())
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last++
-	c.Seq = b.last
-	b.calls[c.Seq%keptCalls] = c
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.last++
+	c.Seq = cs.last
+	cs.calls[c.Seq%keptCalls] = c
 
-	s := &b.seconds[ended%keptSeconds]
+	s := &cs.seconds[ended%keptSeconds]
 	if s.Unix != ended {
 		*s = second{Unix: ended}
 	}
@@ -72,7 +72,7 @@ func (b *board) Executed(e selector.Execution) {
 	}
 
 	number := ended / slotSeconds
-	h := &b.slots[number%int64(len(b.slots))]
+	h := &cs.slots[number%int64(len(cs.slots))]
 	if h.number != number {
 		*h = slot{number: number}
 	}
@@ -82,24 +82,24 @@ func (b *board) Executed(e selector.Execution) {
 	}
 	h.counts[i]++
 
-	if b.trails == nil {
-		b.trails = make(map[string][]float64)
+	if cs.latencies == nil {
+		cs.latencies = make(map[string][]float64)
 	}
-	trail := append(b.trails[server], c.MS)
-	b.trails[server] = slices.Delete(trail, 0, max(0, len(trail)-keptTrail))
+	last := append(cs.latencies[server], c.MS)
+	cs.latencies[server] = slices.Delete(last, 0, max(0, len(last)-keptLatencies))
 }
 
 // ownServer is the name that stands for the router in calls of its own tools.
 const ownServer = "metarouter"
 
 // Searched implements [selector.Observer].
-func (*board) Searched(selector.Search) {}
+func (*callStats) Searched(selector.Search) {}
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // fault returns the reason of a failure, without secrets. If the tool itself reports the failure, the
 // reason is the first line of its result, which is shown on the page and never logged.
-func (b *board) fault(e selector.Execution) string {
+func (cs *callStats) fault(e selector.Execution) string {
 	const most = 64 << 10 // bytes; a longer result is not read
 	said := e.Fault
 	if e.Outcome == execute.ToolError && len(e.Result) <= most {
@@ -108,13 +108,13 @@ func (b *board) fault(e selector.Execution) string {
 	if said == "" {
 		return ""
 	}
-	return brief(b.mask.Text(plain.Text(said[:min(len(said), 2*maxShown)])))
+	return shortened(cs.mask.Text(plain.Text(said[:min(len(said), 2*maxShown)])))
 }
 
 const maxShown = 500 // bytes of a name or fault
 
-// brief cuts a text after maxShown bytes.
-func brief(text string) string {
+// shortened cuts a text after maxShown bytes.
+func shortened(text string) string {
 	if len(text) <= maxShown {
 		return strings.ToValidUTF8(text, "")
 	}
@@ -122,28 +122,28 @@ func brief(text string) string {
 }
 
 // since returns the calls after the call with that number, and how many more it left out.
-func (b *board) since(seq int64) (calls []endedCall, skipped int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first := max(seq+1, b.last-maxUpdate+1, 1)
-	for n := first; n <= b.last; n++ {
-		calls = append(calls, b.calls[n%keptCalls])
+func (cs *callStats) since(seq int64) (calls []endedCall, skipped int) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	first := max(seq+1, cs.last-maxUpdate+1, 1)
+	for n := first; n <= cs.last; n++ {
+		calls = append(calls, cs.calls[n%keptCalls])
 	}
 	return calls, int(first - seq - 1)
 }
 
 // rates returns the kept seconds from the given one until now. If the clock was set back, so that the given
 // second is in the future, it returns all.
-func (b *board) rates(from, now int64) []second {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (cs *callStats) rates(from, now int64) []second {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	var all []second
 	if from > now {
 		from = 0
 	}
 	now = max(now, keptSeconds)
 	for t := max(from, now-keptSeconds+1); t < now; t++ {
-		s := b.seconds[t%keptSeconds]
+		s := cs.seconds[t%keptSeconds]
 		if s.Unix != t {
 			s = second{Unix: t}
 		}
@@ -153,17 +153,17 @@ func (b *board) rates(from, now int64) []second {
 }
 
 // histogram counts the calls of the last minutes.
-func (b *board) histogram(now int64) histogram {
+func (cs *callStats) histogram(now int64) histogram {
 	h := histogram{Bounds: bounds, Counts: make([]int, len(bounds)+1)}
-	b.mu.Lock()
-	for _, s := range b.slots {
-		if age := now/slotSeconds - s.number; age >= 0 && age < int64(len(b.slots)) {
+	cs.mu.Lock()
+	for _, s := range cs.slots {
+		if age := now/slotSeconds - s.number; age >= 0 && age < int64(len(cs.slots)) {
 			for i, n := range s.counts {
 				h.Counts[i] += n
 			}
 		}
 	}
-	b.mu.Unlock()
+	cs.mu.Unlock()
 	h.P50, h.P95, h.P99 = h.quantile(.5), h.quantile(.95), h.quantile(.99)
 	return h
 }
@@ -191,19 +191,19 @@ func (h histogram) quantile(share float64) float64 {
 	return low // or more, since the last count has no upper bound
 }
 
-// trail returns the latencies of the server's last calls, never nil.
-func (b *board) trail(server string) []float64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]float64{}, b.trails[server]...)
+// latenciesOf returns the latencies of the server's last calls, never nil.
+func (cs *callStats) latenciesOf(server string) []float64 {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return append([]float64{}, cs.latencies[server]...)
 }
 
-func (b *board) forget(gone func(server string) bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for server := range b.trails {
+func (cs *callStats) forget(gone func(server string) bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for server := range cs.latencies {
 		if server != ownServer && gone(server) {
-			delete(b.trails, server)
+			delete(cs.latencies, server)
 		}
 	}
 }
