@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// Options are what a Node needs. Host, Handler and OnMessage must be set.
+// Options configure a Node. Host, Handler and OnMessage must be set.
 type Options struct {
 	KeyFile   string // of the node's own key; made if it does not exist
 	Version   string // of the router
@@ -24,7 +24,8 @@ type Options struct {
 	Log       *zap.Logger
 }
 
-// A Handler is notified of servers of other nodes that come and go, as that of package supervisor is.
+// A Handler is notified of servers of other nodes that come and go, like the Handler of package
+// supervisor.
 type Handler interface {
 	Learn(ctx context.Context, entry config.Server, s session.Session) error
 	Forget(server string)
@@ -32,17 +33,17 @@ type Handler interface {
 
 // A Host is the router that has the servers which a node shares.
 type Host interface {
-	// Offers returns what the router's own servers offer, and a channel that is closed at the next
-	// change.
+	// Offers returns the offers of the router's own servers, and a channel that is closed at the
+	// next change.
 	Offers() (map[string]Offer, <-chan struct{})
 
-	// State returns how a server is and how busy.
+	// State returns the state and the load of a server.
 	State(server string) (state status.State, calls, waiting int)
 
 	callee.Host
 }
 
-// An Offer is what a server of this router offers to others.
+// An Offer is a server of this router with its definitions, for other nodes.
 type Offer struct {
 	Info    session.Info
 	Terms   Terms

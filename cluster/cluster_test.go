@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A router is a node whose host and handler are fake.
+// A router is a node with a fake host and a fake handler.
 type router struct {
 	*cluster.Node
 	key     string
@@ -97,7 +97,7 @@ func (r *router) run(t testing.TB, c config.Cluster) {
 	r.configs <- c
 }
 
-// offer replaces what the router has.
+// offer replaces the servers of the router.
 func (r *router) offer(tools int, servers ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +172,7 @@ func (r *router) Forget(server string) {
 	delete(r.learned, server)
 }
 
-// tools returns what the router has learned, as "server: tools", sorted.
+// tools returns the tools that the router has learned, as "server: tools", sorted.
 func (r *router) tools() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,10 +245,10 @@ func TestTwoNodes(t *testing.T) {
 		t.Errorf("%+v, %v", terms, ok)
 	}
 
-	box.offer(1, "gpu", "disk") // what is offered changes
+	box.offer(1, "gpu", "disk") // the offers change
 	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")
 
-	use := configOf(s, "ann", keyB) // so does what is used
+	use := configOf(s, "ann", keyB) // so do the servers in use
 	use.Use = []string{"*@elsewhere", "disk@box"}
 	ann.configs <- use
 	ann.has(t, "disk@box: disk_0")

@@ -2,12 +2,12 @@ package cluster
 
 import "github.com/mcp-metarouter/metarouter/cluster/internal/count"
 
-// Counters are what a router has counted in its cluster since it was started.
+// Counters count the calls and dropped frames of a router in its cluster since it was started.
 type Counters struct {
-	// Calls by the name of the other node and by outcome: those of own clients that it ran, and
-	// those of its clients that this router ran. Outcomes are "ok", "error" (of the server),
-	// "not_sent" (not run), "unknown" (may have run) and "cancelled". At most 200 nodes have a
-	// name; the others are counted as "(others)".
+	// Calls by the name of the other node and by outcome: To counts calls of own clients, From
+	// calls of clients of that node. Outcomes are "ok", "error" (of the server), "not_sent" (not
+	// run), "unknown" (may have run) and "cancelled". At most 200 nodes have a name; the others are
+	// counted as "(others)".
 	To, From map[string]map[string]uint64
 
 	// Frames that were dropped, by reason: "garbage", "version", "untrusted", "signature",
@@ -15,7 +15,7 @@ type Counters struct {
 	Dropped map[string]uint64
 }
 
-// Counters returns what the router has counted. It does not wait.
+// Counters returns the counters. It does not wait.
 func (n *Node) Counters() Counters { return countersOf(&n.counts) }
 
 // countersOf returns the counters of the counts. Each reason to drop a frame is there, and each

@@ -2,7 +2,7 @@ package cluster
 
 import "github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 
-// Key returns the public key of the node whose private key is in the file, which is made if it does
+// Key returns the public key of the node with the private key in the file, which is made if it does
 // not exist. The error says why the file can't be used.
 func Key(file string) (string, error) {
 	id, err := identity.Open(file)

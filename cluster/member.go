@@ -43,7 +43,7 @@ type member struct {
 	inForce   map[string]*directory.Announcement // by key; only use uses it
 	opened    time.Time                          // when it began to connect
 
-	mu        sync.Mutex    // guards what follows; nothing is waited for while it is held
+	mu        sync.Mutex    // guards the fields below; nothing is waited for while it is held
 	edited    signal.Change // of config
 	shared    shared
 	remotes   map[string]*remote // by name
@@ -216,7 +216,7 @@ func (m *member) receive(f *frame.Frame) {
 	}
 }
 
-// nodeName returns the name of this node: the configured one, else that of the host.
+// nodeName returns the name of this node: the configured name, else the name of the host.
 func nodeName(configured string) string {
 	if configured != "" {
 		return configured

@@ -24,9 +24,9 @@ type Node struct {
 	log     *zap.Logger
 	counts  count.Counts
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	member  *member    // nil while the node is in no cluster
-	failure string     // why it is in none
+	failure string     // why there is no member
 	changed signal.Change
 }
 
@@ -98,7 +98,7 @@ func (n *Node) set(m *member, failure string) {
 	n.notify()
 }
 
-// now returns the member, nil if there is none.
+// now returns the member, nil while the node is in no cluster.
 func (n *Node) now() *member {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,9 +123,10 @@ func (n *Node) Changed() <-chan struct{} {
 // sessionWait is how long a session waits for a server that is not learned yet.
 const sessionWait = 5 * time.Second
 
-// Session returns a session with a server of another node, which it waits for a little if it is not
-// known yet what it offers. The error is a [*status.UnavailableError]. The session is that of from,
-// nil for the router itself, and ends when the server is gone.
+// Session returns a session with a server of another node. It waits a little for the definitions of
+// a server if they are not known yet. The error is a [*status.UnavailableError]. The session
+// belongs to the client from, or to the router itself if from is nil, and ends when the server is
+// gone.
 func (n *Node) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
 	var late <-chan time.Time // of most calls there is no need to wait
 	for {
@@ -154,7 +155,7 @@ func (n *Node) Session(ctx context.Context, server string, from session.Client) 
 	}
 }
 
-// Has reports whether the name is that of a server of another node that this one uses.
+// Has reports whether the name is the name of a server of another node that this one uses.
 func (n *Node) Has(server string) bool {
 	_, ok := n.Terms(server)
 	return ok
@@ -168,9 +169,9 @@ func (n *Node) State(server string) status.State {
 	return ""
 }
 
-// Load returns how busy a server of another node is, as its node has said last: the calls that run or
-// wait, those of this router included, and the limit of calls at once, 0 being no limit. heard
-// differs each time the node says it. All are 0 if there is no such server.
+// Load returns how busy a server of another node is, by the last beat of its node: the calls that
+// run or wait, including calls of this router, and the limit of calls at once, 0 being no limit.
+// heard differs in each beat. All are 0 if there is no such server.
 func (n *Node) Load(server string) (calls, limit int, heard uint64) {
 	if m := n.now(); m != nil {
 		return m.load(server)
@@ -252,7 +253,7 @@ func (n *Node) settling() settling {
 	return settling{missing: errors.New("this router has not joined its cluster yet")}
 }
 
-// Release ends what belongs to a client alone on other nodes.
+// Release ends the sessions and subscriptions on other nodes that only a client uses.
 func (n *Node) Release(home session.Client) {
 	if m := n.now(); m != nil {
 		m.caller.Release(home)

@@ -52,7 +52,7 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	return nodes, report, err
 }
 
-// noteUnanswered says which trusted nodes are alive, and answered none of the pings.
+// noteUnanswered notes the problem of trusted nodes that are alive and have not answered a ping.
 func noteUnanswered(nodes []NodeInfo) {
 	for i := range nodes {
 		if n := &nodes[i]; n.Alive && n.Trusted && !n.Self && n.Latency == 0 && n.Problem == "" {

@@ -49,7 +49,7 @@ type remote struct {
 	cancel  context.CancelFunc
 }
 
-// state returns the state of the server. load is that of its node.
+// state returns the state of the server. load is the load of its node.
 func (r *remote) state(load map[string]frame.ServerState) status.State {
 	if !r.learned {
 		return status.Starting
@@ -97,7 +97,7 @@ func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	return json.Marshal(map[string]any{member: items})
 }
 
-// Notify implements [session.Session]. No one hears it.
+// Notify implements [session.Session]. It does nothing.
 func (l listing) Notify(context.Context, string, json.RawMessage) error { return nil }
 
 // Subscribe implements [session.Session].

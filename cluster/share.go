@@ -16,11 +16,11 @@ const (
 	// lockEvery is the time between tries to share, while another router of this user does.
 	lockEvery = 2 * time.Second
 
-	// quiet is how long what is offered must not change before it is announced.
+	// quiet is how long offers must not change before they are announced.
 	quiet = 300 * time.Millisecond
 )
 
-// shared is what a router shares at the moment. The zero value shares nothing.
+// shared has the servers that a router shares at the moment. The zero value shares nothing.
 type shared struct {
 	revision string
 	servers  map[string]Terms
@@ -28,8 +28,8 @@ type shared struct {
 	problem  string // why it can't share
 }
 
-// share announces what this router offers, while it has the lock of those that share and the
-// configuration shares anything.
+// share announces the servers of this router, while it has the lock of the routers that share and
+// the configuration shares anything.
 func (m *member) share(ctx context.Context) {
 	if m.node.options.UseOnly {
 		return
@@ -90,7 +90,7 @@ func (m *member) lock() (release func()) {
 	return release
 }
 
-// follow announces what the router offers, until the rules change or ctx ends.
+// follow announces the servers of the router, until the rules change or ctx ends.
 func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
 	for {
 		offers, next := m.node.options.Host.Offers()
@@ -110,7 +110,7 @@ func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// announce announces those of the offers that the rules share.
+// announce announces the offers that the rules share.
 func (m *member) announce(offers map[string]Offer) {
 	r := m.rules.Load()
 	var list []directory.Offering

@@ -41,7 +41,7 @@ func TestOneShares(t *testing.T) {
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
 }
 
-// What is known stays while JetStream has no leader, and what was announced meanwhile comes later.
+// Known servers stay while JetStream has no leader, and new announcements come later.
 func TestNoLeader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections of NATS take some seconds")

@@ -79,7 +79,7 @@ func TestSimulation(t *testing.T) {
 
 	first := s.Stats()
 	began = time.Now()
-	time.Sleep(5 * time.Second) // nothing happens: what goes over NATS at rest
+	time.Sleep(5 * time.Second) // the traffic over NATS at rest
 	second := s.Stats()
 	rest := time.Since(began).Seconds()
 	t.Logf("at rest NATS takes %.0f messages and %.0f KiB a second, and sends %.0f messages and %.0f KiB; it uses %d MiB",

@@ -15,8 +15,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// target returns what calls of a server need. If it can't be called yet, the problem says why; it is
-// "" if there is no such server.
+// target returns the target for calls of a server. If it can't be called yet, the problem says why;
+// it is "" if there is no such server.
 func (m *member) target(server string) (t caller.Target, problem string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +83,7 @@ func (m *member) status() []status.Status {
 	return all
 }
 
-// nodes returns what is known of the nodes, this one first.
+// nodes returns the nodes that are known, this one first.
 func (m *member) nodes() []NodeInfo {
 	infos := map[string]*NodeInfo{}
 	m.mu.Lock()
@@ -157,7 +157,7 @@ func compareBool(a, b bool) int {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// problemOf says what is wrong with a trusted node.
+// problemOf returns the problem of a trusted node as a sentence; "" without a problem.
 func problemOf(p roster.Peer, version string) string {
 	switch {
 	case p.Clock.Abs() > roster.MaxClock:
@@ -205,7 +205,7 @@ func (m *member) report() Report {
 	return r
 }
 
-// reportNodes adds what is wrong with nodes.
+// reportNodes adds the problems of nodes.
 func (m *member) reportNodes(r *Report, add func(string, ...any)) {
 	seen := map[string]bool{}
 	for _, p := range m.roster.Peers() {
@@ -288,8 +288,8 @@ func (m *member) repairing(failure error) settling {
 	return settling{missing: failure, again: max(0, rest), hopeless: rest <= 0}
 }
 
-// unlearned returns an error that names a node that is alive whose announcement has not come, or a
-// server whose definitions have not; nil if all are known. m.mu must be held.
+// unlearned returns an error that names a living node without an announcement, or a server without
+// definitions; nil if all are there. m.mu must be held.
 func (m *member) unlearned(rules *rules, peers []roster.Peer, known map[string]*directory.Announcement) error {
 	seen := map[string]bool{m.self.Key: true}
 	for _, p := range peers { // the one that shares is the first of its node

@@ -97,7 +97,7 @@ func (w *world) set(f func()) {
 // dropped returns how many frames were dropped for the reason.
 func (w *world) dropped(reason string) uint64 { return w.callee.Dropped()[reason] }
 
-// A gate is a gateway, which does what the test says.
+// A gate is a gateway, which the test directs.
 type gate struct {
 	*linktest.Node
 	w *world
@@ -165,7 +165,7 @@ func (g *gate) one(kind frame.Kind) *frame.Frame {
 	return got[0]
 }
 
-// none fails if frames came.
+// none fails if a frame came.
 func (g *gate) none() {
 	g.w.t.Helper()
 	if got := g.take(); len(got) > 0 {
@@ -193,7 +193,7 @@ func (g *gate) start(h frame.Header, payload ...byte) {
 	g.say(frame.Header{Kind: frame.Start, Call: h.Call, Nonce: accept.Header.Nonce})
 }
 
-// A host runs what the test says.
+// A host runs a function of the test.
 type host struct {
 	mu       sync.Mutex // guards the fields below
 	ran      map[string]int
@@ -354,7 +354,7 @@ func (w *world) empty() {
 	}
 }
 
-// Each error of a call reaches the gateway as what it is.
+// Each error of a call reaches the gateway as its kind.
 func TestErrors(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	for _, tt := range []struct {
@@ -458,7 +458,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Params that are not those of the offer's tool are refused.
+// Params for another tool than the offer's are refused.
 func TestBadParams(t *testing.T) {
 	for _, params := range []string{
 		``, `[]`, `"x"`, `{`, `{"name":"write"}`, `{"name":"read","name":"write"}`, `{"name":"write","name":"read"}`, `{"name":7}`,

@@ -9,8 +9,8 @@ import (
 
 // A Host is the router that has the servers which this node shares.
 type Host interface {
-	// Execute carries out a request of a client of another node. Its error is a [*session.Error], or
-	// wraps [session.ErrNotSent] or [session.ErrClosed], as those of a session.
+	// Execute carries out a request of a client of another node. Its error is a [*session.Error],
+	// or wraps [session.ErrNotSent] or [session.ErrClosed], as errors of a session do.
 	Execute(ctx context.Context, in Incoming) (result json.RawMessage, degraded bool, err error)
 
 	// Subscribe subscribes to a resource for a client of another node, until cancel is called. done
@@ -24,7 +24,7 @@ type Host interface {
 	// Keeps reports whether a client of another node has a session of its own with the server.
 	Keeps(server string, home session.Client) bool
 
-	// Release ends what belongs to a client of another node alone.
+	// Release ends the sessions and subscriptions that only a client of another node uses.
 	Release(home session.Client)
 
 	// Tell passes on a notification of a client to its servers. It does not wait for them.
@@ -37,7 +37,7 @@ type Host interface {
 // An Incoming is a request of a client of another node.
 type Incoming struct {
 	ID      string // of the call
-	Gateway string // the name of the node whose client it is, which may be another node's tomorrow
+	Gateway string // the name of the client's node; it may be the name of another node later
 	Key     string // its public key
 	Server  string
 	Tool    string // of tools/call: as the server's offer names it

@@ -97,7 +97,8 @@ func TestPair(t *testing.T) {
 }
 
 // With frames that are lost, doubled and late, and a node that is frozen at times, each call ends;
-// none runs twice that may not, and none ran whose error says that it was not sent.
+// a call that must not run twice does not, and no call ran that has an error which says that it was
+// not sent.
 func TestFaults(t *testing.T) {
 	seeds := 8
 	if testing.Short() {

@@ -57,13 +57,13 @@ func openLink(ctx context.Context, url, dir string) (*link.Link, error) {
 	return link.Open(ctx, link.Options{Config: config.Cluster{URLs: []string{url}, Name: "test"}, Identity: key})
 }
 
-// A call whose _meta has waits in it waits for its server for waitTime.
+// A call with waits in its _meta waits for its server for waitTime.
 const (
 	waits    = "waits"
 	waitTime = 500 * time.Millisecond
 )
 
-// runNode is a node whose calls take a moment. It says on its output where it is, and which calls
+// runNode is a node with calls that take a moment. It says on its output where it is, and which calls
 // it runs, until its input ends.
 func runNode(at string) error {
 	url, dir, _ := strings.Cut(at, " ")
@@ -302,8 +302,8 @@ func nextOf(t *testing.T, came <-chan *frame.Frame, call string) frame.Header {
 	}
 }
 
-// While a process is stopped again and again, each call of a real gateway ends; none runs twice, and
-// none ran whose error says that it was not sent.
+// While a process is stopped again and again, each call of a real gateway ends; no call runs twice,
+// and no call ran that has an error which says that it was not sent.
 func TestCallsOfStoppedProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

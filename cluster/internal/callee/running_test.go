@@ -162,7 +162,7 @@ func TestOfferExpires(t *testing.T) {
 	})
 }
 
-// A poll for a call whose offer is late has that offer refused when it comes.
+// After a poll for a call without an offer, the late offer is refused.
 func TestPollBeforeOffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		g := w.gateway()
@@ -240,7 +240,7 @@ func TestUnverifiedFlood(t *testing.T) {
 	})
 }
 
-// Parts that come with forged offers do not take room from those of others for ever.
+// Parts that come with forged offers do not take room from other parts for ever.
 func TestPartsOfForgedOffers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		g := w.gateway()
@@ -266,7 +266,7 @@ func TestPartsOfForgedOffers(t *testing.T) {
 }
 
 // When a gateway is gone, its calls are cancelled, its subscriptions end, and its clients' sessions
-// are released; those of another gateway go on.
+// are released; calls of another gateway go on.
 func TestGatewayLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var ended []error
@@ -463,7 +463,7 @@ func TestQuestion(t *testing.T) {
 	})
 }
 
-// A client is not asked for what it does not offer, nor more at a time than the bound.
+// A client is not asked without the capability, nor more at a time than the bound.
 func TestQuestionBounds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		refused := make(chan error, 100)
@@ -498,7 +498,7 @@ func TestQuestionBounds(t *testing.T) {
 	})
 }
 
-// Notifications come in order and before the result; a flood of them is bounded and blocks no one.
+// Notifications come in order and before the result; a flood of them is bounded and blocks no goroutine.
 func TestNotifications(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const sent = 100_000
@@ -600,7 +600,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// Params that never come whole are given up, and those of a node together are bounded.
+// Params that never come whole are given up, and the params of a node together are bounded.
 func TestGiantParams(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		g := w.gateway()
@@ -702,7 +702,7 @@ func TestEvents(t *testing.T) {
 		other.one(frame.Result)
 		w.host.hear("files", nil, session.Message{Method: "notifications/tasks/status"})
 		log("error")
-		g.none() // it may be about what the other one does
+		g.none() // it may be about a call of the other one
 		other.none()
 		if got := fmt.Sprint(w.host.levels); got != "[warning debug]" {
 			t.Errorf("levels: %s", got)

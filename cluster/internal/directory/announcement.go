@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 )
 
-// Bounds of what one node announces. What is over is left out.
+// Bounds of the announcement of a node. Servers beyond them are left out.
 const (
 	MaxServers     = 1000
 	MaxTools       = 100_000
@@ -31,15 +31,16 @@ const (
 	maxService      = 256     // bytes of its service
 )
 
-// An announcement on the wire is two bytes, compressed JSON, and the signature of all before it. The
-// first byte keeps its signature apart from those of frames, and of nonces of NATS, which are text.
+// An announcement on the wire is two bytes, compressed JSON, and the signature of all bytes before
+// it. The first byte keeps its signature apart from the signatures of frames, and of nonces of
+// NATS, which are text.
 const (
 	mark  = 0x02
 	major = 1
 	minor = 0
 )
 
-// An Announcement says what a node shares.
+// An Announcement has the servers that a node shares.
 type Announcement struct {
 	Cluster  string   `json:"cluster"`
 	Key      string   `json:"key"`
@@ -50,9 +51,9 @@ type Announcement struct {
 	Servers  []Server `json:"servers"`
 }
 
-// IsName reports whether a server with the name can be shared. An "@" divides it from the name of its
-// node, and a ":" from that of a tool: with one in it, rules for tools of another server would let
-// its tools in. People see the name, so that it must be printable.
+// IsName reports whether a server with the name can be shared. An "@" divides it from the name of
+// its node, and a ":" from the name of a tool: a name with a ":" would let its tools in by rules
+// for tools of another server. People see the name, so that it must be printable.
 func IsName(name string) bool {
 	return name != "" && len(name) <= maxName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r == '@' || r == ':' || !unicode.IsPrint(r) })
@@ -145,7 +146,7 @@ func decode(key string, data []byte) (a *Announcement, leftOut int, err error) {
 	return a, a.bound(), nil
 }
 
-// bound leaves out what breaks the bounds, and returns how many servers that are.
+// bound leaves out servers that break the bounds, and returns how many.
 func (a *Announcement) bound() (leftOut int) {
 	var kept []Server
 	seen := map[string]bool{}

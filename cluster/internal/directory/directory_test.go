@@ -111,7 +111,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// What strangers put into the buckets harms no one.
+// Strangers' data in the buckets harms no node.
 func TestGarbage(t *testing.T) {
 	s := natsserver.Start(t)
 	box, rogue := linktest.NewKey(), linktest.NewKey()
@@ -149,7 +149,7 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("%+v", known)
 	}
 
-	// Definitions that are not what was announced.
+	// Definitions other than the announced ones.
 	definitions, err := connectTo(t, s.URL()).KeyValue(t.Context(), "metarouter-metarouter-definitions")
 	if err != nil {
 		t.Fatal(err)

@@ -101,8 +101,8 @@ func create(path string) error {
 // Key returns the public key, as text that begins with U.
 func (i *Identity) Key() string { return i.public }
 
-// Sign signs data. What is signed must say what it is, so that a signature of one thing is none of
-// another: a frame begins with its version, a byte below the letters.
+// Sign signs data. The data must begin with a mark of its purpose, so that a signature for one
+// purpose is worth nothing for another: a frame begins with its version, a byte below the letters.
 func (i *Identity) Sign(data []byte) ([]byte, error) { return ed25519.Sign(i.private, data), nil }
 
 // Fingerprint is a public key as people compare it: its first and last 8 characters.

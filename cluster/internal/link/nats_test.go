@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A node is a Link with what it has received.
+// A node is a Link with the frames that it has received.
 type node struct {
 	*link.Link
 	t      testing.TB
@@ -156,7 +156,7 @@ func TestFramesArrive(t *testing.T) {
 	}
 }
 
-// What others send is checked and counted before anyone handles it.
+// Frames of others are checked and counted before they are handled.
 func TestBadFramesAreCounted(t *testing.T) {
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
 	a, b := open(t, config.Cluster{URLs: []string{s.URL()}}), open(t, config.Cluster{URLs: []string{s.URL()}})
@@ -427,7 +427,7 @@ func TestSendDoesNotWait(t *testing.T) {
 	n.until("the connection", func(s link.State) bool { return s.Connected && s.Epoch >= 1 })
 }
 
-// BenchmarkEcho measures a signed frame there and one back, whose signatures are checked.
+// BenchmarkEcho measures a signed frame there and one back, with checks of their signatures.
 func BenchmarkEcho(b *testing.B) {
 	s := natsserver.Start(b, natsserver.Options{NoJetStream: true})
 	x, y := open(b, config.Cluster{URLs: []string{s.URL()}}), open(b, config.Cluster{URLs: []string{s.URL()}})
