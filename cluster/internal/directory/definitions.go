@@ -89,7 +89,6 @@ func store(d *Definitions, piece int) (stored, error) {
 	return s, nil
 }
 
-// count is the number of pieces.
 func (r Reference) count() int { return (r.Size + r.Piece - 1) / r.Piece }
 
 // key returns the key of a piece in the bucket. Pieces of other lengths have other keys.

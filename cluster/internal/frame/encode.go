@@ -56,7 +56,6 @@ func appendText(b []byte, before, text string) []byte {
 	return wire.AppendString(append(b, before...), text)
 }
 
-// appendIf appends a text unless it is empty.
 func appendIf(b []byte, before, text string) []byte {
 	if text == "" {
 		return b
@@ -77,7 +76,6 @@ func appendAddress(b []byte, a Address) []byte {
 	return append(b, '}')
 }
 
-// appendBody appends the members about bodies.
 func appendBody(b []byte, h *Header) []byte {
 	if h.Body != nil {
 		b = appendText(b, `,"body":{"id":`, h.Body.ID)

@@ -203,7 +203,6 @@ func (r *Roster) PingAll(n int, every time.Duration) {
 	}
 }
 
-// ponged notes the answer to a ping.
 func (r *Roster) ponged(h *frame.Header, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
