@@ -15,11 +15,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -33,7 +33,7 @@ type member struct {
 	name      string // of the node, before conflicts
 	self      frame.Address
 	log       *zap.Logger
-	identity  *identity.Identity
+	identity  *nodeidentity.Identity
 	link      *link.Link
 	roster    *roster.Roster
 	directory *directory.Directory
@@ -53,7 +53,7 @@ type member struct {
 
 // join connects to a cluster. The member does nothing before run, or observe.
 func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
-	id, err := identity.Open(n.options.KeyFile)
+	id, err := nodeidentity.Open(n.options.KeyFile)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -155,12 +156,6 @@ func (n *Node) Session(ctx context.Context, server string, from session.Client) 
 	}
 }
 
-// Has reports whether the name is the name of a server of another node that this one uses.
-func (n *Node) Has(server string) bool {
-	_, ok := n.Terms(server)
-	return ok
-}
-
 // State returns the state of a server of another node, "" if there is no such server.
 func (n *Node) State(server string) status.State {
 	if m := n.now(); m != nil {
@@ -179,12 +174,13 @@ func (n *Node) Load(server string) (calls, limit int, heard uint64) {
 	return 0, 0, 0
 }
 
-// Terms returns how calls of a server of another node are made.
-func (n *Node) Terms(server string) (Terms, bool) {
+// Terms returns how calls of a server of another node are made. It reports false for a server that
+// this node does not use.
+func (n *Node) Terms(server string) (clusternode.Terms, bool) {
 	if m := n.now(); m != nil {
 		return m.terms(server)
 	}
-	return Terms{}, false
+	return clusternode.Terms{}, false
 }
 
 // Status returns the status of each server of other nodes that this one uses, by name.
@@ -196,7 +192,7 @@ func (n *Node) Status() []status.Status {
 }
 
 // Nodes returns the nodes of the cluster that are alive or were lately, this one first.
-func (n *Node) Nodes() []NodeInfo {
+func (n *Node) Nodes() []clusternode.Info {
 	if m := n.now(); m != nil {
 		return m.nodes()
 	}
@@ -204,7 +200,7 @@ func (n *Node) Nodes() []NodeInfo {
 }
 
 // Report returns how the connection to the cluster is now. It does not wait.
-func (n *Node) Report() Report {
+func (n *Node) Report() clusternode.Report {
 	n.mu.Lock()
 	m, failure := n.member, n.failure
 	n.mu.Unlock()
@@ -212,9 +208,9 @@ func (n *Node) Report() Report {
 		return m.report()
 	}
 	if failure == "" {
-		return Report{}
+		return clusternode.Report{}
 	}
-	return Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
+	return clusternode.Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
 }
 
 // Settled returns when the servers of all nodes that are alive are known, or ctx ends. Nodes that

@@ -13,8 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// Transport is the transport of servers of other nodes in [status.Status].
-const Transport = "cluster"
+// transport is the transport of servers of other nodes in [status.Status].
+const transport = "cluster"
 
 // A spec says which server of another node a name stands for, and how it is called. Specs can be compared.
 type spec struct {
@@ -29,7 +29,7 @@ func (s spec) sameOffer(other spec) bool { return s.Server == other.Server }
 // entry returns the entry of the server for the handler.
 func (s spec) entry(name string) config.Server {
 	return config.Server{
-		Name: name, Transport: Transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
+		Name: name, Transport: transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
 		Validate: s.Terms.Validate, Retry: s.Terms.Retry,
 	}
 }

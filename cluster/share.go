@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // shared has the servers that a router shares at the moment. The zero value shares nothing.
 type shared struct {
 	revision string
-	servers  map[string]Terms
+	servers  map[string]clusternode.Terms
 	leftOut  []string
 	problem  string // why it can't share
 }
@@ -111,17 +112,17 @@ func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
 }
 
 // announce announces the offers that the rules share.
-func (m *member) announce(offers map[string]Offer) {
+func (m *member) announce(offers map[string]clusternode.Offer) {
 	r := m.rules.Load()
 	var list []directory.Offering
-	terms := map[string]Terms{}
+	terms := map[string]clusternode.Terms{}
 	for name, o := range offers {
 		if !r.shares(name) || !directory.IsName(name) {
 			continue
 		}
 		terms[name] = o.Terms
 		list = append(list, directory.Offering{
-			Server: directory.Server{Name: name, Terms: directory.Terms(o.Terms), Service: o.Service},
+			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service},
 			Definitions: &directory.Definitions{
 				Info: directory.InfoOf(o.Info), Tools: o.Tools, Prompts: o.Prompts, Resources: o.Resources, Templates: o.Templates,
 			},
@@ -135,7 +136,7 @@ func (m *member) announce(offers map[string]Offer) {
 	for _, s := range m.directory.Own() {
 		announced[s.Name] = true
 	}
-	maps.DeleteFunc(terms, func(name string, _ Terms) bool { return !announced[name] })
+	maps.DeleteFunc(terms, func(name string, _ clusternode.Terms) bool { return !announced[name] })
 	m.mu.Lock()
 	same := m.shared.revision == revision
 	m.shared.revision, m.shared.servers, m.shared.leftOut = revision, terms, leftOut

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -117,7 +117,7 @@ func TestSimulation(t *testing.T) {
 		if len(names) != count {
 			t.Errorf("%q", names)
 		}
-		if !slices.ContainsFunc(r.Nodes(), func(n cluster.NodeInfo) bool { return n.Key == rogueKey }) {
+		if !slices.ContainsFunc(r.Nodes(), func(n clusternode.Info) bool { return n.Key == rogueKey }) {
 			t.Error("the node that is not trusted is not shown")
 		}
 	}

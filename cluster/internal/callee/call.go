@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -268,7 +269,7 @@ func (c *call) run() {
 	ctx, cancel := context.WithCancelCause(c.callee.life)
 	c.state, c.ctx, c.cancel = running, ctx, cancel
 	offer, from := c.offer.Offer, c.client
-	in := Incoming{
+	in := clusternode.Incoming{
 		ID: c.id.call, Gateway: c.callee.nameOf(c.id.gateway.Key), Key: c.id.gateway.Key, Server: c.server, Tool: offer.Tool,
 		Request: session.Request{Method: offer.Method, Params: c.params, Meta: offer.Meta, From: from, Origin: &offer.Origin},
 	}
@@ -282,7 +283,7 @@ func (c *call) run() {
 }
 
 // execute has the host carry the call out. A timeout of 0 is no limit.
-func (c *call) execute(ctx context.Context, in Incoming, timeout time.Duration) (result json.RawMessage, degraded bool, err error) {
+func (c *call) execute(ctx context.Context, in clusternode.Incoming, timeout time.Duration) (result json.RawMessage, degraded bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.callee.Log.Error("a call of another node has panicked", zap.String("server", in.Server), zap.Any("panic", p), zap.Stack("stack"))

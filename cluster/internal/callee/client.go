@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -31,16 +32,8 @@ func (c *Callee) newClient(h *frame.Header) *client {
 	}
 	// The principal is one at the gateway. It is no principal of this router, even if the hashes
 	// are equal.
-	from.caller = session.Caller{Principal: h.From.Key + "/" + o.Origin.Principal, Name: NameAt(o.Origin.Name, c.nameOf(h.From.Key)), OverHTTP: true}
+	from.caller = session.Caller{Principal: h.From.Key + "/" + o.Origin.Principal, Name: clusternode.NameAt(o.Origin.Name, c.nameOf(h.From.Key)), OverHTTP: true}
 	return from
-}
-
-// NameAt returns the name of a principal at another node, as people see it here. It may be "" there.
-func NameAt(name, node string) string {
-	if name == "" {
-		return node
-	}
-	return name + "@" + node
 }
 
 // Home implements [session.Client].

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -61,7 +62,7 @@ func (c *Callee) subscribe(f *frame.Frame) {
 	shared, from := c.Shared(h.Server), c.newClient(&h)
 	s, ctx, err := c.addSubscription(&h, from, shared)
 	if err == nil && !c.start(func() {
-		c.keepSubscribed(ctx, s, Incoming{
+		c.keepSubscribed(ctx, s, clusternode.Incoming{
 			ID: h.Call, Gateway: c.nameOf(h.From.Key), Key: h.From.Key, Server: h.Server, URI: h.URI,
 			Request: session.Request{Method: "resources/subscribe", From: from, Origin: &h.Offer.Origin},
 		})
@@ -132,7 +133,7 @@ func (c *Callee) addSubscription(h *frame.Header, from *client, shared bool) (*s
 }
 
 // keepSubscribed subscribes, and says when the subscription has ended.
-func (c *Callee) keepSubscribed(ctx context.Context, s *subscription, in Incoming) {
+func (c *Callee) keepSubscribed(ctx context.Context, s *subscription, in clusternode.Incoming) {
 	defer s.end(nil)
 	defer c.removeSubscription(s)
 	beginning, stop := context.WithTimeout(ctx, subscribeTime)

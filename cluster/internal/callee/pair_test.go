@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -73,7 +74,7 @@ func (p *person) Ask(_ context.Context, _ string, m session.Message) (json.RawMe
 func TestPair(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		long := `"` + strings.Repeat("q", 3<<20) + `"`
-		w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			for range 10 {
 				in.Request.From.Notify("files", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progress":1}`)})
 			}
@@ -114,7 +115,7 @@ func TestFaults(t *testing.T) {
 func runFaults(t *testing.T, w *world, random *rand.Rand) {
 	var mu sync.Mutex // guards ledger, outcomes and random
 	ledger := make(map[string]int)
-	w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+	w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 		mu.Lock()
 		ledger[string(in.Request.Params)]++
 		pause := time.Duration(random.IntN(3000)) * time.Millisecond

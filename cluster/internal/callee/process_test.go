@@ -22,10 +22,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 
 // openLink connects to NATS with a new key.
 func openLink(ctx context.Context, url, dir string) (*link.Link, error) {
-	key, err := identity.Open(filepath.Join(dir, "node.nk"))
+	key, err := nodeidentity.Open(filepath.Join(dir, "node.nk"))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func runNode(at string) error {
 	defer wire.Close()
 	ledger := json.NewEncoder(os.Stdout)
 	var mu sync.Mutex // guards ledger
-	h := &host{ran: make(map[string]int), execute: func(_ context.Context, in Incoming) (json.RawMessage, error) {
+	h := &host{ran: make(map[string]int), execute: func(_ context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 		if bytes.Contains(in.Request.Meta, []byte(waits)) {
 			time.Sleep(waitTime)
 		}

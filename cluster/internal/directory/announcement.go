@@ -11,11 +11,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 // Bounds of the announcement of a node. Servers beyond them are left out.
@@ -61,19 +61,11 @@ func IsName(name string) bool {
 
 // A Server is one that a node shares.
 type Server struct {
-	Name        string    `json:"name"`
-	Definitions Reference `json:"definitions"`
-	Tools       int       `json:"tools"` // how many it has
-	Terms       Terms     `json:"terms"`
-	Service     string    `json:"service,omitempty"`
-}
-
-// Terms are how calls of a server are made; see the type of package cluster.
-type Terms struct {
-	Timeout       time.Duration `json:"timeout,omitempty"`
-	MaxConcurrent int           `json:"max_concurrent,omitempty"`
-	Validate      string        `json:"validate,omitempty"`
-	Retry         string        `json:"retry,omitempty"`
+	Name        string            `json:"name"`
+	Definitions Reference         `json:"definitions"`
+	Tools       int               `json:"tools"` // how many it has
+	Terms       clusternode.Terms `json:"terms"`
+	Service     string            `json:"service,omitempty"`
 }
 
 // A Reference is where definitions are.
@@ -161,15 +153,15 @@ func (a *Announcement) bound() (leftOut int) {
 			continue
 		}
 		seen[s.Name] = true
-		s.Terms = s.Terms.bound()
+		s.Terms = boundTerms(s.Terms)
 		kept = append(kept, s)
 	}
 	a.Servers = kept
 	return leftOut
 }
 
-// bound returns terms without values that mean nothing here.
-func (t Terms) bound() Terms {
+// boundTerms returns terms without values that mean nothing here.
+func boundTerms(t clusternode.Terms) clusternode.Terms {
 	t.Timeout, t.MaxConcurrent = max(0, t.Timeout), max(0, t.MaxConcurrent)
 	switch t.Validate {
 	case "on", "warn", "off":

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 func reference(size int) Reference {
@@ -63,8 +64,8 @@ func TestBound(t *testing.T) {
 	if n := many.bound(); n != 7 || len(many.Servers) != MaxServers {
 		t.Error(n, len(many.Servers))
 	}
-	terms := Terms{Timeout: -1, MaxConcurrent: -1, Validate: "x", Retry: "x"}.bound()
-	if terms != (Terms{Validate: "on", Retry: "hints"}) {
+	terms := boundTerms(clusternode.Terms{Timeout: -1, MaxConcurrent: -1, Validate: "x", Retry: "x"})
+	if terms != (clusternode.Terms{Validate: "on", Retry: "hints"}) {
 		t.Errorf("%+v", terms)
 	}
 }

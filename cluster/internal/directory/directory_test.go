@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -74,7 +75,7 @@ func offering(name string, tools int) Offering {
 	for i := range tools {
 		d.Tools = append(d.Tools, json.RawMessage(fmt.Sprintf(`{"name":"tool%d","description":%q,"inputSchema":{"type":"object"}}`, i, strings.Repeat(name, 20))))
 	}
-	return Offering{Server{Name: name, Terms: Terms{Timeout: time.Minute, Validate: "on", Retry: "hints"}}, d}
+	return Offering{Server{Name: name, Terms: clusternode.Terms{Timeout: time.Minute, Validate: "on", Retry: "hints"}}, d}
 }
 
 func TestShare(t *testing.T) {

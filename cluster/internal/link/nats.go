@@ -16,8 +16,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -33,7 +33,7 @@ const defaultPayload = 1 << 20
 // Options configure a Link.
 type Options struct {
 	Config   config.Cluster
-	Identity *identity.Identity
+	Identity *nodeidentity.Identity
 	Counts   *count.Counts // of frames that are dropped; may be nil
 	Log      *zap.Logger   // may be nil
 }

@@ -21,9 +21,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -33,15 +33,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type node struct {
 	*link.Link
 	t      testing.TB
-	id     *identity.Identity
+	id     *nodeidentity.Identity
 	frames chan *frame.Frame
 	counts count.Counts
 	log    *observer.ObservedLogs
 }
 
-func newIdentity(t testing.TB) *identity.Identity {
+func newIdentity(t testing.TB) *nodeidentity.Identity {
 	t.Helper()
-	id, err := identity.Open(filepath.Join(t.TempDir(), "node.nk"))
+	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package identity has the key of a node, and the lock that says which of its routers shares.
-package identity
+// Package nodeidentity has the key of a node, and the lock that says which of its routers shares.
+package nodeidentity
 
 import (
 	"bytes"
@@ -50,6 +50,15 @@ func Open(path string) (*Identity, error) {
 		return nil, fmt.Errorf("encode the public key of this node: %w", err)
 	}
 	return &Identity{path, string(public), private}, nil
+}
+
+// Public returns the public key of the node with the key file at path, as [Open] does.
+func Public(path string) (string, error) {
+	id, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	return id.public, nil
 }
 
 func read(path string) ([]byte, error) {

@@ -1,9 +1,9 @@
-package cluster
+package clusternode
 
 import "time"
 
-// A NodeInfo is a node as people see it.
-type NodeInfo struct {
+// An Info is a node as people see it.
+type Info struct {
 	Node     string    `json:"node"` // its name; unique among the trusted ones and this one
 	Key      string    `json:"key"`  // its public key
 	Self     bool      `json:"self"`
