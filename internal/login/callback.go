@@ -34,7 +34,7 @@ func (l *Logins) Callback(ctx context.Context, by string, query string) (server 
 		return "", errUnknown
 	}
 	p := l.withState(answer)
-	if p == nil || p.way != Public || p.request.by != by {
+	if p == nil || p.flow.way != Public || p.request.by != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)
@@ -67,7 +67,7 @@ func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	p := l.withState(answer)
-	if p == nil || p.way != Loopback || p.port != port || !p.comesBack(r) {
+	if p == nil || p.flow.way != Loopback || p.flow.port != port || !p.flow.comesBack(r) {
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
@@ -86,8 +86,8 @@ func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request)
 
 // comesBack reports whether the request is for the redirect URI of the login. Another Host is that
 // of a page of somebody else whose name leads to this machine (DNS rebinding).
-func (p *Pending) comesBack(r *http.Request) bool {
-	u, err := url.Parse(p.redirect)
+func (f *flow) comesBack(r *http.Request) bool {
+	u, err := url.Parse(f.redirect)
 	if err != nil || r.URL.Path != u.Path && r.URL.Path+u.Path != "/" {
 		return false
 	}
@@ -95,7 +95,7 @@ func (p *Pending) comesBack(r *http.Request) bool {
 		return true
 	}
 	host, port, err := net.SplitHostPort(r.Host)
-	return err == nil && port == strconv.Itoa(p.port) && urls.IsLoopback(host)
+	return err == nil && port == strconv.Itoa(f.port) && urls.IsLoopback(host)
 }
 
 // sentence returns the error as a sentence.

@@ -13,9 +13,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// Shared is the owner of logins that all clients of the router share.
-const Shared = "owner"
-
 // A NeededError says that a person must log in, and why.
 type NeededError struct {
 	Server string // its name

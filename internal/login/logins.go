@@ -87,7 +87,7 @@ func (l *Logins) Close() {
 	l.work.Wait()
 	l.loopback.wait()
 	for _, s := range sources {
-		s.close()
+		s.tasks.close()
 	}
 }
 
@@ -116,20 +116,21 @@ func (l *Logins) Source(s oauth.Server) *Source {
 			delete(l.sources, other)
 		}
 	}
-	source := newSource(l.options, s)
+	source := newSource(l.options, s, remote{oauth.NewHTTPClient(s)})
 	l.sources[id] = weak.Make(source)
 	return source
 }
 
 // State returns how the login of the server is, without asking anyone.
 func (l *Logins) State(ctx context.Context, s oauth.Server) (State, error) {
-	source := l.Source(s)
-	saved, err := source.saved(ctx)
+	account := &l.Source(s).account
+	saved, err := account.saved(ctx)
 	if err != nil {
 		return State{}, err
 	}
+	_, why := account.state()
 	if saved == nil {
-		return State{Why: source.why()}, nil
+		return State{Why: why}, nil
 	}
 	t := saved.Token
 	valid := t.Expires.IsZero() || l.now().Before(t.Expires)
@@ -139,6 +140,6 @@ func (l *Logins) State(ctx context.Context, s oauth.Server) (State, error) {
 		Scopes:   t.Scopes,
 		Expires:  t.Expires,
 		Renews:   t.Refresh != "",
-		Why:      source.why(),
+		Why:      why,
 	}, nil
 }

@@ -44,10 +44,10 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		}
 		p.end(errLoggedOut)
 	}
-	source := l.Source(s)
+	account := &l.Source(s).account
 	var saved *record
-	if was, err = source.unpin(ctx); err == nil {
-		saved, err = source.forget(ctx)
+	if was, err = account.unpin(ctx); err == nil {
+		saved, err = account.forget(ctx)
 	}
 	if err != nil {
 		l.record(audit.ActorOf(ctx), s.Name, audit.Failed, "the login can't be ended: "+err.Error())

@@ -53,7 +53,6 @@ type Stamp struct {
 	changed time.Time
 	size    int64
 	inode   uint64 // 0 where there are none
-	Edits   uint64 // for texts that are not in a file, which count them; else 0
 }
 
 // Stamp returns the stamp of the file. It does not read the file.
