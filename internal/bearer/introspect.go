@@ -63,7 +63,7 @@ type introspection struct {
 	slots    chan struct{}    // holds a value for each question under way
 	strange  chan struct{}    // those about tokens that are not seen
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	under  map[[sha256.Size]byte]*question
 	paused time.Time // until when it is not asked
 }
@@ -169,7 +169,7 @@ func (n *introspection) run(ctx context.Context, token string, sum [sha256.Size]
 	return t, nil
 }
 
-// post sends the token to the issuer and returns what it says.
+// post sends the token to the issuer and returns its answer.
 func (n *introspection) post(ctx context.Context, token string) (map[string]json.RawMessage, error) {
 	m, err := n.issuer.describe(ctx)
 	if err != nil {
@@ -215,7 +215,7 @@ func (n *introspection) post(ctx context.Context, token string) (map[string]json
 	return claims, nil
 }
 
-// judge returns the token if what the issuer says of it makes it valid.
+// judge returns the token if the issuer's answer makes it valid.
 func (n *introspection) judge(claims map[string]json.RawMessage) (*verified, error) {
 	if string(claims["active"]) != "true" {
 		return nil, invalid("its issuer says that it is not active")

@@ -33,12 +33,12 @@ type keys struct {
 	outage  *outage
 	unknown *rate.Limiter // of reads because of tokens with unknown keys
 
-	mu      sync.Mutex // guards what follows
-	set     *keySet    // nil if none was read yet
+	mu      sync.Mutex // guards the fields below
+	set     *keySet    // nil before the first read
 	setAt   time.Time  // when the read of set began
 	checked time.Time  // when the last finished read began; zero before the first
 	failed  error      // of that read
-	under   *attempt   // the read that is under way; nil for none
+	under   *attempt   // the read that is under way; may be nil
 }
 
 // An attempt is a read under way.
@@ -52,7 +52,7 @@ func newKeys(read func(context.Context) (*keySet, int, error), log *zap.Logger, 
 }
 
 // current returns the keys in force. It waits for a read only if they were checked longer than
-// mustAge ago. The error wraps ErrUnavailable or that of ctx.
+// mustAge ago. The error wraps ErrUnavailable or the error of ctx.
 func (k *keys) current(ctx context.Context) (*keySet, error) {
 	k.mu.Lock()
 	now := time.Now()

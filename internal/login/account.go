@@ -26,7 +26,7 @@ type account struct {
 	reason status.LoginReason
 }
 
-// read returns the login in the store, nil if there is none.
+// read returns the login in the store, nil if the server has no login.
 func (a *account) read(ctx context.Context, fresh bool) (*storedLogin, error) {
 	l, err := a.store.login(ctx, a.key, fresh)
 	if err != nil {
@@ -80,7 +80,7 @@ func mark(l *storedLogin) string {
 	return l.ID + " " + l.Generation
 }
 
-// saved returns the login in the store, nil if there is none or it has ended.
+// saved returns the login in the store, nil if the server has no login or the login has ended.
 func (a *account) saved(ctx context.Context) (*record, error) {
 	l, err := a.read(ctx, false)
 	if err != nil || l == nil || l.Token.Access == "" {
@@ -103,8 +103,8 @@ func (a *account) save(ctx context.Context, r record) error {
 	return nil
 }
 
-// forget removes the login from the store, under the lock of refreshes, and returns it; nil if
-// there was none. Changed fires.
+// forget removes the login from the store, under the lock of refreshes, and returns it; nil if the
+// server had no login. Changed fires.
 func (a *account) forget(ctx context.Context) (*record, error) {
 	l, err := a.store.remove(ctx, a.key)
 	if err != nil || l == nil || l.Token.Access == "" && l.Token.Refresh == "" {
@@ -122,7 +122,7 @@ func withSecret(s oauth.Server, c oauth.Client) oauth.Client {
 	return c
 }
 
-// client returns the client that was registered with the issuer before, nil if there is none.
+// client returns the client that was registered with the issuer before, nil if the store has no such client.
 func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, error) {
 	return a.store.client(ctx, issuer, origin(a.server.URL))
 }

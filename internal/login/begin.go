@@ -21,7 +21,7 @@ const (
 	maxStates  = 4 * maxPending
 	// perMinute is how many logins at one server may begin in a minute.
 	perMinute = 5
-	// beginTime bounds what precedes the login of the person: the issuer is found, and the
+	// beginTime bounds the steps before the person logs in: the issuer is found, and the
 	// client registered.
 	beginTime = time.Minute
 )
@@ -32,7 +32,7 @@ type request struct {
 	by     string
 }
 
-// who says in a log who has begun a login. The principal itself may be the hash of a token.
+// who names the beginner of a login in a log. The principal itself may be the hash of a token.
 func (r request) who() string {
 	if r.by == "" {
 		return "this user"
@@ -75,7 +75,7 @@ func (l *Logins) Begin(ctx context.Context, r Request) (*Pending, error) {
 	return p, nil
 }
 
-// record records what someone does about a login at a server.
+// record records in the audit log how a login at a server begins or ends.
 func (l *Logins) record(who audit.Actor, server, outcome, what string) {
 	l.options.Audit.Record(audit.Event{Action: audit.Remote, Outcome: outcome, Principal: who.Principal, From: who.From, Target: server, Reason: what})
 }

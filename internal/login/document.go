@@ -37,8 +37,8 @@ func (l *Logins) Document() []byte {
 	return text
 }
 
-// documentURL returns the URL of a client ID metadata document that an issuer can read, "" if
-// there is none: that of the settings, or the router's own.
+// documentURL returns the URL of a client ID metadata document that an issuer can read: from the
+// settings, else the router's own; "" if issuers can't read that.
 func (l *Logins) documentURL(s oauth.Settings) string {
 	if s.ClientMetadataURL != "" {
 		return s.ClientMetadataURL

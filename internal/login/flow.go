@@ -120,8 +120,8 @@ func webURL(text string) (string, error) {
 	return text, nil
 }
 
-// discover returns who issues tokens for the server, and what the server says when it refuses a
-// request without a token. A server that refuses only some requests has told the source already.
+// discover returns the issuer of the server's tokens, and the server's challenge to a request
+// without a token. If the server refuses only some requests, the source may know the issuer already.
 func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oauth.Challenge, error) {
 	challenge, refused, unasked := probe(ctx, c, f.server)
 	known := f.source.finder.known()
@@ -147,7 +147,7 @@ func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oaut
 }
 
 // probe sends requests without a token and content, and reports whether the server refuses one.
-// The error says why none was answered.
+// The error says why the server answered no request.
 func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth.Challenge, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -176,8 +176,8 @@ func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth
 	return challenge, false, err
 }
 
-// toAsk returns the scopes to ask for. Scopes of the settings are not widened: they say what the
-// router may do at most.
+// toAsk returns the scopes to ask for. Scopes of the settings are not widened: they are the most
+// that the router may have.
 func (f *flow) toAsk(challenge oauth.Challenge, saved *record) ([]string, error) {
 	settings := f.server.Settings
 	if len(settings.Scopes) == 0 {

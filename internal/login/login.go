@@ -19,7 +19,7 @@ type NeededError struct {
 	Why    status.LoginReason
 	Issuer string   // "" if it is not known
 	Scopes []string // that are missing, for [status.ScopeMissing]
-	Err    error    // that it follows from; nil for none. It has no secret.
+	Err    error    // the cause, without a secret; may be nil
 }
 
 func (e *NeededError) Error() string {
@@ -38,5 +38,5 @@ type State struct {
 	Scopes   []string
 	Expires  time.Time          // of the access token; zero if unknown
 	Renews   bool               // there is a refresh token
-	Why      status.LoginReason // why a login is needed; "" if none is, as far as is known
+	Why      status.LoginReason // why a login is needed; "" if it is not, as far as is known
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-// Options are what [Logins] need.
+// Options configure [Logins].
 type Options struct {
 	Store *Store // nil keeps logins in memory only
 

@@ -19,7 +19,7 @@ const revokeTime = 15 * time.Second
 var errLoggedOut = errors.New("the server was logged out meanwhile; begin the login again")
 
 // Logout ends the login of the server: it forgets the tokens, and has the issuer revoke them. The
-// error says what the issuer did not do; the tokens are forgotten in any case. It also forgets
+// error says which tokens the issuer did not revoke; the tokens are forgotten in any case. It also forgets
 // at which issuer the client of the settings was used, so that the server may name another one. It
 // reports whether there was anything to forget.
 func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err error) {

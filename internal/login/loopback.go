@@ -102,7 +102,7 @@ func (l *loopbacks) acquire(port int) (int, error) {
 	return port, nil
 }
 
-// release is the end of a login that came back to the port; 0 is none. The last one closes the
+// release is the end of a login that came back to the port; 0 is no port. The last one closes the
 // listener, and its page still reaches the browser.
 func (l *loopbacks) release(port int) {
 	l.mu.Lock()

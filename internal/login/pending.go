@@ -28,16 +28,16 @@ const (
 // A Request begins a login.
 type Request struct {
 	Server oauth.Server
-	By     string   // the principal that begins it, and with whose session it must come back if Way is Public; "" is the local user
+	By     string   // the principal that begins it, and must have the session in which it comes back if Way is Public; "" is the local user
 	Way    Way      // how it comes back
-	Scopes []string // to ask for besides those that were granted before; nil for none
+	Scopes []string // to ask for besides the scopes that were granted before; may be nil
 }
 
 // Lifetime is how long a login waits for its person.
 const Lifetime = 5 * time.Minute
 
 const (
-	// exchangeTime bounds what follows the answer of the person: the issuer is asked for tokens,
+	// exchangeTime bounds the steps after the answer of the person: the issuer is asked for tokens,
 	// which are stored.
 	exchangeTime = time.Minute
 	// maxRedirected is the size of a redirected URL in bytes.
@@ -52,12 +52,12 @@ type Pending struct {
 	Device  *oauth.Device // nil unless Way is Device
 	Expires time.Time
 
-	// What follows is set before ready is closed, and not changed then.
+	// The fields below are set before ready is closed, and not changed then.
 	logins   *Logins
 	request  request
 	who      audit.Actor // that began it
 	flow     flow
-	replaces *Pending // that this one ends when it is ready; nil for none
+	replaces *Pending // that this login ends when it is ready; may be nil
 
 	cancel context.CancelFunc // of the goroutine that begins and awaits it
 
@@ -220,8 +220,8 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 	return p.Wait(ctx)
 }
 
-// claim reports whether no answer was accepted before, and the login still waits. then is what is
-// done with the answer, on a goroutine that Close awaits; nil for nothing.
+// claim reports whether the login still waits, and no answer was accepted before. then uses the
+// answer, on a goroutine that Close awaits; it may be nil.
 func (p *Pending) claim(then func()) bool {
 	l := p.logins
 	l.mu.Lock()

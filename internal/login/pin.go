@@ -14,7 +14,7 @@ const maxPins = 1000
 // belongs to one issuer, but it is the server that names the issuer: it must not get the
 // client's secret shown to another one later.
 
-// pinOf returns the key of the server's pin, "" if it needs none: there is no client in the
+// pinOf returns the key of the server's pin, "" if it needs no pin: there is no client in the
 // settings, they say where its issuer describes itself, or the client proves who it is with
 // a key, which leaves us never.
 func pinOf(s oauth.Server) string {
@@ -25,8 +25,8 @@ func pinOf(s oauth.Server) string {
 	return hash(key(s.URL), set.ClientID)
 }
 
-// permit returns an error if the client of the settings was used at another issuer than this one.
-// done says that it was used at this one, or needs no pin.
+// permit returns an error if the client of the settings was used at another issuer.
+// done says that it was used at this issuer, or needs no pin.
 func (a *account) permit(ctx context.Context, issuer string) (done bool, err error) {
 	pin := pinOf(a.server)
 	if pin == "" {

@@ -16,7 +16,7 @@ import (
 const loopbackPath = "/callback"
 
 // redirectFor returns where the login comes back, with the client that was registered before, nil
-// if there is none. Something listens there from now on.
+// if no client was. A listener waits there from now on.
 func (f *flow) redirectFor(ctx context.Context) (oauth.Redirect, *oauth.Client, error) {
 	redirect := oauth.Redirect{DocumentURL: f.logins.documentURL(f.server.Settings)}
 	kept, err := f.source.account.client(ctx, f.found.Issuer.ID)

@@ -61,7 +61,7 @@ func newSource(o Options, server oauth.Server, i issuer) *Source {
 	return s
 }
 
-// Token returns the access token for a request, or "" if there is none: then the request is
+// Token returns the access token for a request, or "" without a login: then the request is
 // sent without, and the server's refusal says how to log in. It refreshes a token that is about
 // to expire. The error is a [*NeededError] if the token has expired and a person must log in, or
 // if its issuer can't be reached; otherwise the logins can't be read.

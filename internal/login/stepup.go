@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// stepUps count refusals for missing scopes. The zero value has none.
+// stepUps count refusals for missing scopes. The zero value has no refusals.
 type stepUps struct {
 	mu     sync.Mutex                 // guards logins
 	logins map[string]map[string]bool // that did not suffice, by the scopes

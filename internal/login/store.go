@@ -105,7 +105,7 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// login returns the login with the key, nil if there is none. It reads the file only if it has
+// login returns the login with the key, nil if the store does not have it. It reads the file only if it has
 // changed, or if fresh is true.
 func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin, error) {
 	c, err := s.read(ctx, fresh)
@@ -171,7 +171,7 @@ func parse(data string) (*content, error) {
 var errUnchanged = errors.New("unchanged")
 
 // edit changes the content, while no other process does the same. The content stays as it is if
-// change returns an error; errUnchanged is none.
+// change returns an error; errUnchanged counts as success.
 func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 	replace := s.replaceMemory
 	if s.folder != "" {
@@ -237,7 +237,7 @@ func (s *Store) put(ctx context.Context, key string, r record) error {
 	})
 }
 
-// remove removes the login with the key and returns it, nil if there was none.
+// remove removes the login with the key and returns it, nil if the store did not have it.
 func (s *Store) remove(ctx context.Context, key string) (was *storedLogin, err error) {
 	err = s.underLock(ctx, key, func() error {
 		return s.edit(ctx, func(c *content) error {
@@ -273,7 +273,7 @@ func (s *Store) underLock(ctx context.Context, key string, do func() error) erro
 }
 
 // swap changes the login with the key if its token is still of the generation, and returns
-// the login as it is then; nil if there is none any more. change must not change maps and slices of
+// the login as it is then; nil if it was removed. change must not change maps and slices of
 // the login.
 func (s *Store) swap(ctx context.Context, key, generation string, change func(*storedLogin)) (now *storedLogin, err error) {
 	err = s.edit(ctx, func(c *content) error {
@@ -301,7 +301,7 @@ func bounded(value any) error {
 }
 
 // client returns the client that is registered with the issuer for servers of the origin, nil if
-// there is none. Servers of other origins have clients of their own: an issuer may remember that a
+// no client is. Servers of other origins have clients of their own: an issuer may remember that a
 // person consented to a client, and must ask again before another server gets a token.
 func (s *Store) client(ctx context.Context, issuer, origin string) (*oauth.Client, error) {
 	c, err := s.read(ctx, false)
@@ -375,8 +375,8 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 	}
 }
 
-// dropLock removes the lock of a login that has ended. One who still waits for the lock finds
-// another login, or none.
+// dropLock removes the lock of a login that has ended. A router that still waits for the lock finds
+// another login, or no login.
 func (s *Store) dropLock(id string) {
 	if s.folder != "" && validID().MatchString(id) {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays

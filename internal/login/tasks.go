@@ -73,7 +73,7 @@ func (t *tasks) close() {
 	t.watches.Wait()
 }
 
-// A finder finds out who issues tokens for a server, and remembers it.
+// A finder finds the issuer of a server's tokens, and remembers it.
 type finder struct {
 	server oauth.Server
 	issuer issuer
@@ -83,7 +83,7 @@ type finder struct {
 	found *oauth.Found
 }
 
-// find returns who issues tokens for the server. again asks though that is known.
+// find returns the issuer of the server's tokens. again asks the server though the issuer is known.
 func (f *finder) find(ctx context.Context, c oauth.Challenge, again bool) (*oauth.Found, error) {
 	if found := f.known(); found != nil && !again {
 		return found, nil
@@ -102,7 +102,7 @@ func (f *finder) find(ctx context.Context, c oauth.Challenge, again bool) (*oaut
 	return found, nil
 }
 
-// known returns the issuer that was found since the process began, nil for none.
+// known returns the issuer that was found since the process began, nil before.
 func (f *finder) known() *oauth.Found {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 
 const (
 	maxLife   = 10 * 365 * 24 * time.Hour  // of an access token
-	maxCount  = 200 * 365 * 24 * time.Hour // of any number of seconds: what a Duration holds is little more
+	maxCount  = 200 * 365 * 24 * time.Hour // of any number of seconds: a Duration holds little more
 	maxScopes = 1000                       // of a token
 )
 
-// token asks the token endpoint. asked are the scopes of the token if the issuer names none.
+// token asks the token endpoint. asked are the scopes of the token if the issuer does not name them.
 func (g *Grantor) token(ctx context.Context, form url.Values, asked []string) (Token, error) {
 	if g.Resource != "" {
 		form.Set("resource", g.Resource)
@@ -63,8 +63,8 @@ func isVisible(text string, first byte) bool {
 	return len(text) <= maxToken
 }
 
-// secondsOf returns a number of seconds, which some issuers send as a string; 0 if there is none
-// that is positive. It is at most maxCount.
+// secondsOf returns a number of seconds, which some issuers send as a string; 0 without a
+// positive number. It is at most maxCount.
 func secondsOf(field json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(field), `"`), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) || !(seconds > 0) {
@@ -73,7 +73,7 @@ func secondsOf(field json.RawMessage) time.Duration {
 	return time.Duration(min(seconds, maxCount.Seconds()) * float64(time.Second))
 }
 
-// scopesOf returns the scopes of a token: those that were asked for if the issuer names none.
+// scopesOf returns the scopes of a token: as asked for if the issuer does not name them.
 // GitHub separates them by commas.
 func scopesOf(text string, asked []string) []string {
 	separated := func(r rune) bool { return r == ' ' }
@@ -87,7 +87,7 @@ func scopesOf(text string, asked []string) []string {
 	return Union(nil, granted[:min(len(granted), maxScopes)])
 }
 
-// String says what the token is, without the token.
+// String describes the token, without the token.
 func (t Token) String() string {
 	return fmt.Sprintf("token until %s, refresh token: %t, scopes %q", t.Expires.Format(time.RFC3339), t.Refresh != "", t.Scopes)
 }
@@ -103,7 +103,7 @@ func (c Client) String() string {
 // GoString is String.
 func (c Client) GoString() string { return c.String() }
 
-// String says what the settings are, without secret and key.
+// String describes the settings, without secret and key.
 func (s Settings) String() string {
 	return fmt.Sprintf("client %q, secret: %t, key: %t, grant %q", s.ClientID, s.ClientSecret != "", s.PrivateKey != "", s.Grant)
 }
@@ -111,7 +111,7 @@ func (s Settings) String() string {
 // GoString is String.
 func (s Settings) GoString() string { return s.String() }
 
-// String says whom the grantor asks as whom.
+// String names the client and the issuer.
 func (g Grantor) String() string { return fmt.Sprintf("%v at %q", g.Client, g.Issuer.ID) }
 
 // GoString is String.

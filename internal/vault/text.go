@@ -48,11 +48,11 @@ func (t *Text) Edit(ctx context.Context, change func(old string) (string, error)
 // there is no text yet.
 func (t *Text) KeyFile() string { return t.vault.KeyFile() }
 
-// A Stamp changes when the file does. The zero value is that of no file.
+// A Stamp changes when the file does. The zero value belongs to no file.
 type Stamp struct {
 	changed time.Time
 	size    int64
-	inode   uint64 // 0 where there are none
+	inode   uint64 // 0 on systems without inodes
 }
 
 // Stamp returns the stamp of the file. It does not read the file.
