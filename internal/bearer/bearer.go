@@ -260,15 +260,14 @@ func (w *work) share() bool {
 	return w.owners > 0
 }
 
-// start runs f in a goroutine. It reports false if the work was closed.
-func (w *work) start(f func(context.Context)) bool {
+// begin counts a goroutine in, which must call running.Done. It reports false if the work was closed.
+func (w *work) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owners == 0 {
-		return false
+	if w.owners > 0 {
+		w.running.Add(1)
 	}
-	w.running.Go(func() { f(w.ctx) })
-	return true
+	return w.owners > 0
 }
 
 func (w *work) close() {

@@ -73,7 +73,7 @@ func (i *issuer) get(ctx context.Context, at string) ([]byte, error) {
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
 	resp, err := i.client.Do(r)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, oauth.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -88,14 +88,6 @@ func readBounded(r io.Reader, most int) ([]byte, error) {
 		err = fmt.Errorf("the answer is longer than %d bytes", most)
 	}
 	return data, err
-}
-
-// withoutURL returns the cause of a request's error: the URL may have secrets in its query.
-func withoutURL(err error) error {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
-	return err
 }
 
 func withoutQuery(at string) string {

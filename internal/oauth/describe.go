@@ -23,16 +23,7 @@ func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
 	if m.Issuer != id {
 		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), clip(m.Issuer))
 	}
-	err = f.checkEndpoints(ctx, id, []endpoint{
-		{"authorization_endpoint", m.AuthorizationEndpoint, false},
-		{"token_endpoint", m.TokenEndpoint, false},
-		{"registration_endpoint", m.RegistrationEndpoint, false},
-		{"device_authorization_endpoint", m.DeviceEndpoint, false},
-		{"revocation_endpoint", m.RevocationEndpoint, false},
-		{"introspection_endpoint", m.IntrospectionEndpoint, false},
-		{"jwks_uri", m.JWKSURI, false},
-	})
-	if err != nil {
+	if err := f.checkEndpoints(ctx, id, m.endpoints()); err != nil {
 		return nil, err
 	}
 	return m.issuer(), nil

@@ -81,17 +81,27 @@ func (d *discovery) usable(ctx context.Context, m *issuerDocument, silent bool) 
 		return nil, fmt.Errorf("the issuer %s does not say that it supports PKCE with S256 (code_challenge_methods_supported), "+
 			"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(m.Issuer))
 	}
-	err := d.fetcher.checkEndpoints(ctx, m.Issuer, []endpoint{
-		{"authorization_endpoint", m.AuthorizationEndpoint, browser},
-		{"token_endpoint", m.TokenEndpoint, true},
-		{"registration_endpoint", m.RegistrationEndpoint, false},
-		{"device_authorization_endpoint", m.DeviceEndpoint, d.settings.Grant == DeviceCode},
-		{"revocation_endpoint", m.RevocationEndpoint, false},
-	})
-	if err != nil {
+	all := m.endpoints()[:forLogins]
+	all[0].needed, all[1].needed, all[2].needed = true, browser, d.settings.Grant == DeviceCode
+	if err := d.fetcher.checkEndpoints(ctx, m.Issuer, all); err != nil {
 		return nil, err
 	}
 	return m.issuer(), nil
+}
+
+// forLogins is how many of the endpoints are for logins: the first ones.
+const forLogins = 5
+
+func (m *issuerDocument) endpoints() []endpoint {
+	return []endpoint{
+		{name: "token_endpoint", url: m.TokenEndpoint},
+		{name: "authorization_endpoint", url: m.AuthorizationEndpoint},
+		{name: "device_authorization_endpoint", url: m.DeviceEndpoint},
+		{name: "registration_endpoint", url: m.RegistrationEndpoint},
+		{name: "revocation_endpoint", url: m.RevocationEndpoint},
+		{name: "introspection_endpoint", url: m.IntrospectionEndpoint},
+		{name: "jwks_uri", url: m.JWKSURI},
+	}
 }
 
 // issuer returns the issuer that the document describes.

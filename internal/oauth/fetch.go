@@ -100,27 +100,21 @@ type endpoint struct {
 // checkEndpoints checks the URLs of the issuer's document.
 func (f fetcher) checkEndpoints(ctx context.Context, issuer string, all []endpoint) error {
 	for _, e := range all {
-		if err := f.checkEndpoint(ctx, e.url, e.needed); err != nil {
-			return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
+		u, err := url.Parse(e.url)
+		switch {
+		case e.url == "" && !e.needed:
+			continue
+		case e.url == "":
+			err = errors.New("is missing")
+		case err != nil || len(e.url) > maxURL || u.Fragment != "":
+			err = fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
+		default:
+			if err = f.reach.check(ctx, u); err == nil {
+				continue
+			}
+			err = fmt.Errorf("is wrong: %w", err)
 		}
-	}
-	return nil
-}
-
-// checkEndpoint checks the URL of an endpoint. The error follows its name.
-func (f fetcher) checkEndpoint(ctx context.Context, raw string, needed bool) error {
-	if raw == "" {
-		if needed {
-			return errors.New("is missing")
-		}
-		return nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || len(raw) > maxURL || u.Fragment != "" {
-		return fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
-	}
-	if err := f.reach.check(ctx, u); err != nil {
-		return fmt.Errorf("is wrong: %w", err)
+		return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
 	}
 	return nil
 }
@@ -130,7 +124,7 @@ func unreachable(err error) error {
 	if block, ok := errors.AsType[*blockedError](err); ok {
 		return block
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, withoutURL(err))
+	return fmt.Errorf("%w: %w", ErrUnreachable, WithoutURL(err))
 }
 
 func isJSON(contentType string) bool {

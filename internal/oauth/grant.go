@@ -13,7 +13,7 @@ import (
 )
 
 // A Grantor asks an issuer for tokens. Each of its requests goes to the issuer only: a redirect is
-// an error. Its errors and its String have no token, code, verifier, secret or key.
+// an error. Its errors and its Format have no token, code, verifier, secret or key.
 type Grantor struct {
 	HTTP     *http.Client
 	Issuer   Issuer

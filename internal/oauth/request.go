@@ -88,7 +88,7 @@ func post(ctx context.Context, c *http.Client, kind, endpoint string, header htt
 	at := fmt.Sprintf("%s endpoint of %s", kind, req.URL.Host)
 	resp, err := unredirected(c).Do(req)
 	if err != nil {
-		err = fmt.Errorf("ask the %s: %w", at, withoutURL(err))
+		err = fmt.Errorf("ask the %s: %w", at, WithoutURL(err))
 		if !connected {
 			err = unsent{err}
 		}
@@ -141,8 +141,8 @@ func unredirected(c *http.Client) *http.Client {
 	return &same
 }
 
-// withoutURL returns the cause of a request's error, since the URL may have secrets in its query.
-func withoutURL(err error) error {
+// WithoutURL returns the cause of a request's error, since the URL may have secrets in its query.
+func WithoutURL(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
 	}
@@ -154,17 +154,11 @@ func checkEndpoint(kind, endpoint string) error {
 	if endpoint == "" {
 		return fmt.Errorf("the issuer has no %s endpoint", kind)
 	}
-	if u, err := url.Parse(endpoint); err == nil && len(endpoint) <= maxID && isSafe(u) {
+	u, err := url.Parse(endpoint)
+	if err == nil && len(endpoint) <= maxID && u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && urls.IsLoopback(u.Hostname())) {
 		return nil
 	}
 	return fmt.Errorf("the %s endpoint of the issuer is not a URL with https", kind)
-}
-
-func isSafe(u *url.URL) bool {
-	if u.Host == "" || u.User != nil {
-		return false
-	}
-	return u.Scheme == "https" || u.Scheme == "http" && urls.IsLoopback(u.Hostname())
 }
 
 // knownAs are codes of single issuers, and the code of RFC 6749 that they mean.

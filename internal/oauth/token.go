@@ -87,38 +87,17 @@ func scopesOf(text string, asked []string) []string {
 	return Union(nil, granted[:min(len(granted), maxScopes)])
 }
 
-// String describes the token, without the token.
-func (t Token) String() string {
-	return fmt.Sprintf("token until %s, refresh token: %t, scopes %q", t.Expires.Format(time.RFC3339), t.Refresh != "", t.Scopes)
+// Format prints the token for all verbs without its secrets, as Format of the types below does.
+func (t Token) Format(s fmt.State, _ rune) {
+	fmt.Fprintf(s, "token until %s, refresh token: %t, scopes %q", t.Expires.Format(time.RFC3339), t.Refresh != "", t.Scopes)
 }
 
-// GoString is String: %#v prints no secret, either.
-func (t Token) GoString() string { return t.String() }
+func (c Client) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "client %q (%s)", c.ID, c.AuthMethod) }
 
-// String says who the client is, without its secret.
-func (c Client) String() string {
-	return fmt.Sprintf("client %q (%s)", c.ID, c.AuthMethod)
+func (s Settings) Format(to fmt.State, _ rune) {
+	fmt.Fprintf(to, "client %q, secret: %t, key: %t, grant %q", s.ClientID, s.ClientSecret != "", s.PrivateKey != "", s.Grant)
 }
 
-// GoString is String.
-func (c Client) GoString() string { return c.String() }
+func (g Grantor) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "%v at %q", g.Client, g.Issuer.ID) }
 
-// String describes the settings, without secret and key.
-func (s Settings) String() string {
-	return fmt.Sprintf("client %q, secret: %t, key: %t, grant %q", s.ClientID, s.ClientSecret != "", s.PrivateKey != "", s.Grant)
-}
-
-// GoString is String.
-func (s Settings) GoString() string { return s.String() }
-
-// String names the client and the issuer.
-func (g Grantor) String() string { return fmt.Sprintf("%v at %q", g.Client, g.Issuer.ID) }
-
-// GoString is String.
-func (g Grantor) GoString() string { return g.String() }
-
-// String says where the person goes, without the code that is redeemed.
-func (d Device) String() string { return fmt.Sprintf("device login at %q", d.URL) }
-
-// GoString is String.
-func (d Device) GoString() string { return d.String() }
+func (d Device) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "device login at %q", d.URL) }

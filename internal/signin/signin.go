@@ -194,11 +194,10 @@ type Session struct {
 	token   oauth.Token
 }
 
-// String names the issuer, without the tokens.
-func (s *Session) String() string { return fmt.Sprintf("session at %q: %v", s.Issuer, s.token) }
-
-// GoString is String: %#v prints no secret, either.
-func (s *Session) GoString() string { return s.String() }
+// Format prints the session for all verbs without its tokens.
+func (s *Session) Format(to fmt.State, _ rune) {
+	fmt.Fprintf(to, "session at %q: %v", s.Issuer, s.token)
+}
 
 // Access returns the access token.
 func (s *Session) Access() string { return s.token.Access }

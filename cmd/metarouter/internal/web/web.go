@@ -122,7 +122,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
-		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: newKey(),
+		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: []byte(rand.Text()),
 	}, nil
 }
 
@@ -138,13 +138,6 @@ func proofsOf(c config.HTTP, tokens []config.Token) (all []string) {
 		all = append(all, "certificate")
 	}
 	return all
-}
-
-// newKey returns a random key.
-func newKey() []byte {
-	key := make([]byte, 32)
-	rand.Read(key) // never fails
-	return key
 }
 
 // Listen binds the address. The listener must be closed, unless it serves.
