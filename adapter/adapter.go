@@ -74,6 +74,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -186,7 +187,7 @@ func Why(ctx context.Context, p ProviderAdapter, q selector.Query, s selector.Se
 		}
 	}
 	var asked []string
-	for _, tag := range registry.Tags(q.Capabilities) {
+	for _, tag := range taglist.Clean(q.Capabilities) {
 		if slices.Contains(chosen.Tool.Capabilities, tag) {
 			asked = append(asked, tag)
 		}

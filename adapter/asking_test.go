@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -75,12 +76,12 @@ func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*
 	return result
 }
 
-func outcomeOf(r selector.Result) selector.Outcome {
-	o, _ := selector.OutcomeOf(r, nil)
+func outcomeOf(r selector.Result) execute.Outcome {
+	o, _ := execute.OutcomeOf(r, nil)
 	return o
 }
 
-const notApproved selector.Outcome = "not_approved"
+const notApproved execute.Outcome = "not_approved"
 
 // The client's person is asked before the calls that the profile names, and no others.
 func TestAskingFirst(t *testing.T) {
@@ -89,7 +90,7 @@ func TestAskingFirst(t *testing.T) {
 	var question string
 	accept := says("accept")
 	accept.answer = func(_ context.Context, q string) (string, error) { question = q; return "accept", nil }
-	if got := s.call(t, "s:echo", `{"message":"hello"}`, accept); outcomeOf(got) != selector.OK || accept.asked.Load() != 1 {
+	if got := s.call(t, "s:echo", `{"message":"hello"}`, accept); outcomeOf(got) != execute.OK || accept.asked.Load() != 1 {
 		t.Errorf("accepted: %s, asked %d times", got.JSON, accept.asked.Load())
 	}
 	for _, want := range []string{"the tool echo of the server s", `profile "work"`, `"echo"`, `"message": "hello"`} {
@@ -106,14 +107,14 @@ func TestAskingFirst(t *testing.T) {
 		}
 	}
 	never := says("accept")
-	if got := s.call(t, "s:add", `{"a":1,"b":2}`, never); outcomeOf(got) != selector.OK || never.asked.Load() != 0 {
+	if got := s.call(t, "s:add", `{"a":1,"b":2}`, never); outcomeOf(got) != execute.OK || never.asked.Load() != 0 {
 		t.Errorf("a tool that no rule asks for: %s", got.JSON)
 	}
-	if got := s.call(t, "s:echo", `{"message":1}`, never); outcomeOf(got) != selector.InvalidArguments || never.asked.Load() != 0 {
+	if got := s.call(t, "s:echo", `{"message":1}`, never); outcomeOf(got) != execute.InvalidArguments || never.asked.Load() != 0 {
 		t.Errorf("arguments that do not fit: %s", got.JSON)
 	}
 	whole := r.parts.Scope()
-	if got := whole.call(t, "s:echo", `{"message":"x"}`, never); outcomeOf(got) != selector.OK || never.asked.Load() != 0 {
+	if got := whole.call(t, "s:echo", `{"message":"x"}`, never); outcomeOf(got) != execute.OK || never.asked.Load() != 0 {
 		t.Errorf("without a profile: %s", got.JSON)
 	}
 }
@@ -125,10 +126,10 @@ func TestApprovedOnThePage(t *testing.T) {
 		name string
 		edit func(*selector.Call)
 		rule func(*config.Profile)
-		want selector.Outcome
+		want execute.Outcome
 	}{
-		{"the same call", func(c *selector.Call) { c.Arguments = json.RawMessage(`{ "message": "x" }`) }, nil, selector.OK},
-		{"renamed client", func(c *selector.Call) { c.Client = "other" }, nil, selector.OK},
+		{"the same call", func(c *selector.Call) { c.Arguments = json.RawMessage(`{ "message": "x" }`) }, nil, execute.OK},
+		{"renamed client", func(c *selector.Call) { c.Client = "other" }, nil, execute.OK},
 		{"other principal", func(c *selector.Call) { c.Principal = "other" }, nil, notApproved},
 		{"other arguments", func(c *selector.Call) { c.Arguments = json.RawMessage(`{"message":"y"}`) }, nil, notApproved},
 		{"other parameters", func(c *selector.Call) { c.Params = json.RawMessage(`{"name":"echo","task":{"ttl":1}}`) }, nil, notApproved},
@@ -192,7 +193,7 @@ func TestAskingShowsFixedArguments(t *testing.T) {
 	})
 	var question string
 	from := &answerer{answer: func(_ context.Context, q string) (string, error) { question = q; return "accept", nil }}
-	if got := r.parts.Scope("work").call(t, "s:echo", `{}`, from); outcomeOf(got) != selector.OK || !strings.Contains(got.Text(), "fixed") || !strings.Contains(question, `"message": "fixed"`) {
+	if got := r.parts.Scope("work").call(t, "s:echo", `{}`, from); outcomeOf(got) != execute.OK || !strings.Contains(got.Text(), "fixed") || !strings.Contains(question, `"message": "fixed"`) {
 		t.Errorf("%s after %q", got.JSON, question)
 	}
 }
@@ -232,7 +233,7 @@ func TestCancelledWhileAsked(t *testing.T) {
 // A client of the router's own process has its person answer in its own way.
 func TestAskerAnswersItself(t *testing.T) {
 	r, _ := asking(t)
-	if got := r.parts.Scope("work").call(t, "s:echo", `{"message":"x"}`, &typedYes{}); outcomeOf(got) != selector.OK {
+	if got := r.parts.Scope("work").call(t, "s:echo", `{"message":"x"}`, &typedYes{}); outcomeOf(got) != execute.OK {
 		t.Errorf("%s", got.JSON)
 	}
 }

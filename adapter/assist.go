@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/assist"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -19,9 +18,9 @@ type assistance struct {
 	current *holder
 	log     *zap.Logger
 
-	mu     sync.Mutex      // guards the fields below
-	in     config.Endpoint // in use
-	client *assist.Client  // of in; nil if in is empty
+	mu     sync.Mutex       // guards the fields below
+	in     config.Endpoint  // in use
+	client *endpoint.Client // of in; nil if in is empty
 }
 
 // assistant returns the model that the configuration names, or nil.
@@ -50,7 +49,7 @@ func (a *assistance) replace(wanted config.Endpoint) {
 	if wanted.URL == "" {
 		return
 	}
-	client, err := assist.New(wanted.URL, wanted.Model, wanted.Headers)
+	client, err := endpoint.New(wanted.URL, wanted.Model, wanted.Headers)
 	if err != nil {
 		a.log.Warn("the model of \"assist\" can't be asked", zap.Error(err))
 		return
@@ -67,7 +66,7 @@ func (a *assistance) close() {
 
 // An assistant logs why the model did not choose.
 type assistant struct {
-	client *assist.Client
+	client *endpoint.Client
 	log    *zap.Logger
 }
 

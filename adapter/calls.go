@@ -53,7 +53,7 @@ func (c calls) Check(ctx context.Context, t *registry.NormalizedTool, args json.
 			return selector.Checked{Arguments: args, Faults: []string{err.Error()}}
 		}
 	}
-	return c.router.selector.Check(ctx, t, args)
+	return c.router.executor.Check(ctx, t, args)
 }
 
 // Execute runs a tool of the snapshot.
@@ -68,7 +68,7 @@ func (c calls) Execute(ctx context.Context, call selector.Call) (selector.Result
 		call.Catalog = v.Snapshot
 		call = c.askingFirst(v, call)
 	}
-	return c.router.selector.Execute(ctx, call)
+	return c.router.executor.Execute(ctx, call)
 }
 
 // Relay sends a request about prompts, resources or tasks to a server. The error is a
@@ -82,7 +82,7 @@ func (c calls) Relay(ctx context.Context, server string, r Request) (json.RawMes
 		who, _ := session.CallerOf(r.From)
 		r.Origin = session.NewOrigin(v.Profile, v.Encoded, who.Principal, who.Name)
 	}
-	result, err := c.router.selector.Relay(ctx, server, r)
+	result, err := c.router.executor.Relay(ctx, server, r)
 	if helps, why := c.loggedIn(ctx, r.From, err); helps {
 		if why != nil {
 			return nil, why
@@ -90,7 +90,7 @@ func (c calls) Relay(ctx context.Context, server string, r Request) (json.RawMes
 		if err := c.scope.Visible().Relayable(server, r); err != nil { // an edit may have changed that meanwhile
 			return nil, err
 		}
-		result, err = c.router.selector.Relay(ctx, server, r)
+		result, err = c.router.executor.Relay(ctx, server, r)
 	}
 	if r.Method == "resources/read" {
 		err = v.Hide(server, scope.Text(r.Params, "uri"), err)

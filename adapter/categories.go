@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/discovery"
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 )
 
 // tagCategories returns the tags of the taxonomy and of the servers' entries as categories, for a
 // configuration without categories, in alphabetical order.
-func tagCategories(c config.Config, t *discovery.Taxonomy) []config.Category {
+func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
 	tags := t.Tags()
 	for _, s := range c.Servers {
-		tags = append(tags, registry.Tags(s.Capabilities)...)
+		tags = append(tags, taglist.Clean(s.Capabilities)...)
 	}
 	slices.Sort(tags)
 	var all []config.Category

@@ -15,10 +15,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // clusterWait is how long commands and the first lists wait for the servers of other nodes. It takes
@@ -182,7 +183,7 @@ func newMembership(r *Router) *membership {
 			},
 		}
 		if o.KeyFile == "" {
-			o.KeyFile, _ = config.NodeKey() // without it, the node reports the error
+			o.KeyFile, _ = configpath.NodeKey() // without it, the node reports the error
 		}
 		return cluster.New(o)
 	}
@@ -191,12 +192,12 @@ func newMembership(r *Router) *membership {
 
 // policyOf returns the policy for a server of another node. The node applies its own limits: here a
 // call may take longer, since the node may have to start the server or ask a person.
-func policyOf(t cluster.Terms, gateway string, maxResultTokens int) selector.Policy {
-	p := selector.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
+func policyOf(t cluster.Terms, gateway string, maxResultTokens int) execute.Policy {
+	p := execute.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
 	if t.Timeout > 0 {
-		p.Timeout += selector.StartWait + time.Minute
+		p.Timeout += execute.StartWait + time.Minute
 	}
-	setModes(&p, t.Retry, config.Validate(t.Validate))
+	setModes(&p, t.Retry, t.Validate)
 	return p
 }
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // grouping returns the replicas as they are now.
@@ -61,7 +61,7 @@ func badness(s status.State) int {
 
 // policy returns the policy of a service that this router does not have itself. It reports false for
 // another name.
-func (m *membership) policy(service string, maxResultTokens int) (p selector.Policy, ok bool) {
+func (m *membership) policy(service string, maxResultTokens int) (p execute.Policy, ok bool) {
 	node, s, replica := m.node(), m.services.grouping().services[service], m.replica(service)
 	if node == nil || s == nil || replica == "" {
 		return p, false

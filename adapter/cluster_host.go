@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -42,8 +43,8 @@ func newClusterHost(r *Router) *clusterHost {
 
 // State implements [cluster.Host].
 func (h *clusterHost) State(server string) (state status.State, calls, waiting int) {
-	load := h.router.selector.Load(server)
-	return h.router.supervisor.State(server), load.Calls, load.Waiting
+	calls, waiting = h.router.executor.Load(server)
+	return h.router.supervisor.State(server), calls, waiting
 }
 
 // Execute implements [cluster.Host].
@@ -255,8 +256,8 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 // isRetriable reports whether the client's node decides whether to send the call again, since the
 // server was not there. Otherwise the result is final, even if it says that the call was not made.
 func isRetriable(r selector.Result) bool {
-	outcome, _ := selector.OutcomeOf(r, nil)
-	if outcome != selector.NoAnswer || selector.IsTooSoon(r.Err) || errors.Is(r.Err, session.ErrForbidden) {
+	outcome, _ := execute.OutcomeOf(r, nil)
+	if outcome != execute.NoAnswer || execute.IsTooSoon(r.Err) || errors.Is(r.Err, session.ErrForbidden) {
 		return false
 	}
 	return errors.Is(r.Err, session.ErrNotSent) || errors.Is(r.Err, session.ErrClosed)

@@ -18,10 +18,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -67,9 +67,9 @@ type ownSum struct {
 
 // A grouping says which servers are replicas of which service. It is immutable.
 type grouping struct {
-	services map[string]*selector.Service // by the names that the catalog has
-	of       map[string]string            // replica on another node -> name of the service
-	problems map[string]string            // server -> why it is no replica
+	services map[string]*execute.Service // by the names that the catalog has
+	of       map[string]string           // replica on another node -> name of the service
+	problems map[string]string           // server -> why it is no replica
 
 	sums    map[string]string // of the lists of other nodes that the catalog is to have, by name there
 	sources map[string]string // the servers that have these lists
@@ -90,7 +90,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 		s.log.Warn("an entry of the configuration has the name of a server on another node, which is not used; rename the entry", zap.String("server", entry.Name))
 		return nil
 	}
-	if !config.IsService(entry.Service) {
+	if entry.Service == "" || config.Check("mcpServers.*.service", entry.Service) != nil {
 		s.mu.Lock()
 		s.forgetReplica(entry.Name)
 		s.plain[entry.Name] = true
@@ -212,7 +212,7 @@ func (s *services) logProblems(before, next *grouping) {
 // group returns the replicas, and the lists that the catalog is to have. s.mu must be held.
 func (s *services) group() *grouping {
 	g := &grouping{
-		services: make(map[string]*selector.Service), of: make(map[string]string), problems: make(map[string]string),
+		services: make(map[string]*execute.Service), of: make(map[string]string), problems: make(map[string]string),
 		sums: make(map[string]string), sources: make(map[string]string),
 	}
 	byService := make(map[string][]string)
@@ -266,7 +266,7 @@ func (s *services) add(g *grouping, service, own string, servers []string) {
 	if own == "" {
 		g.sums[name], g.sources[name] = sum, equal[0]
 	}
-	g.services[name] = &selector.Service{
+	g.services[name] = &execute.Service{
 		Own: own, Others: equal, Load: s.load,
 		Keeps: func(home session.Client) bool { return s.keeps(own, home) },
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -484,14 +485,14 @@ func TestStandInsOfHost(t *testing.T) {
 	}
 }
 
-var _ selector.Sessions = sessions{}
+var _ execute.Sessions = sessions{}
 
 // The rules to ask of the node that carries out a call hold too: the client's person is asked, once.
 func TestHostAsks(t *testing.T) {
 	box := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "gpu")
 	box.Router.Profiles = map[string]config.Profile{"default": {AskFor: []string{"echo"}}}
 	r, _, boxes, _ := pair(t, box, inCluster(config.Config{}))
-	for action, want := range map[string]selector.Outcome{"accept": selector.OK, "decline": selector.ToolError} {
+	for action, want := range map[string]execute.Outcome{"accept": execute.OK, "decline": execute.ToolError} {
 		client := says(action)
 		result := r.parts.View.call(t, "gpu@box:echo", `{}`, client)
 		if got := outcomeOf(result); got != want || client.asked.Load() != 1 {

@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-metarouter/metarouter/internal/builtin"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // helper is the first argument of a program that is a helper; see [Embed].
@@ -31,9 +31,9 @@ const helper = "metarouter-helper"
 // Without a guard, Close ends all servers, too. But a program that ends without Close, be it killed,
 // interrupted or by [os.Exit], may leave servers behind that do not end with their stdin.
 func Embed(o Options) Options {
-	supervisor.OpenForUser(os.Args)
-	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
-		exit(supervisor.Report(os.Stdout, os.Args[1:]))
+	process.Open(os.Args)
+	if os.Getenv(process.ReportVariable) != "" { // npx runs this program as its shell
+		exit(process.Report(os.Stdout, os.Args[1:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == helper {
 		exit(help(os.Args[2:]))
@@ -66,7 +66,7 @@ func help(args []string) error {
 		return s.Run(context.Background(), &mcp.StdioTransport{})
 	case len(args) == 1 && args[0] == "guard":
 		secret.HideProcess()
-		supervisor.RunGuard(os.Stdin)
+		process.RunGuard(os.Stdin)
 		return nil
 	}
 	return errors.New("this program was started as a helper of metarouter, for nothing that it knows")

@@ -1,10 +1,9 @@
 package adapter
 
 import (
-	"cmp"
 	"context"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +11,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -39,7 +39,7 @@ func newMeanings(r *registry.Registry, o Options) *meanings {
 }
 
 // Task implements [selector.Meanings].
-func (m *meanings) Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+func (m *meanings) Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
 	m.begin()
 	if m.settled.Err() == nil {
 		select {
@@ -53,9 +53,11 @@ func (m *meanings) Task(ctx context.Context, texts []string) ([]vectors.Vector, 
 	if set == nil {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, embeddings.TaskTime)
+	defer cancel()
 	v, err := set.Model.Task(ctx, texts)
 	if err != nil {
-		m.log.Debug("the model of \"embeddings\" has no vector for a task; the search goes on without it", zap.Error(err))
+		m.log.Debug("the model has no vectors for a task in time; the search goes on without it", zap.Error(err))
 		return nil, nil
 	}
 	return v, set
@@ -74,7 +76,7 @@ func (m *meanings) run(ctx context.Context, current *holder) error {
 			}
 			return nil
 		}
-		client, err := embeddings.New(e.URL, e.Model, e.Headers)
+		client, err := endpoint.New(e.URL, e.Model, e.Headers)
 		if err != nil {
 			m.log.Warn("the model of \"embeddings\" can't be asked", zap.Error(err))
 			m.settle()
@@ -105,7 +107,7 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 		}
 		wait = gatherTime
 		changed := m.registry.Changed()
-		if tools := embedded(m.registry.Snapshot()); made == nil || !reflect.DeepEqual(tools, made) {
+		if tools := embeddings.Tools(m.registry.Snapshot().Tools()); made == nil || !slices.Equal(tools, made) {
 			set, err := store.Build(ctx, tools)
 			if err != nil && ctx.Err() == nil {
 				m.log.Warn("not all vectors of tools are made and saved; until they are made, tools are found by words alone", zap.Error(err))
@@ -128,13 +130,4 @@ func (m *meanings) follow(ctx context.Context, model embeddings.Model, late <-ch
 		case <-ctx.Done():
 		}
 	}
-}
-
-// embedded returns the tools as the model gets them.
-func embedded(s *registry.Snapshot) []embeddings.Tool {
-	tools := make([]embeddings.Tool, len(s.Tools()))
-	for i, t := range s.Tools() {
-		tools[i] = embeddings.Tool{ID: t.ID, Server: t.Server, Name: t.Name, Description: cmp.Or(t.Description, t.Title)}
-	}
-	return tools
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -169,4 +170,25 @@ func has(m *meanings, id string) bool {
 	}
 	_, ok := now.Number(id)
 	return ok
+}
+
+// A search does not wait longer for a model than [embeddings.TaskTime], and goes on by words.
+func TestSlowModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeanings(registry.New(), Options{Log: zap.NewNop()})
+		m.settle()
+		m.now.Store(&embeddings.Set{Model: slowModel{embeddings.Builtin()}})
+		began := time.Now()
+		if all, set := m.Task(t.Context(), []string{"read a file"}); all != nil || set != nil || time.Since(began) != embeddings.TaskTime {
+			t.Errorf("%v, %v after %s", all, set, time.Since(began))
+		}
+	})
+}
+
+// A slowModel takes until ctx ends.
+type slowModel struct{ embeddings.Model }
+
+func (slowModel) Task(ctx context.Context, _ []string) ([]encoder.Vector, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

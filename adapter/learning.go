@@ -2,26 +2,20 @@ package adapter
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
 )
-
-// OpenUsage returns the learned uses of the configuration's tools.
-func OpenUsage(c config.Config, dataDir string, log *zap.Logger) (*selector.Usage, error) {
-	return selector.OpenUsage(dataDir, strings.Join(c.Files, "\n"), log)
-}
 
 // learning learns from uses of tools while the configuration asks for it.
 type learning struct {
 	dataDir string
 	log     *zap.Logger
-	store   atomic.Pointer[selector.Usage] // nil while nothing is learned
+	store   atomic.Pointer[usage.Store] // nil while nothing is learned
 }
 
 func newLearning(c config.Config, o Options) *learning {
@@ -33,7 +27,7 @@ func newLearning(c config.Config, o Options) *learning {
 }
 
 func (l *learning) open(c config.Config) {
-	s, err := OpenUsage(c, l.dataDir, l.log)
+	s, err := usage.Open(l.dataDir, c.Files, l.log)
 	if err != nil {
 		l.log.Warn("can't read what was learned from use", zap.Error(err))
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/supervisor"
@@ -54,7 +54,7 @@ func (a *accounts) LoginState(ctx context.Context, server string) (LoginState, e
 
 // ownLogins returns the user's store of logins, nil if the place of it is not known.
 func ownLogins() *login.Store {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return nil
 	}

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // messages are the notifications, and the subscriptions to them.
@@ -39,7 +39,7 @@ func (m messages) Subscribe(ctx context.Context, server, uri string, from Client
 	if err := v.Subscribable(server, uri); err != nil {
 		return nil, nil, err
 	}
-	waiting, endWait := context.WithTimeout(ctx, selector.StartWait)
+	waiting, endWait := context.WithTimeout(ctx, execute.StartWait)
 	defer endWait()
 	s, err := m.router.sessions.Session(waiting, server, from)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *scopedClient) Notify(server string, m Message) {
 // Release ends the sessions and tasks of a client that has left.
 func (m messages) Release(home Client) {
 	m.router.supervisor.Release(home)
-	m.router.selector.ForgetClient(home)
+	m.router.executor.ForgetClient(home)
 	if node := m.router.members.node(); node != nil {
 		node.Release(home)
 	}

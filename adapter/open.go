@@ -13,10 +13,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // Open starts a router of the servers in the files, of which a later one wins, and
@@ -51,7 +51,7 @@ func Start(ctx context.Context, c config.Config, o Options) (*Router, error) {
 }
 
 func start(ctx context.Context, c config.Config, o Options, follow bool) (*Router, error) {
-	if os.Getenv(supervisor.DepthVariable) != "" {
+	if os.Getenv(process.DepthVariable) != "" {
 		return nil, errors.New("open a router: this process was itself started by a router as one of its servers, and would start itself without end")
 	}
 	if o.Log == nil {

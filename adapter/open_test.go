@@ -18,9 +18,9 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -138,14 +138,14 @@ func TestOpenFails(t *testing.T) {
 		"no such file":                   func() (*Router, error) { return Open(t.Context(), Options{}, bad+".not") },
 		"bad.json:1":                     func() (*Router, error) { return Open(t.Context(), Options{}, bad) },
 		"started by a router": func() (*Router, error) {
-			t.Setenv(supervisor.DepthVariable, "1")
+			t.Setenv(process.DepthVariable, "1")
 			return Start(t.Context(), config.Config{}, Options{})
 		},
 	} {
 		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q, want %q", err, want)
 		}
-		os.Unsetenv(supervisor.DepthVariable)
+		os.Unsetenv(process.DepthVariable)
 	}
 }
 

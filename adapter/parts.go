@@ -7,7 +7,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // Parts are the router as its administrators see it: all of it, and the means to control it. They
@@ -54,7 +53,7 @@ func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
 func (a administration) Approvals() *Desk { return a.router.approvals }
 
 // Usage returns the learned uses, or nil if the configuration turns learning off.
-func (a administration) Usage() *selector.Usage { return a.router.learning.store.Load() }
+func (a administration) Usage() *Usage { return a.router.learning.store.Load() }
 
 // Seen notes that a person has seen how the definitions of the server's tools changed; see
 // LastSeen of [registry.Offer].

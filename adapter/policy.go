@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 )
 
 // policies returns the policies of servers, by name.
-func policies(servers []config.Server) map[string]selector.Policy {
+func policies(servers []config.Server) map[string]execute.Policy {
 	ranked := slices.Clone(servers)
 	slices.SortStableFunc(ranked, func(a, b config.Server) int { return cmp.Compare(b.Priority, a.Priority) })
 	groups, twins := make(map[string][]string), make(map[string][]config.Server)
@@ -22,14 +22,14 @@ func policies(servers []config.Server) map[string]selector.Policy {
 		}
 		twins[s.Hash()] = append(twins[s.Hash()], s)
 	}
-	all := make(map[string]selector.Policy, len(servers))
+	all := make(map[string]execute.Policy, len(servers))
 	for _, s := range servers {
-		p := selector.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Place: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
+		p := execute.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Location: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
 		for pattern, limit := range s.ToolRates {
 			if p.Rates == nil {
-				p.Rates = make(map[string]selector.Rate, len(s.ToolRates))
+				p.Rates = make(map[string]execute.Rate, len(s.ToolRates))
 			}
-			p.Rates[pattern] = selector.Rate(limit)
+			p.Rates[pattern] = execute.Rate(limit)
 		}
 		setModes(&p, s.Retry, s.Validate)
 		for _, name := range groups[s.Group] {
@@ -48,24 +48,24 @@ func policies(servers []config.Server) map[string]selector.Policy {
 }
 
 // setModes sets the modes of a policy by the keys "retry" and "validate".
-func setModes(p *selector.Policy, retry string, validate config.Validate) {
+func setModes(p *execute.Policy, retry, validate string) {
 	switch retry {
 	case "never":
-		p.Retry = selector.NeverRetry
+		p.Retry = execute.NeverRetry
 	case "always":
-		p.Retry = selector.AlwaysRetry
+		p.Retry = execute.AlwaysRetry
 	}
 	switch validate {
-	case config.ValidateWarn:
-		p.Validate = selector.Warn
-	case config.ValidateOff:
-		p.Validate = selector.Off
+	case "warn":
+		p.Validate = execute.Warn
+	case "off":
+		p.Validate = execute.Off
 	}
 }
 
 // placeOf returns the folders and hosts where a server works: folders from its arguments and cwd,
 // hosts from its URL, arguments and variables.
-func placeOf(s config.Server) *selector.Place {
+func placeOf(s config.Server) *execute.Location {
 	base := s.Cwd
 	if base == "" {
 		base, _ = os.Getwd() // without it, relative folders are not known
@@ -82,5 +82,5 @@ func placeOf(s config.Server) *selector.Place {
 			values = append(values, value)
 		}
 	}
-	return selector.NewPlace(s.Priority, values)
+	return execute.NewLocation(s.Priority, values)
 }

@@ -14,9 +14,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -34,17 +36,17 @@ type Options struct {
 	// its owner alone. "" keeps nothing.
 	DataDir string
 
-	// Guard is the command line of a program that calls [supervisor.OpenForUser] first, and
-	// then [supervisor.RunGuard]. Without it, servers may outlive a program that is killed:
+	// Guard is the command line of a program that calls [process.Open] first, and
+	// then [process.RunGuard]. Without it, servers may outlive a program that is killed:
 	// most end with their stdin, but nothing forces them. Close ends all in any case.
 	// [Embed] makes the program its own guard.
 	Guard []string
 
-	// GuardProcess is a process of Guard that [supervisor.StartGuard] has started, or nil.
+	// GuardProcess is a process of Guard that [process.StartGuard] has started, or nil.
 	// Run uses it, so that servers start sooner.
-	GuardProcess *supervisor.GuardProcess
+	GuardProcess *GuardProcess
 
-	// Reporter is the path of a program that calls [supervisor.Report]; without one
+	// Reporter is the path of a program that calls [process.Report]; without one
 	// npx stays between servers and the router.
 	Reporter string
 
@@ -106,6 +108,7 @@ type Router struct {
 	writer     *catalog.Writer
 	registry   *registry.Registry
 	selector   *selector.Selector
+	executor   *execute.Executor
 	supervisor *supervisor.Supervisor
 	sessions   sessions
 	parts      *Parts
@@ -128,7 +131,7 @@ func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
 	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
 	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
-	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, registry.NewStore(o.DataDir, o.Log), o.Log)
+	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, offerstore.NewStore(o.DataDir, o.Log), o.Log)
 	logins := login.New(login.Options{
 		Store: ownLogins(), Log: o.Log, Audit: o.Audit,
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
@@ -143,9 +146,12 @@ func New(c config.Config, o Options) *Router {
 	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.meanings = newMeanings(r.registry, o)
 	r.learning = newLearning(c, o)
+	r.executor = execute.New(execute.Options{
+		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
+	})
 	r.selector = selector.New(r.registry, selector.Options{
-		Sessions: r.sessions, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log,
-		Node: r.members.name, FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
+		Executor: r.executor, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
+		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
 	r.parts = &Parts{all.view(), &fleet{r.current, r.supervisor, r.members}, r.accounts, administration{r}}
@@ -166,7 +172,7 @@ type sessions struct {
 	members *membership
 }
 
-// Session implements [selector.Sessions].
+// Session implements [execute.Sessions].
 func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
 	if node, name := s.members.locate(server); node != nil {
 		return node.Session(ctx, name, from)
@@ -174,7 +180,7 @@ func (s sessions) Session(ctx context.Context, server string, from session.Clien
 	return s.Supervisor.Session(ctx, server, from)
 }
 
-// State implements [selector.Sessions].
+// State implements [execute.Sessions].
 func (s sessions) State(server string) status.State {
 	if node, name := s.members.locate(server); node != nil {
 		return node.State(name)
@@ -182,8 +188,8 @@ func (s sessions) State(server string) status.State {
 	return s.Supervisor.State(server)
 }
 
-// Policy implements [selector.Sessions].
-func (s sessions) Policy(server string) selector.Policy {
+// Policy implements [execute.Sessions].
+func (s sessions) Policy(server string) execute.Policy {
 	setup := s.current.load()
 	if p, ok := setup.policies[server]; ok {
 		p.Service = s.members.services.grouping().services[server]
@@ -197,7 +203,7 @@ func (s sessions) Policy(server string) selector.Policy {
 			return policyOf(terms, s.members.name(), setup.config.Router.MaxResultTokens)
 		}
 	}
-	return selector.Policy{Timeout: 5 * time.Minute}
+	return execute.Policy{Timeout: 5 * time.Minute}
 }
 
 // Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each configuration
@@ -325,12 +331,12 @@ func (r *Router) Explain(ctx context.Context, task string, candidates []selector
 	return r.selector.Explain(ctx, task, candidates)
 }
 
-// Execute runs a tool; see [selector.Selector.Execute].
+// Execute runs a tool; see [execute.Executor.Execute].
 func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	if c.Tool == nil {
 		return selector.Result{}, inprocess.NoTool(r.options.Name, "")
 	}
-	return r.selector.Execute(ctx, c)
+	return r.executor.Execute(ctx, c)
 }
 
 // Learn notes that a client called a tool after a search, so that the tool ranks higher for such

@@ -96,7 +96,7 @@ func TestScopeSnapshot(t *testing.T) {
 		"both":     {Allow: []string{"*_x"}, Deny: []string{"a:*"}},
 		"uris":     {Deny: []string{"doc://a/*"}},
 		"readers":  {ReadOnly: true},
-		"question": {Ask: config.AskAlways},
+		"question": {Ask: "always"},
 	}
 	r := stocked(t, profiles, "a", "b")
 	for _, tc := range []struct{ chosen, servers, items string }{

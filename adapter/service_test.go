@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -149,7 +150,7 @@ func TestSumOfItems(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	g := &grouping{
-		services: map[string]*selector.Service{"gpu": {}, "own": {Own: "own"}},
+		services: map[string]*execute.Service{"gpu": {}, "own": {Own: "own"}},
 		of:       map[string]string{"x@a": "gpu", "x@b": "gpu", "y@a": "own"}, problems: map[string]string{"x@c": "it differs"},
 	}
 	var got []string

@@ -11,17 +11,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 )
 
 // A setup is a configuration and the values derived from it. It is replaced, not modified.
 type setup struct {
-	file     config.Config              // as its source has it
-	config   config.Config              // in use: with servers turned on and off by hand
-	byHand   map[string]byHand          // by server
-	policies map[string]selector.Policy // by server
-	shared   map[string]bool            // servers that other nodes may use
-	replaced chan struct{}              // closed when another setup is in use
+	file     config.Config             // as its source has it
+	config   config.Config             // in use: with servers turned on and off by hand
+	byHand   map[string]byHand         // by server
+	policies map[string]execute.Policy // by server
+	shared   map[string]bool           // servers that other nodes may use
+	replaced chan struct{}             // closed when another setup is in use
 }
 
 // A byHand is a server that a person turned on or off, until its entry is edited.
@@ -34,7 +34,7 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 	s := &setup{file: file, config: file, byHand: make(map[string]byHand), replaced: make(chan struct{})}
 	s.config.Servers = slices.Clone(file.Servers)
 	for i, entry := range file.Servers {
-		if wish, ok := wishes[entry.Name]; ok && wish.entry.Equal(entry) {
+		if wish, ok := wishes[entry.Name]; ok && reflect.DeepEqual(wish.entry, entry) {
 			s.byHand[entry.Name] = wish
 			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
@@ -85,13 +85,13 @@ func (c catalogView) Settled(ctx context.Context) error {
 	return missing
 }
 
-// Await waits until the server can be called, for at most [selector.StartWait]. The error wraps
+// Await waits until the server can be called, for at most [execute.StartWait]. The error wraps
 // [ErrNotSent].
 func (c catalogView) Await(ctx context.Context, server string) error {
 	if !c.scope.Limits().Server(server) {
 		return scope.NoServer(server)
 	}
-	ctx, cancel := context.WithTimeout(ctx, selector.StartWait)
+	ctx, cancel := context.WithTimeout(ctx, execute.StartWait)
 	defer cancel()
 	m := c.router.members
 	if node, _ := m.locate(server); node == nil && !c.router.current.load().has(server) {
@@ -104,9 +104,10 @@ func (c catalogView) Await(ctx context.Context, server string) error {
 // A ServerInfo is the state of one server.
 type ServerInfo struct {
 	Status
-	selector.Load
-	Tools  int  // known tools, whether or not the server runs
-	ByHand bool // turned on or off by hand; see Turn of [Parts]
+	Calls   int  // that run
+	Waiting int  // calls that wait for one of these to end
+	Tools   int  // known tools, whether or not the server runs
+	ByHand  bool // turned on or off by hand; see Turn of [Parts]
 }
 
 // ByCluster is the transport of servers on other nodes.
@@ -143,12 +144,13 @@ func (c catalogView) Servers() (all []ServerInfo) {
 		if !v.Server(st.Name) {
 			continue
 		}
-		st.Repairs = r.selector.Repairs(st.Name)
+		st.Repairs = r.executor.Repairs(st.Name)
 		if v.Rules != nil {
 			st.Sessions, st.Stderr, st.StrayLine = nil, nil, "" // they name other clients
 		}
 		_, byHand := now.byHand[st.Name]
-		all = append(all, ServerInfo{st, r.selector.Load(st.Name), len(v.Snapshot.Server(st.Name)), byHand})
+		calls, waiting := r.executor.Load(st.Name)
+		all = append(all, ServerInfo{st, calls, waiting, len(v.Snapshot.Server(st.Name)), byHand})
 	}
 	return all
 }
@@ -183,8 +185,11 @@ func (c catalogView) Nodes() (some []NodeInfo) {
 	return some
 }
 
+// A Classifier sorts texts into the categories of a configuration, or into capability tags.
+type Classifier = classify.Classifier
+
 // Classifier returns the classifier that sorts texts into the categories of the configuration, or
 // else into the capability tags of the visible tools.
-func (c catalogView) Classifier() *classify.Classifier {
+func (c catalogView) Classifier() *Classifier {
 	return c.scope.Classifier(c.router.sorting.now.Load())
 }

@@ -30,7 +30,7 @@ func (s spec) sameOffer(other spec) bool { return s.Server == other.Server }
 func (s spec) entry(name string) config.Server {
 	return config.Server{
 		Name: name, Transport: Transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
-		Validate: config.Validate(s.Terms.Validate), Retry: s.Terms.Retry,
+		Validate: s.Terms.Validate, Retry: s.Terms.Retry,
 	}
 }
 

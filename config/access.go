@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -26,8 +27,8 @@ const (
 	atCertificates = atHTTP + ".certificates"
 )
 
-// checkIssuers reports what only all files together show of "oauth": without a public URL it
-// lets no client in, and neither do issuers without profiles and rules of profiles that do not
+// checkIssuers reports mistakes in "oauth" that only all files together show: without a public URL it
+// lets no client in, and neither do issuers without profiles and rules with profiles that do not
 // exist.
 func checkIssuers(d *decoder, c Config) {
 	h := c.Router.HTTP
@@ -48,10 +49,10 @@ func checkIssuers(d *decoder, c Config) {
 
 // checkRules reports which users of an issuer get nothing, or more than was probably meant.
 func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profile) {
-	at, rules := v.StartOffset, said{member: hujson.ObjectMember{Value: v}}.inner("profiles")
+	at, rules := v.StartOffset, sourceMember{member: hujson.ObjectMember{Value: v}}.inner("profiles")
 	if o, ok := rules.member.Value.Value.(*hujson.Object); ok {
 		for _, m := range o.Members {
-			if name, _ := text(m.Value); CheckProfileName(name) == nil && !hasKey(profiles, name) {
+			if name, _ := keys.Text(m.Value); isProfileName(name) && !hasKey(profiles, name) {
 				d.mistake(m.Name.StartOffset, "there is no profile %q, so this rule gives nothing; %s", name, profileAdvice(d, name, profiles))
 			}
 		}
@@ -68,10 +69,10 @@ func checkRules(d *decoder, v hujson.Value, i Issuer, profiles map[string]Profil
 	}
 }
 
-// profileAdvice says what to write instead of the name of a profile that does not exist.
+// profileAdvice returns the correction of the name of a profile that does not exist.
 func profileAdvice(d *decoder, name string, profiles map[string]Profile) string {
 	if d.mistakes >= maxProblems {
-		return "" // no one reads it
+		return "" // the problem is not kept
 	}
 	return advice(name, slices.Sorted(maps.Keys(profiles)), `write it into "profiles" of "metarouter", or name another one`)
 }
@@ -89,14 +90,15 @@ func someProfile(profiles map[string]Profile) string {
 	return "NAME"
 }
 
-// checkCertificates reports what only all files together show of "certificates": they need
+// checkCertificates reports mistakes in "certificates" that only all files together show: they need
 // "clientCA", TLS of the router's own, profiles that exist, and names of their own. Entries
-// whose profile does not exist lose their names.
+// with a profile that does not exist lose their names.
 func checkCertificates(d *decoder, r *Router) {
 	h := &r.HTTP
 	if at := d.at(atHTTP + ".clientCA"); h.ClientCA != "" {
-		if h.ClientCA != noFile {
-			d.claim(at, claim{kind: claimClientCA, path: h.ClientCA})
+		if path := h.ClientCA; path != noFile {
+			d.examine(at, severityError, atFile(func() error { return checkAuthorities(path) }, func(r Router) bool { return r.HTTP.ClientCA == path },
+				`'metarouter serve --http' does not start with this "clientCA": %v`, "write the path of a PEM file with the certificates that sign those of clients"))
 		}
 		if len(h.Certificates) == 0 {
 			h.Certificates = []Certificate{{}} // clients were to prove something
@@ -143,7 +145,8 @@ func checkTLS(d *decoder, h HTTP) {
 	if at := d.at(last); (h.TLSCert == "") != (h.TLSKey == "") {
 		d.mistake(at, `"tlsCert" and "tlsKey" need each other; write both or neither`)
 	} else if h.TLSCert != "" && h.TLSCert != noFile && h.TLSKey != noFile {
-		d.claim(at, claim{kind: claimTLS, path: h.TLSCert, keyPath: h.TLSKey})
+		d.examine(at, severityError, atFile(func() error { return checkPair(h.TLSCert, h.TLSKey) }, func(Router) bool { return true },
+			`'metarouter serve --http' does not start with this "tlsCert" and "tlsKey": %v`, "correct the paths: both files are PEM, and the key is that of the certificate"))
 	}
 }
 
@@ -159,20 +162,20 @@ func checkAudit(d *decoder, c Config) {
 	}
 }
 
-// A Certificate says whom client certificates with some attributes let in. The zero value
-// matches none.
+// A Certificate lets clients in by the attributes of their certificates. The zero value matches no
+// certificate.
 type Certificate struct {
 	Subject    string                 // such as "CN=build" or "DNS=build.example.com,O=Acme"
-	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them, and nil matches none
-	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: what matches lets no client in
+	Attributes []clientcert.Attribute // of Subject; a client's certificate must have all of them; nil matches no certificate
+	Name       string                 `key:"name"`    // of the principal; default Subject. "" after a mistake: the matching certificates let no client in
 	Profile    string                 `key:"profile"` // "" is no profile of its own
-	Role       Role                   `key:"role"`
-	Rate       Rate                   `key:"rate"` // of the requests with this certificate; the zero value is that of all clients
+	Role       string                 `key:"role"`    // as in [Token]
+	Rate       Rate                   `key:"rate"`    // of the requests with this certificate; the zero value is the rate of all clients
 }
 
 // certificatesField returns the function that decodes "certificates". After a mistake in an
 // entry its certificates let no client in, also if a less specific entry would. After a mistake
-// in a subject none of the entries does, since it is not known which certificates are meant.
+// in a subject no entry lets clients in, since it is not known which certificates are meant.
 func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) {
 	read := func(v hujson.Value) (all []Certificate, err error) {
 		seen := make(map[string]bool)
@@ -182,12 +185,12 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 			same := clientcert.Identity(attributes)
 			switch paths := guardsNamed(jsonc.Key(m), atCertificates); {
 			case wrong != nil && len(paths) > 0:
-				d.misplaced(d.guard(d.mistake, paths...), m, levelsOf(paths))
+				d.misplaced(d.guard(d.mistake, paths...), m, keys.AllAround(paths))
 			case wrong == nil && seen[same]:
 				wrong = errTwice
 			}
 			if wrong != nil {
-				return nil, inside(m.Name.StartOffset, "."+jsonc.Key(m), wrong)
+				return nil, misfitAt(m.Name.StartOffset, "."+jsonc.Key(m), wrong)
 			}
 			seen[same] = true
 			all = append(all, certificateOf(d, m, attributes))
@@ -201,14 +204,14 @@ func certificatesField(d *decoder, to *[]Certificate) func(hujson.ObjectMember) 
 	}
 }
 
-// certificateOf reads what clients with a certificate may do: a profile, or an object. After a
-// mistake it has no Name.
+// certificateOf reads the rights of clients with a certificate: a profile, or an object. After a
+// mistake the certificate has no Name.
 func certificateOf(d *decoder, m hujson.ObjectMember, attributes []clientcert.Attribute) Certificate {
 	subject := jsonc.Key(m)
-	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: RoleUse}
+	c := Certificate{Subject: subject, Attributes: attributes, Name: subject, Role: roleUse}
 	before, at := d.mistakes, d.level
 	defer func() { d.level = at }()
-	d.level = below(at, "*")
+	d.level = keys.Below(at, "*")
 	switch value := m.Value.Value.(type) {
 	case *hujson.Object:
 		d.object(value, d.keys(&c, nil))

@@ -25,19 +25,19 @@ func TestCertificates(t *testing.T) {
 		want  Certificate
 		says  string // the begin; "" for no problem
 	}{
-		{`"CN=build": "ci"`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Profile: "ci", Role: RoleUse}, ""},
-		{`"CN=build": {}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Role: RoleUse}, ""},
+		{`"CN=build": "ci"`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Profile: "ci", Role: roleUse}, ""},
+		{`"CN=build": {}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "CN=build", Role: roleUse}, ""},
 		{`"dns = b.example , O=Acme\\, Inc.\\\\=": {"name": "b", "profile": "ci", "role": "admin", "rate": "2/s"}`,
-			Certificate{Subject: `dns = b.example , O=Acme\, Inc.\\=`, Attributes: []clientcert.Attribute{{Name: "DNS", Value: "b.example"}, {Name: "O", Value: `Acme, Inc.\=`}}, Name: "b", Profile: "ci", Role: RoleAdmin, Rate: Rate{2, 2}}, ""},
+			Certificate{Subject: `dns = b.example , O=Acme\, Inc.\\=`, Attributes: []clientcert.Attribute{{Name: "DNS", Value: "b.example"}, {Name: "O", Value: `Acme, Inc.\=`}}, Name: "b", Profile: "ci", Role: roleAdmin, Rate: Rate{2, 2}}, ""},
 
-		{`"CN=build": "gone"`, Certificate{Subject: "CN=build", Attributes: cn, Profile: "gone", Role: RoleUse}, `error: certificates with "CN=build" let no client in: there is no profile "gone"`},
-		{`"CN=build": "C I"`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: "CN=build" must be the name of a profile, or an object; write`},
-		{`"CN=build": null`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: "CN=build" must be the name of a profile`},
-		{`"CN=build": {"profile": 1}`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
-		{`"CN=build": {"profil": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
-		{`"CN=build": {"servers": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
-		{`"CN=build": {"role": "root"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: RoleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
-		{`"CN=build": {"name": "token", "profile": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "token", Profile: "ci", Role: RoleUse}, `error: the name "token" is already that of a token`},
+		{`"CN=build": "gone"`, Certificate{Subject: "CN=build", Attributes: cn, Profile: "gone", Role: roleUse}, `error: certificates with "CN=build" let no client in: there is no profile "gone"`},
+		{`"CN=build": "C I"`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: "CN=build" must be the name of a profile, or an object; write`},
+		{`"CN=build": null`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: "CN=build" must be the name of a profile`},
+		{`"CN=build": {"profile": 1}`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
+		{`"CN=build": {"profil": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
+		{`"CN=build": {"servers": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
+		{`"CN=build": {"role": "root"}`, Certificate{Subject: "CN=build", Attributes: cn, Role: roleUse}, `error: certificates with "CN=build" let no client in because of mistakes`},
+		{`"CN=build": {"name": "token", "profile": "ci"}`, Certificate{Subject: "CN=build", Attributes: cn, Name: "token", Profile: "ci", Role: roleUse}, `error: the name "token" is already that of a token`},
 
 		{`"UID=build": "ci"`, Certificate{}, `error: "certificates.UID=build" has the part "UID", which must be one of CN, O, OU, C, DNS, URI, EMAIL, so no certificate lets a client in until it is corrected; write it like`},
 		{`"build": "ci"`, Certificate{}, `error: "certificates.build" must be parts of a certificate`},
@@ -74,7 +74,7 @@ func TestCertificatesByAttributes(t *testing.T) {
 	}
 }
 
-// The keys for certificates need each other, and none of them alone makes the router public.
+// The keys for certificates need each other, and no single one makes the router public.
 func TestCertificatesFailClosed(t *testing.T) {
 	for text, want := range map[string]string{
 		tlsOfTests + `"certificates": {"CN=a": "ci"}`:                 "",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -26,7 +27,7 @@ type mention struct {
 	key, name string
 }
 
-// decode decodes on top of what an earlier file has set.
+// decode decodes on top of the value of earlier files.
 func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 	d.mentions, d.categories = nil, make(map[string]bool)
 	known := d.keys(c, nil)
@@ -53,13 +54,9 @@ func (c *Classification) decode(d *decoder, at int, v hujson.Value) error {
 
 // category reads the name of a category.
 func (d *decoder) category(v hujson.Value) (string, error) {
-	name, err := text(v)
+	name, err := keys.Text(v)
 	if err == nil {
-		at := v.StartOffset
-		if m := d.last[d.level].member; m.Value.StartOffset == at {
-			at = m.Name.StartOffset
-		}
-		d.mentions = append(d.mentions, mention{at, lastStep(d.level), name})
+		d.mentions = append(d.mentions, mention{d.placeOf(v), keys.Last(d.level), name})
 	}
 	return name, err
 }
@@ -144,7 +141,7 @@ func outsideFields(d *decoder, to **Outside, known fields) func(at int) {
 	}
 }
 
-// checkAskedServer reports what is wrong with the entry that is the other classifier. The
+// checkAskedServer reports mistakes in the entry that is the other classifier. The
 // entry is used all the same, since an edit may correct it.
 func checkAskedServer(d *decoder, c Config) {
 	if c.Router.Classification == nil || c.Router.Classification.Outside == nil || c.Router.Classification.Outside.Server == "" {
@@ -170,7 +167,7 @@ const maxPatterns = 64 << 10
 // pattern reads a regular expression as text. The text of a file is not compiled before the
 // file is trusted, since a short expression may take long.
 func (d *expander) pattern(v hujson.Value) (string, error) {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	if err != nil || d.env.asWritten {
 		return s, err
 	}

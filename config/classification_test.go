@@ -66,7 +66,7 @@ func TestClassification(t *testing.T) {
 	}
 }
 
-// The place of the problem is marked with § in the text. What is left shows that
+// The place of the problem is marked with § in the text. The rest of the value shows that
 // the others are as they were.
 func TestClassificationProblems(t *testing.T) {
 	categories := func(s string) string {

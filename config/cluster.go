@@ -9,36 +9,35 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// A Cluster says how the router shares servers with those of other machines. After a mistake in a
+// A Cluster says how routers on several machines share their servers. After a mistake in a
 // list, the list is empty; a mistake elsewhere leaves the router in no cluster.
 type Cluster struct {
-	URLs    []string   // of NATS, such as "nats://hub:4222"; at least one
-	Name    string     `key:"name,clusterName"` // of the cluster; default "metarouter"
-	Node    string     `key:"node,clusterName"` // the name of this node; "" is the host's name
-	Creds   string     `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" is none
-	TLS     ClusterTLS `key:"tls"`
-	Share   []string   // globs of names of servers that other nodes may use; empty shares nothing
-	Use     []string   // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
-	Trusted []string   // public keys of the nodes that may call and announce, each once
-}
-
-// ClusterTLS has the PEM files for connections to NATS, absolute paths; "" is none.
-type ClusterTLS struct {
-	CA   string `key:"ca,ca"`
-	Cert string `key:"cert,file"`
-	Key  string `key:"key,file"`
+	URLs  []string // of NATS, such as "nats://hub:4222"; at least one
+	Name  string   `key:"name,clusterName"` // of the cluster; default "metarouter"
+	Node  string   `key:"node,clusterName"` // the name of this node; "" is the host's name
+	Creds string   `key:"creds,creds"`      // absolute path of a NATS credentials file, or of an nkey seed; "" for no file
+	TLS   struct { // PEM files for connections to NATS, absolute paths; "" for no file
+		CA   string `key:"ca,ca"`
+		Cert string `key:"cert,file"`
+		Key  string `key:"key,file"`
+	} `key:"tls"`
+	Share   []string // globs of names of servers that other nodes may use; empty shares nothing
+	Use     []string // globs of names such as "gpu@box" of servers that this router uses; empty uses nothing
+	Trusted []string // public keys of the nodes that may call and announce, each once
 }
 
 // A clusterDecoder reads values of "cluster".
 type clusterDecoder struct{ *decoder }
 
-// A clusterText is what the files say of the cluster.
+// A clusterText is the "cluster" of all files.
 type clusterText struct {
 	broken bool // by a mistake that leaves the router in no cluster
 	value  Cluster
@@ -53,10 +52,10 @@ const (
 	maxPath = 4096 // bytes
 )
 
-// clusterName is what a cluster and a node may be named. The names are parts of NATS's subjects.
+// clusterName matches names of clusters and nodes. They are parts of NATS's subjects.
 var clusterName = lazy.Regexp(`^[a-z0-9-]{1,32}$`)
 
-// clusterField returns the function that decodes "cluster" on top of those of earlier files.
+// clusterField returns the function that decodes "cluster" on top of the "cluster" of earlier files.
 func clusterField(d *decoder) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		c, cluster := &d.cluster, clusterDecoder{d}
@@ -109,7 +108,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 			some, err = urls.NATS(s)
 		}
 		if err != nil {
-			return nil, inside(e.StartOffset, path, err)
+			return nil, misfitAt(e.StartOffset, path, err)
 		}
 		for range some {
 			d.cluster.urls = append(d.cluster.urls, e.StartOffset)
@@ -119,7 +118,7 @@ func (d clusterDecoder) readURLs(v hujson.Value) ([]string, error) {
 	return all, urls.CheckNATS(all)
 }
 
-// word reads the name of a cluster or a node. That of a node may be empty.
+// word reads the name of a cluster or a node. The name of a node may be empty.
 func (d clusterDecoder) word(v hujson.Value) (string, error) {
 	s, err := d.bounded(maxValue)(v)
 	if err == nil && !clusterName().MatchString(s) && !(d.env.asWritten && strings.Contains(s, "${")) && (s != "" || d.level != atCluster+".node") {
@@ -135,8 +134,11 @@ func (d clusterDecoder) file(kind string) reader[string] {
 		if err != nil || s == "" {
 			return "", err
 		}
-		if s = d.absolute(s); kind != "file" {
-			d.claim(v.StartOffset, claim{kind: claimCluster, text: kind, path: s})
+		switch s = d.absolute(s); kind {
+		case "ca":
+			d.examine(v.StartOffset, severityError, atNATS(kind, s, func() error { return checkAuthorities(s) }))
+		case "creds":
+			d.examine(v.StartOffset, severityError, atNATS(kind, s, func() error { _, err := safefile.Read(s, maxPEM); return err }))
 		}
 		return s, nil
 	}
@@ -144,7 +146,7 @@ func (d clusterDecoder) file(kind string) reader[string] {
 
 // nodeKey reads the public key of a node. It reports one that is wrong, and leaves it out.
 func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
-	key, err := text(v)
+	key, err := keys.Text(v)
 	if err == nil {
 		err = nodekey.Check(key)
 	}
@@ -160,27 +162,19 @@ func (d clusterDecoder) nodeKey(v hujson.Value) (string, error) {
 	return "", errLeftOut
 }
 
-// IsService reports whether "service" of an entry may be the name.
-func IsService(name string) bool {
-	return name != "" && nodeAt(atEntry+".service").fits(name, true) == nil
-}
-
-// serviceField returns the function that decodes "service" of an entry. After a mistake the server
-// is one of its own.
-func serviceField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		s, err := text(m.Value)
-		if n := nodeAt(d.level); err != nil || n.fits(s, true) != nil {
-			d.mistake(m.Name.StartOffset, `"service" %s`, n.Says)
-			s = ""
-		}
-		*to = s
+// service reads the name of a service. After a mistake the server is a service of its own.
+func (d *checker) service(v hujson.Value) (string, error) {
+	s, err := keys.Text(v)
+	if n := nodeAt(d.level); err != nil || n.Fits(s) != nil {
+		d.mistake(d.placeOf(v), `"service" %s`, n.Says)
+		return "", nil
 	}
+	return s, nil
 }
 
-// JoinCluster has the router join a cluster by the URLs of NATS, with commas between them, instead
-// of those of the files. All else is as the files say. The error says what is wrong with the URLs,
-// or that a mistake in the files leaves the router in no cluster; then r stays as it was.
+// JoinCluster has the router join a cluster by URLs of NATS, with commas between them, instead of the
+// URLs in the files. All else is as the files say. The error names the mistake in the URLs, or says
+// that a mistake in the files leaves the router in no cluster; then r stays as it was.
 func (r *Router) JoinCluster(text string) error {
 	all, err := urls.NATS(text)
 	if err == nil {
@@ -203,15 +197,7 @@ func (r *Router) JoinCluster(text string) error {
 	return nil
 }
 
-// Secrets returns the passwords and tokens in the URLs.
-func (c *Cluster) Secrets() []string {
-	if c == nil {
-		return nil
-	}
-	return urls.NATSSecrets(c.URLs)
-}
-
-// checkCluster sets the cluster of the router, and reports what only all files together show.
+// checkCluster sets the cluster of the router, and reports mistakes that only all files together show.
 func checkCluster(d *decoder, c *Config) {
 	t := &d.cluster
 	if d.last[atCluster].source.path == "" {
@@ -222,13 +208,13 @@ func checkCluster(d *decoder, c *Config) {
 		t.broken = true
 		d.mistake(at, `"cert" and "key" in "tls" of "cluster" need each other, so the router joins no cluster; write both or neither`)
 	} else if tls.Cert != "" {
-		d.claim(at, claim{kind: claimCluster, text: "cert", path: tls.Cert, keyPath: tls.Key})
+		d.examine(at, severityError, atNATS("cert", tls.Cert, func() error { return checkPair(tls.Cert, tls.Key) }))
 	}
 	in := t.value // the decoder does not stay in memory
 	switch {
 	case t.broken:
 		c.Router.clusterBroken = true
-		return // what else is wrong does not matter yet
+		return // other mistakes do not matter yet
 	case len(t.value.URLs) == 0:
 		d.warn(at, `"cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"], with the address of your NATS server`)
 		c.Router.clusterWithoutURLs = &in
@@ -238,7 +224,7 @@ func checkCluster(d *decoder, c *Config) {
 	clusterDecoder{d}.warnOf(*c)
 }
 
-// warnOf reports what has no effect, and what lets more in than was probably meant.
+// warnOf reports keys that have no effect, and keys that share more than was probably meant.
 func (d clusterDecoder) warnOf(c Config) {
 	t, at := &d.cluster, d.at(atCluster)
 	if len(t.value.Share)+len(t.value.Use) > 0 && len(t.value.Trusted) == 0 {
@@ -246,7 +232,7 @@ func (d clusterDecoder) warnOf(c Config) {
 	}
 	d.at(atCluster + ".urls")
 	for i, offset := range t.urls {
-		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (ClusterTLS{}) {
+		if host, better, ok := urls.UnencryptedNATS(t.value.URLs[i]); ok && t.value.TLS == (Cluster{}.TLS) {
 			d.warn(offset, `the connection to the NATS server %s is not encrypted, so others on the way can read calls and results; write %q if the server has TLS, or "tls": {"ca": "ca.pem"} for a certificate of your own`, host, better)
 		}
 	}

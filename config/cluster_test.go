@@ -30,13 +30,14 @@ func TestCluster(t *testing.T) {
 	for _, tt := range []struct {
 		cluster string
 		want    *Cluster
-		says    string // the begin of a problem; "" for none
+		says    string // the begin of a problem; "" if there is no problem
 	}{
 		{at, with(nil), ""},
 		{`"urls": "nats://127.0.0.1:4222"`, with(nil), ""},
 		{at + `, "name": "office", "node": "gpu-1", "creds": "me.creds", "tls": {"ca": "ca.pem", "cert": "/c.pem", "key": "k.pem"}, "share": ["a", "fi*"], "use": ["*@box"], "trusted": ["` + keyB + `", "` + keyA + `"]`,
 			with(func(c *Cluster) {
-				c.Name, c.Node, c.Creds, c.TLS = "office", "gpu-1", "/project/me.creds", ClusterTLS{"/project/ca.pem", "/c.pem", "/project/k.pem"}
+				c.Name, c.Node, c.Creds = "office", "gpu-1", "/project/me.creds"
+				c.TLS.CA, c.TLS.Cert, c.TLS.Key = "/project/ca.pem", "/c.pem", "/project/k.pem"
 				c.Share, c.Use, c.Trusted = []string{"a", "fi*"}, []string{"*@box"}, []string{keyB, keyA}
 			}), ""},
 		{`"urls": "tls://u:${TOKEN}@${HOST}, wss://x"`, nil, `error: "urls" must be either URLs with ws: and wss:`},
@@ -44,7 +45,7 @@ func TestCluster(t *testing.T) {
 		{`"urls": "wss://h/path"`, with(func(c *Cluster) { c.URLs = []string{"wss://h/path"} }), ""},
 		{at + `, "creds": "", "node": "", "tls": {}, "share": [], "use": [], "trusted": []`, with(func(c *Cluster) { c.Share, c.Use = []string{}, []string{} }), ""},
 
-		// What leaves the router in no cluster.
+		// Mistakes that leave the router in no cluster.
 		{``, nil, `warning: "cluster" has no "urls", so the router joins no cluster, unless 'metarouter serve --cluster URL' names one; write "urls": ["nats://hub:4222"]`},
 		{`"urls": []`, nil, `error: "urls" names no NATS server; write ["nats://hub:4222"]`},
 		{`"urls": ""`, nil, `error: "urls" names no NATS server`},
@@ -78,7 +79,7 @@ func TestCluster(t *testing.T) {
 		{at + `, "trusted": ["` + keyA + `", "` + keyA + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyA} }), `warning: this key of "trusted" is here twice`},
 		{at + `, "trusted": [1, "${TOKEN}", "` + keyB + `"]`, with(func(c *Cluster) { c.Trusted = []string{keyB} }), `error: this key of "trusted" trusts no node: it must be a string; put it in quotes` + "\n" + `error: this key of "trusted" trusts no node: it has 8 characters`},
 
-		// What is probably not as intended.
+		// Values that are probably not intended.
 		{`"urls": ["nats://u:sk-secret@h:4222"]`, with(func(c *Cluster) { c.URLs = []string{"nats://u:sk-secret@h:4222"} }), `warning: the connection to the NATS server h:4222 is not encrypted, so others on the way can read calls and results; write "tls://h:4222"`},
 		{`"urls": ["nats://h"], "tls": {"ca": "c"}`, with(func(c *Cluster) { c.URLs, c.TLS.CA = []string{"nats://h"}, "/project/c" }), ""},
 		{at + `, "share": ["a"]`, with(func(c *Cluster) { c.Share = []string{"a"} }), `warning: "share" and "use" of "cluster" have no effect without "trusted"`},
@@ -106,7 +107,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// checkJoined checks what must hold of a cluster whatever the file says.
+// checkJoined checks the promises of a cluster that hold for every file.
 func checkJoined(t *testing.T, c *Cluster) {
 	if c == nil {
 		return
@@ -147,7 +148,8 @@ func TestClusterOfSeveralFiles(t *testing.T) {
 		return c
 	}
 	c := read(`{"urls": "nats://[::1]", "name": "office", "trusted": ["`+keyA+`"], "use": ["*@a"], "tls": {"cert": "c", "key": "k"}}`, `{"urls": "tls://b", "trusted": ["`+keyB+`"], "tls": {"ca": "x"}}`)
-	want := &Cluster{URLs: []string{"tls://b"}, Name: "office", TLS: ClusterTLS{"/x", "/c", "/k"}, Use: []string{"*@a"}, Trusted: []string{keyB}}
+	want := &Cluster{URLs: []string{"tls://b"}, Name: "office", Use: []string{"*@a"}, Trusted: []string{keyB}}
+	want.TLS.CA, want.TLS.Cert, want.TLS.Key = "/x", "/c", "/k"
 	if !reflect.DeepEqual(c.Router.Cluster, want) || len(c.Problems) > 0 {
 		t.Errorf("got %+v\nwant %+v\n%s", c.Router.Cluster, want, saidOf(c))
 	}
@@ -210,7 +212,7 @@ func TestExamineCluster(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "ca.pem"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Read(filepath.Join(folder, "mcp.json"), []byte(`{"metarouter": {"cluster": {"urls": "tls://a", "creds": "none", "tls": {"ca": "ca.pem", "cert": "c", "key": "k"}}}}`))
+	c, err := readExpanded(filepath.Join(folder, "mcp.json"), []byte(`{"metarouter": {"cluster": {"urls": "tls://a", "creds": "none", "tls": {"ca": "ca.pem", "cert": "c", "key": "k"}}}}`))
 	if err != nil || len(c.Problems) > 0 {
 		t.Fatal(err, c.Problems)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
@@ -35,7 +36,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 			d.reject(m.Name.StartOffset, `"command" must be a string, and what follows the program belongs in "args"; write %s`, commandLine(words[0], append(words[1:], argumentsOf(o)...)))
 			return
 		}
-		said, err := text(m.Value)
+		said, err := keys.Text(m.Value)
 		if lower := strings.ToLower(said); err == nil && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")) {
 			d.reject(m.Name.StartOffset, `"command" is a URL, and starts no program; write "url": %s instead of it`, bounded(quote(secret.Words([]string{said}, "…")[0])))
 			return
@@ -51,7 +52,7 @@ func commandField(d entryDecoder, s *Server, o *hujson.Object) func(hujson.Objec
 }
 
 // splitCommand splits a command that is a whole command line, as it is written. A command
-// that exists is right as it is, whatever spaces it has.
+// that exists is right as it is, also with spaces.
 func (d entryDecoder) splitCommand(said, cwd string) (program string, args []string, ok bool) {
 	said = strings.TrimSpace(said)
 	words := commandline.Words(said)
@@ -131,7 +132,7 @@ func quote(s string) string {
 func argumentsField(d *decoder, s *Server) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		at, m := m.Name.StartOffset, d.repaired(m)
-		if line, err := text(m.Value); err == nil {
+		if line, err := keys.Text(m.Value); err == nil {
 			d.reject(at, `"args" must be an array of strings; write "args": %s`, bounded(quoteAll(commandline.Words(line))))
 			return
 		}
@@ -171,7 +172,7 @@ func stringsOf(v hujson.Value) (all []string, ok bool) {
 		return nil, false
 	}
 	for _, e := range a.Elements {
-		if s, err := text(e); err == nil {
+		if s, err := keys.Text(e); err == nil {
 			all = append(all, s)
 		}
 	}
@@ -188,13 +189,13 @@ func argumentsOf(o *hujson.Object) []string {
 	return words
 }
 
-// pathOf returns the path under a key of an entry, "" if the entry has none.
+// pathOf returns the path under a key of an entry, "" if the entry has no such key.
 func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	m, ok := jsonc.Member(o, key)
 	if !ok {
 		return ""
 	}
-	s, err := text(m.Value)
+	s, err := keys.Text(m.Value)
 	if err != nil {
 		return ""
 	}
@@ -202,8 +203,8 @@ func (d entryDecoder) pathOf(o *hujson.Object, key string) string {
 	return d.absolute(d.expand(s, &missing))
 }
 
-// startsRouter reports whether the command, or what it wraps, would start
-// another one of us. What hides deeper is for METAROUTER_DEPTH to find.
+// startsRouter reports whether the command, or a command that it wraps, would start another router.
+// A script may still start one, which METAROUTER_DEPTH prevents.
 func (e environment) startsRouter(command string, args []string, cwd string) bool {
 	for command, args := range commandline.All(command, args) {
 		switch {
@@ -218,7 +219,7 @@ func (e environment) startsRouter(command string, args []string, cwd string) boo
 	return false
 }
 
-// isOurselves reports whether the command is our own executable, by whatever link.
+// isOurselves reports whether the command is our own executable, also by a link.
 func (e environment) isOurselves(command, cwd string) bool {
 	if e.executable == "" {
 		return false

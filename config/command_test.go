@@ -59,7 +59,7 @@ func TestCommandLines(t *testing.T) {
 				if strings.Contains(p.Message, "write ") && !strings.Contains(p.Message, "a stdio server needs") && !strings.Contains(p.Message, "nothing to start") {
 					said = append(said, p.Message)
 				}
-				if p.IsWarning() {
+				if p.Severity == severityWarning {
 					t.Errorf("%s: only a warning: %v", tt.entry, p)
 				}
 			}

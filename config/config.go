@@ -7,12 +7,12 @@
 // the others: each mistake becomes a [Problem] with its place and its correction, and the
 // server that it concerns is Misconfigured. A Problem or an error never contains the value
 // of a variable, of env or of headers. A mistake about a key that restricts never allows more: it
-// closes what the key guards, or the file is not used.
+// closes the thing that the key guards, or the file is not used.
 //
 // # Trust
 //
-// A file that was found in the working directory may be a stranger's. [Config.Trusted]
-// reports whether a person has approved exactly what was read.
+// A stranger may have written a file that was found in the working directory. [Config.Text] knows
+// whether a person has approved exactly the text that was read.
 //
 // # Edits
 //
@@ -30,7 +30,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
@@ -44,11 +43,14 @@ type Config struct {
 	Files    []string // absolute paths of the files that were read, in order
 	Servers  []Server // in the order of the files; names are unique
 	Router   Router
-	Problems []Problem // everything that is wrong, in the order of the files
+	Problems []Problem // all mistakes, in the order of the files
 
-	approvals []trustfile.Approval // what an approval of each of Files covers
-	sources   []source             // the text, if it is not expanded
-	claims    []claim              // what the files say about the system, if they are expanded
+	// Text is the text of the files, which a person approves before a file that was found and
+	// not named is used. Its objects are kept if the text is not expanded.
+	Text trustfile.Text
+
+	sources      []source      // the text, if it is not expanded
+	examinations []examination // of the system, if the text is expanded
 }
 
 // A Server is one entry of mcpServers, with variables expanded, and ready to start or with
@@ -62,7 +64,7 @@ type Server struct {
 	EnvFile    string            `key:"envFile,path"` // absolute path of the envFile that is already in Env, or ""
 	Cwd        string            `key:"cwd,path"`     // absolute, or "" for the router's own
 	InheritEnv []string          `key:"inheritEnv"`   // names of further variables of the router that the child gets; "*" is all
-	KeepStrays bool              // what the child starts outside its process group is not killed with it
+	KeepStrays bool              // processes that the child starts outside its process group are not killed with it
 	Roots      []string          `key:"roots,roots"` // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
 
 	URL     string
@@ -79,16 +81,16 @@ type Server struct {
 
 	QuestionsPerMinute int `key:"questionsPerMinute"` // how often it may ask its clients something (sampling, elicitation); 0 is the default, 60
 
-	Capabilities    []string      `key:"capabilities"` // tags that each of its tools has
-	Group           string        `key:"group"`        // servers of one group can stand in for each other
-	Service         string        // servers of several nodes that name the same service are one server; "" is none
+	Capabilities    []string      `key:"capabilities"`    // tags that each of its tools has
+	Group           string        `key:"group"`           // servers of one group can stand in for each other
+	Service         string        `key:"service,service"` // servers of several nodes that name the same service are one server; "" for no service
 	Priority        int           `key:"priority"`        // of servers that can stand in for each other, the higher one is first
-	Validate        Validate      `key:"validate"`        // of arguments; default ValidateOn
+	Validate        string        `key:"validate"`        // of arguments that do not fit the tool's schema: "on" (default, a tool error: the server is not called), "warn" (logged) or "off"
 	Retry           string        `key:"retry"`           // "hints" (default), "never" or "always"
 	MaxResultTokens int           `key:"maxResultTokens"` // 0: no limit
 	Cache           time.Duration `key:"cache"`
 	Tools           ToolFilter
-	TrustHints      bool `key:"trustHints"` // what its tools declare (readOnlyHint, destructiveHint) is believed whatever their names say
+	TrustHints      bool `key:"trustHints"` // the hints of its tools (readOnlyHint, destructiveHint) are believed even if their names contradict
 
 	// Values for some of its tools, by patterns as in ToolFilter. If several patterns match
 	// a tool, its own name counts, else the longest pattern.
@@ -119,15 +121,6 @@ const (
 	AutoHTTP Transport = "auto"
 )
 
-// Validate is what happens to arguments that do not fit the tool's schema.
-type Validate string
-
-const (
-	ValidateOn   Validate = "on"   // a tool error; the server is not called
-	ValidateWarn Validate = "warn" // logged; the server is called
-	ValidateOff  Validate = "off"
-)
-
 // ToolFilter chooses and renames a server's tools. Patterns are those of package
 // internal/glob, compared with the server's own names. Empty Allow allows all.
 type ToolFilter struct {
@@ -146,8 +139,8 @@ type Router struct {
 	Pinned          []string      `key:"pinned"`     // IDs of tools that are listed in search mode too
 	Lazy            bool          `key:"lazy"`
 	IdleTimeout     time.Duration `key:"idleTimeout"`
-	Timeout         time.Duration `key:"timeout"` // default 5m
-	Validate        Validate      `key:"validate"`
+	Timeout         time.Duration `key:"timeout"`  // default 5m
+	Validate        string        `key:"validate"` // of servers without one
 	MaxResultTokens int           `key:"maxResultTokens"`
 	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
@@ -158,7 +151,7 @@ type Router struct {
 	HTTP            HTTP          `key:"http"`
 	Gateway         struct {      // how the router shows itself to clients
 		Name   string `key:"name"`   // in serverInfo; default "metarouter"
-		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" is none
+		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" for no prefix
 	} `key:"gateway"`
 	Capabilities   map[string][]string `key:"capabilities"`   // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification *Classification     `key:"classification"` // nil if absent
@@ -167,13 +160,13 @@ type Router struct {
 	Profiles       map[string]Profile  // by name, which matches [a-z0-9-]{1,32}
 	Cluster        *Cluster            // nil if the router is in no cluster
 
-	clusterWithoutURLs *Cluster // what the files say, if they give no URLs; for JoinCluster
+	clusterWithoutURLs *Cluster // the "cluster" of the files if it has no URLs; for JoinCluster
 	clusterBroken      bool     // a mistake leaves the router in no cluster
 }
 
 // An AccessLog is a file with a line for each call.
 type AccessLog struct {
-	File      string // absolute; "" is none
+	File      string // absolute; "" for no log
 	Arguments bool   `key:"arguments"` // the lines contain the arguments of calls
 	Results   bool   `key:"results"`   // the lines contain the results of calls
 	MaxSize   int64  `key:"maxSize"`   // bytes of a file, after which another is begun; default 100 MiB
@@ -183,12 +176,12 @@ type AccessLog struct {
 // A Classification is the "classification" object: the categories of texts, and the
 // classifier.
 type Classification struct {
-	Categories   []Category `key:"categories"`                          // in the order of their class indices; none: the capability tags
-	Rules        []Rule     `key:"rules"`                               // for all categories, after those of the category
+	Categories   []Category `key:"categories"`                          // in the order of their class indices; without any, the capability tags
+	Rules        []Rule     `key:"rules"`                               // for all categories, after the rules of the category
 	Model        string     `key:"model"`                               // where neither the category nor a rule has one; default "default"
 	UseReasoning bool       `key:"use_reasoning"`                       // where neither the category nor a rule says; default false
 	Threshold    float64    `key:"threshold confidence_threshold"`      // the confidence below which the fallback is the answer; default 0.6
-	Fallback     string     `key:"fallback fallback_category,category"` // a category's name; "" is none
+	Fallback     string     `key:"fallback fallback_category,category"` // a category's name; "" for no fallback
 	MaxText      int        `key:"max_text"`                            // bytes of a text; default 8192
 
 	Outside *Outside // another classification server that is asked first; nil for the built-in classifier alone
@@ -208,11 +201,11 @@ type Category struct {
 
 // A Rule sets the model and the use of reasoning for texts that meet all its conditions.
 type Rule struct {
-	Categories      []string `key:"categories,category"` // the text is in one of these; none: any
+	Categories      []string `key:"categories,category"` // the text is in one of these; empty for any category
 	ConfidenceBelow float64  `key:"confidence_below"`    // the confidence is below this; 0: any
 	MinWords        int      `key:"min_words"`           // the text has at least so many words; 0: any number
 	MaxWords        int      `key:"max_words"`           // the text has at most so many words; 0: any number
-	Patterns        []string `key:"patterns,regexp"`     // regular expressions (RE2), one must match; none: any text
+	Patterns        []string `key:"patterns,regexp"`     // regular expressions (RE2), one must match; empty for any text
 
 	Model        string `key:"model"`         // "" leaves it as it is
 	UseReasoning *bool  `key:"use_reasoning"` // nil leaves it as it is
@@ -233,26 +226,26 @@ type Outside struct {
 	NumCategories   int           `key:"num_categories"`        // how many it must have; 0: any number
 }
 
-// HTTP is the "http" object: where the router serves over HTTP, and whom.
+// HTTP is the "http" object: where the router serves over HTTP, and which clients.
 type HTTP struct {
-	Addr           string        `key:"addr"` // default "127.0.0.1:8787"
+	Addr           string        `key:"addr,listen" edit:"restart"` // default "127.0.0.1:8787"
 	AllowedHosts   []string      `key:"allowedHosts"`
 	AllowedOrigins []string      `key:"allowedOrigins"`
-	PublicURL      string        // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
+	PublicURL      string        `key:"publicUrl,publicUrl"` // by which browsers and clients elsewhere reach the router, without a slash at the end; it may have a path; "" if they can't
 	Tokens         []Token       `key:"tokens,closed"`
-	Issuers        []Issuer      // "oauth": identity providers whose access tokens let clients in
-	ClientCA       string        `key:"clientCA,tls"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks for none
-	Certificates   []Certificate // whom certificates of clients let in; the first one that matches counts, and those with more attributes come first
-	TLSCert        string        `key:"tlsCert,tls"`    // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
-	TLSKey         string        `key:"tlsKey,tls"`     // absolute path of the certificate's key, PEM
-	MaxBody        int64         `key:"maxBody"`        // bytes of a body; default 16 MiB
-	MaxBodyMemory  int64         `key:"maxBodyMemory"`  // bytes that the bodies of all requests and long answers take together; default 256 MiB
-	MaxHeader      int64         `key:"maxHeader"`      // bytes of a request's line and headers; default 64 KiB
-	MaxBatch       int           `key:"maxBatch"`       // messages of one batch; default 100
-	ReadTimeout    time.Duration `key:"readTimeout"`    // for a client to send a request; default 1m
-	MaxConnections int           `key:"maxConnections"` // connections, and requests over HTTP/2, at the same time; default 4096
-	MaxSessions    int           `key:"maxSessions"`    // of clients at the same time; default 1000
-	SessionTimeout time.Duration `key:"sessionTimeout"` // after which an idle session ends; default 30m
+	Issuers        []Issuer      // "oauth": identity providers; their access tokens let clients in
+	ClientCA       string        `key:"clientCA,tls" edit:"restart"` // absolute path of the certificates (PEM) by which clients' certificates are signed; "" asks clients for no certificate
+	Certificates   []Certificate // of clients that are let in; the first one that matches counts, and more attributes come first
+	TLSCert        string        `key:"tlsCert,tls" edit:"restart"` // absolute path of the certificate with its chain, PEM; "" is HTTP without TLS
+	TLSKey         string        `key:"tlsKey,tls" edit:"restart"`  // absolute path of the certificate's key, PEM
+	MaxBody        int64         `key:"maxBody"`                    // bytes of a body; default 16 MiB
+	MaxBodyMemory  int64         `key:"maxBodyMemory"`              // bytes that the bodies of all requests and long answers take together; default 256 MiB
+	MaxHeader      int64         `key:"maxHeader" edit:"restart"`   // bytes of a request's line and headers; default 64 KiB
+	MaxBatch       int           `key:"maxBatch"`                   // messages of one batch; default 100
+	ReadTimeout    time.Duration `key:"readTimeout"`                // for a client to send a request; default 1m
+	MaxConnections int           `key:"maxConnections"`             // connections, and requests over HTTP/2, at the same time; default 4096
+	MaxSessions    int           `key:"maxSessions"`                // of clients at the same time; default 1000
+	SessionTimeout time.Duration `key:"sessionTimeout"`             // after which an idle session ends; default 30m
 
 	// Rate limits the requests of each client. Clients are told apart by their tokens, else
 	// by their addresses: behind a proxy, all clients without tokens count as one. The
@@ -267,28 +260,24 @@ type Problem struct {
 	Line    int    `json:"line"`    // from 1; 0 if it is not about a place in the file
 	Column  int    `json:"column"`  // from 1, in bytes
 	Server  string `json:"server"`  // "" if it is not about one server
-	Message string `json:"message"` // what is wrong and what to write instead
+	Message string `json:"message"` // the mistake, and after "; " the correction
 
-	// Severity is "error" for what can't be used as it is written, and "warning" for what
-	// has no effect, such as an unknown key, or is probably not as intended.
+	// Severity is "error" for a value that can't be used as it is written, and "warning" for a value
+	// that has no effect, such as that of an unknown key, or is probably not intended.
 	Severity string `json:"severity"`
-	Fix      string `json:"fix"` // what to write or to type, to be pasted; "" if it is not known
+	Fix      string `json:"fix"` // text or a command to be pasted; "" if it is not known
 
 	// Unset names the variables that are not set, separated by commas, if that is the
 	// mistake.
 	Unset string `json:"-"`
+
+	ClearSecret bool `json:"-"` // the problem is a secret in clear text
 }
 
 const (
 	severityError   = "error"
 	severityWarning = "warning"
 )
-
-// IsWarning reports whether the severity is "warning".
-func (p Problem) IsWarning() bool { return p.Severity == severityWarning }
-
-// IsClearSecret reports whether the problem is a secret in clear text.
-func (p Problem) IsClearSecret() bool { return strings.Contains(p.Message, clearText) }
 
 func (p Problem) Error() string {
 	where := p.File
@@ -303,12 +292,9 @@ func (p Problem) Error() string {
 
 // Equal reports whether c and d are the same, including problems and their places.
 func (c Config) Equal(d Config) bool {
-	c.claims, d.claims = nil, nil // they differ in places only
+	c.examinations, d.examinations = nil, nil // they differ in places only
 	return reflect.DeepEqual(c, d)
 }
-
-// Equal reports whether s and t are the same in every field.
-func (s Server) Equal(t Server) bool { return reflect.DeepEqual(s, t) }
 
 // SameSecrets reports whether s and t have the same env, headers and secrets of oauth. An entry that was
 // edited there must not fall back to its old text: the old secrets may be revoked.
@@ -317,21 +303,13 @@ func (s Server) SameSecrets(t Server) bool {
 		slices.Equal(s.OAuth.secrets(), t.OAuth.secrets())
 }
 
-// Concealer returns a function that replaces the secrets of the entry in a text by their
-// names, such as "${TOKEN}": a server may print what it was given. Which values are
-// secrets is a guess, by their names and their form.
-func (s Server) Concealer() func(string) string { return s.launch().Concealer() }
-
-// Secrets returns the values of the entry that are secrets: all headers, the secrets of
-// oauth, and the variables, arguments and parts of the URL that look like secrets.
-func (s Server) Secrets() []string { return append(s.launch().Secrets(), s.OAuth.secrets()...) }
-
-func (s Server) launch() secret.Launch {
-	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
+// Launch returns the values of the entry that may be secrets.
+func (s Server) Launch() secret.Launch {
+	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, OAuth: s.OAuth.secrets()}
 }
 
-// Hash returns 32 hex digits that identify what the entry starts or reaches, whatever its
-// name and its other keys are. Stored catalogs are kept under it.
+// Hash returns 32 hex digits that identify the process or the address of the entry. Its name and its
+// other keys do not count. Stored catalogs are kept under it.
 func (s Server) Hash() string {
 	said, err := json.Marshal(struct {
 		Transport Transport

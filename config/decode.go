@@ -6,20 +6,21 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// reports are the problems and claims of the files.
+// reports are the problems of the files.
 type reports struct {
-	env      environment
-	source   source
-	name     string    // of the entry that is decoded now; "" outside of entries
-	problems []Problem // the first maxProblems errors and maxWarnings warnings
-	mistakes int       // how many errors there are
-	warnings int       // how many warnings there are
-	fatal    []string  // why the server can't be started
-	claims   []claim   // what the files say about the system, for Config.Examine
+	env          environment
+	source       source
+	name         string        // of the entry that is decoded now; "" outside of entries
+	problems     []Problem     // the first maxProblems errors and maxWarnings warnings
+	mistakes     int           // how many errors there are
+	warnings     int           // how many warnings there are
+	fatal        []string      // why the server can't be started
+	examinations []examination // for Config.Examine
 }
 
 // An expander reads strings with variables and references to secrets.
@@ -29,22 +30,23 @@ type expander struct {
 	envFiles map[string]envFile // that were read, by their paths
 
 	// Of the entry that is decoded now:
-	envFile    string                // the path of its envFile, "" for none
+	envFile    string                // the path of its envFile, "" without one
 	missing    variables             // that are not set
 	missingAt  int                   // place of the first of these
 	referable  bool                  // the value that is decoded may refer to secrets
 	references []reference.Reference // that it has
 }
 
-// A checker says what is wrong with keys, and closes what they guard.
+// A checker reports mistakes about keys, and closes the things that the keys guard.
 type checker struct {
 	expander
-	level       string          // where in the file the decoded object stands, as in levels
-	profileName string          // of the profile that is decoded now; "" outside of profiles
-	last        map[string]said // the last members of "metarouter", by their levels
-	strange     int             // how many unknown keys were compared with the known ones
-	closed      []closing       // by mistakes about guards
-	refused     *Problem        // why the file is not used
+	level       string                  // where in the file the decoded object stands, as in levels
+	profileName string                  // of the profile that is decoded now; "" outside of profiles
+	member      hujson.ObjectMember     // the last one of known key, whose value may be decoded now
+	last        map[string]sourceMember // the last members of "metarouter", by their levels
+	strange     int                     // how many unknown keys were compared with the known ones
+	closed      []closing               // by mistakes about guards
+	refused     *Problem                // why the file is not used
 }
 
 // A decoder turns syntax trees into values. A value that does not fit becomes a Problem,
@@ -52,7 +54,7 @@ type checker struct {
 type decoder struct {
 	checker
 	readings map[string]reader[string]
-	profiles map[string]said // the members of profiles without mistakes, by their names
+	profiles map[string]sourceMember // the members of profiles without mistakes, by their names
 
 	// Of the classification that is decoded now:
 	mentions   []mention       // of categories
@@ -60,8 +62,8 @@ type decoder struct {
 	cluster    clusterText
 }
 
-// A said is a member of an object in a source. In the zero value, the source has no path.
-type said struct {
+// A sourceMember is a member of an object in a source. In the zero value, the source has no path.
+type sourceMember struct {
 	source source
 	member hujson.ObjectMember
 }
@@ -72,8 +74,16 @@ func (d *checker) at(level string) int {
 	return d.last[level].member.Name.StartOffset
 }
 
-// elements returns the elements of the member's array. There are none if it is something else.
-func (s said) elements() []hujson.Value {
+// placeOf returns the place of the key of a value, or of the value itself if it is in an array.
+func (d *checker) placeOf(v hujson.Value) int {
+	if d.member.Value.StartOffset == v.StartOffset {
+		return d.member.Name.StartOffset
+	}
+	return v.StartOffset
+}
+
+// elements returns the elements of the member's array. Another value has no elements.
+func (s sourceMember) elements() []hujson.Value {
 	if a, ok := s.member.Value.Value.(*hujson.Array); ok {
 		return a.Elements
 	}
@@ -81,12 +91,12 @@ func (s said) elements() []hujson.Value {
 }
 
 // inner returns the member under a key of the member's object.
-func (s said) inner(key string) said {
+func (s sourceMember) inner(key string) sourceMember {
 	if o, ok := s.member.Value.Value.(*hujson.Object); ok {
 		s.member, _ = jsonc.Member(o, key)
 		return s
 	}
-	return said{}
+	return sourceMember{}
 }
 
 const (
@@ -112,7 +122,7 @@ func (d *reports) reject(offset int, format string, args ...any) {
 	}
 }
 
-// warn reports what has no effect, or is probably not as intended.
+// warn reports a value that has no effect, or is probably not intended.
 func (d *reports) warn(offset int, format string, args ...any) {
 	if d.warnings++; d.warnings <= maxWarnings {
 		d.report(severityWarning, offset, format, args...)
@@ -153,7 +163,7 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 	defer func() { d.level = at }()
 	for _, m := range o.Members {
 		key := jsonc.Key(m)
-		path := below(at, key)
+		path := keys.Below(at, key)
 		if seen[key] {
 			d.guard(d.mistake, path)(m.Name.StartOffset, "%q is here twice; remove one, since only the last one counts", key)
 		}
@@ -164,9 +174,9 @@ func (d *decoder) object(o *hujson.Object, known fields) {
 			continue
 		}
 		if m.Value.Value.Kind() != 'n' {
-			d.level = path
+			d.level, d.member = path, m
 			if strings.HasPrefix(path, atRouter) {
-				d.last[path] = said{d.source, m}
+				d.last[path] = sourceMember{d.source, m}
 			}
 			set(m)
 			d.level = at

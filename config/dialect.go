@@ -139,7 +139,7 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		env  map[string]string
 		keys = entryKeys{Enabled: true, KillStrays: true}
 	)
-	claims := len(d.claims)
+	before := len(d.examinations)
 	d.envFile = d.pathOf(o, "envFile")
 	defer func() { d.envFile = "" }()
 	arguments, environment := argumentsField(d.decoder, s), d.to(&env, "referring")
@@ -147,9 +147,8 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 		"command": orObject(d.decoder, commandField(d, s, o), fields{ // in Zed's dialect
 			"path": d.to(&s.Command, "program"), "args": arguments, "env": environment,
 		}),
-		"args":    arguments,
-		"env":     environment,
-		"service": serviceField(d.decoder, &s.Service),
+		"args": arguments,
+		"env":  environment,
 		"tools": orObject(d.decoder, d.to(&s.Tools.Allow, "glob"), d.keys(&s.Tools, fields{ // a plain list in Copilot's dialect
 			"timeout":         d.to(&s.ToolTimeouts, "patterned"),
 			"maxResultTokens": d.to(&s.ToolResultTokens, "patterned"),
@@ -171,12 +170,12 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.reportMissing(s)
 	if m, ok := jsonc.Member(o, "args"); ok {
 		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {
-			d.claimFolders(s, a.Elements)
+			d.examineFolders(s, a.Elements)
 		}
 	}
 	s.Env = d.environ(s, env, o)
 	if s.References = d.references; s.Disabled {
-		d.claims = d.claims[:claims] // it needs no secrets
+		d.examinations = d.examinations[:before] // it needs no secrets
 	}
 	s.Self = s.Transport == Stdio && d.env.startsRouter(s.Command, s.Args, s.Cwd)
 	if !s.Self && d.env.executable != "" && s.Command == "metarouter" {
@@ -217,7 +216,7 @@ func (d entryDecoder) connect(s *Server, at int) {
 }
 
 // reportMissing reports all variables that the entry needs and that are not set, in one
-// problem. A disabled server needs none.
+// problem. A disabled server needs no variables.
 func (d entryDecoder) reportMissing(s *Server) {
 	if !s.Disabled && d.missing.any() {
 		d.reject(d.missingAt, "%s", d.missing)
@@ -228,7 +227,7 @@ func (d entryDecoder) reportMissing(s *Server) {
 	}
 }
 
-// environ returns the variables of envFile, overridden by those of env.
+// environ returns the variables of envFile and of env; env overrides envFile.
 func (d entryDecoder) environ(s *Server, env map[string]string, o *hujson.Object) map[string]string {
 	if s.EnvFile == "" || s.Disabled || d.missing.any() || d.env.asWritten {
 		return env

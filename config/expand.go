@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/expansion"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
@@ -17,7 +18,7 @@ import (
 type variables struct {
 	unset   []string // names
 	prompts []string // VS Code's ${input:…}, as they were written
-	wrong   []string // what is wrong with references to secrets, and what to do
+	wrong   []string // mistakes in references to secrets, with their corrections
 }
 
 // maxMissing is how many different names are kept of each kind.
@@ -31,7 +32,7 @@ func addOnce(names *[]string, name string) {
 
 func (v variables) any() bool { return len(v.unset)+len(v.prompts)+len(v.wrong) > 0 }
 
-// String returns what to do about them.
+// String returns the message about them.
 func (v variables) String() string {
 	var says []string
 	if n := len(v.unset); n == 1 {
@@ -45,7 +46,7 @@ func (v variables) String() string {
 	return strings.Join(append(says, v.wrong...), "; ")
 }
 
-// fix returns what to type or to write, for the entry of a server.
+// fix returns the correction for the entry of a server.
 func (v variables) fix() string {
 	if len(v.prompts)+len(v.wrong) > 0 {
 		_, fix, _ := strings.Cut(v.String(), "; ")
@@ -62,8 +63,8 @@ func shortened(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// expand replaces the variables in s, unless the text is to stay as it is written. What can't be
-// replaced is added to missing.
+// expand replaces the variables in s, unless the text is to stay as it is written. Variables that are not
+// set are added to missing.
 func (d *expander) expand(s string, missing *variables) string {
 	if d.env.asWritten {
 		return s
@@ -84,7 +85,7 @@ func (d *expander) rules(missing *variables) expansion.Rules {
 
 // expanded reads a string and expands its variables.
 func (d *expander) expanded(v hujson.Value) (string, error) {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	before := d.missing.any()
 	s = d.expand(s, &d.missing)
 	if !before && d.missing.any() {
@@ -95,7 +96,7 @@ func (d *expander) expanded(v hujson.Value) (string, error) {
 
 // complete reads a string and expands its variables, which does not concern the entry of a server.
 func (d *expander) complete(v hujson.Value) (s string, missing variables, err error) {
-	if s, err = text(v); err == nil {
+	if s, err = keys.Text(v); err == nil {
 		s = d.expand(s, &missing)
 	}
 	return s, missing, err
@@ -128,7 +129,7 @@ func (e environment) atHome(path string) string {
 }
 
 // lookup returns the value of a variable: of the environment, else of the entry's envFile.
-// It knows those of VS Code and Cursor too.
+// It knows the variables of VS Code and Cursor too.
 func (d *expander) lookup(name string) (string, bool) {
 	switch name {
 	case "workspaceFolder":
@@ -161,7 +162,7 @@ func (s source) project() string {
 // texts reads strings of further kinds.
 type texts struct{ *expander }
 
-// redirect reads a redirect URI of another client. What is no whole URL is that client's matter.
+// redirect reads a redirect URI of another client. A text that is no whole URL has no effect.
 func (d texts) redirect(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	if err == nil && d.isKnown(s) && urls.Web(s) != nil {
@@ -189,18 +190,16 @@ func (d *expander) isKnown(s string) bool {
 // maxPublicURL bounds "publicUrl", in bytes.
 const maxPublicURL = 512
 
-// publicURLField returns the function that decodes "publicUrl".
-func publicURLField(d *decoder, to *string) func(hujson.ObjectMember) {
-	return func(m hujson.ObjectMember) {
-		set(d, to, func(v hujson.Value) (string, error) {
-			s, err := d.bounded(maxPublicURL)(v)
-			if err == nil && s != "" && d.isKnown(s) {
-				s, err = urls.Public(s)
-			}
-			return s, err
-		})(m)
-		if urls.LeadsElsewhere(*to) {
-			d.claim(m.Name.StartOffset, claim{kind: claimPublicURL, text: *to})
-		}
+// publicURL reads "publicUrl".
+func (d *checker) publicURL(v hujson.Value) (string, error) {
+	s, err := d.bounded(maxPublicURL)(v)
+	if err == nil && s != "" && d.isKnown(s) {
+		s, err = urls.Public(s)
 	}
+	if err == nil && urls.LeadsElsewhere(s) {
+		d.examine(d.placeOf(v), severityError, atOpen(s, func(h HTTP) string { return h.PublicURL },
+			`clients of other machines come by this "publicUrl", so 'metarouter serve --http' needs a token, and the configuration has none`,
+			`write "tokens": ["${ROUTER_TOKEN}"] next to it and set ROUTER_TOKEN, write "oauth", or remove "publicUrl"`))
+	}
+	return s, err
 }

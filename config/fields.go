@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
@@ -18,9 +19,9 @@ import (
 // fields are the keys that an object may have, each with the function that decodes it.
 type fields map[string]func(hujson.ObjectMember)
 
-// keys returns the functions that decode the keys of the struct to which to points, except those of known.
+// keys adds to known the functions that decode the keys of the struct to which to points.
 // The tag "key" of a field has its keys, with dots before those of inner objects, and after a comma
-// how its values are read (see readings, field and array). What fits, the schema says.
+// how its values are read (see readings, field and array). The schema says which values fit.
 func (d *decoder) keys(to any, known fields) fields {
 	if known == nil {
 		known = make(fields)
@@ -28,8 +29,8 @@ func (d *decoder) keys(to any, known fields) fields {
 	inner := make(map[string]fields)
 	value := reflect.ValueOf(to).Elem()
 	for i := range value.NumField() {
-		keys, how, _ := strings.Cut(value.Type().Field(i).Tag.Get("key"), ",")
-		for key := range strings.FieldsSeq(keys) {
+		names, how, _ := strings.Cut(value.Type().Field(i).Tag.Get("key"), ",")
+		for key := range strings.FieldsSeq(names) {
 			outer, key, nested := strings.Cut(key, ".")
 			switch {
 			case inner[outer] != nil:
@@ -56,9 +57,9 @@ func defaults[T any](level string) (all T) {
 
 func setDefaults(level string, of reflect.Value) {
 	for i := range of.NumField() {
-		keys, how, _ := strings.Cut(of.Type().Field(i).Tag.Get("key"), ",")
-		key, _, _ := strings.Cut(keys, " ")
-		path, to := below(level, key), of.Field(i)
+		names, how, _ := strings.Cut(of.Type().Field(i).Tag.Get("key"), ",")
+		key, _, _ := strings.Cut(names, " ")
+		path, to := keys.Below(level, key), of.Field(i)
 		if said := nodeAt(path).Default; key != "" && isObject(to) {
 			setDefaults(path, to)
 		} else if key != "" && said != nil {
@@ -90,11 +91,11 @@ func (d *decoder) field(to reflect.Value, how string) func(hujson.ObjectMember) 
 		if k := to.Kind(); how == "referring" && (k == reflect.Slice || k == reflect.Map) {
 			m = d.repaired(m)
 		}
-		d.misread(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
+		d.reportMisfit(m, to, d.value(d.level, how, m.Name.StartOffset, m.Value, to))
 	}
 }
 
-// to returns the function that decodes a member into what a pointer points to, as keys does.
+// to returns the function that decodes a member into the value of a pointer, as keys does.
 func (d *decoder) to(pointer any, how string) func(hujson.ObjectMember) {
 	return d.field(reflect.ValueOf(pointer).Elem(), how)
 }
@@ -102,7 +103,7 @@ func (d *decoder) to(pointer any, how string) func(hujson.ObjectMember) {
 // set returns the function that decodes a member into to.
 func set[T any](d *decoder, to *T, read reader[T]) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
-		d.misread(m, reflect.ValueOf(to).Elem(), into(to, read, m.Value))
+		d.reportMisfit(m, reflect.ValueOf(to).Elem(), into(to, read, m.Value))
 	}
 }
 
@@ -128,22 +129,22 @@ type selfDecoder interface {
 
 var errLeftOut = errors.New("is left out")
 
-// value decodes what stands at a level. After an error, the destination is as it was.
+// value decodes the value at a level. After an error, the destination is as it was.
 func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Value) error {
 	n := nodeAt(level)
 	switch to := to.Addr().Interface().(type) {
 	case selfDecoder:
 		return to.decode(d, at, v)
 	case *bool:
-		return into(to, boolean, v)
+		return into(to, keys.Boolean, v)
 	case *int:
-		return into(to, n.integer, v)
+		return into(to, n.Integer, v)
 	case *int64:
-		return into(to, size, v)
+		return into(to, keys.Size, v)
 	case *float64:
-		return into(to, n.number, v)
+		return into(to, n.Number, v)
 	case *time.Duration:
-		return into(to, n.duration, v)
+		return into(to, n.Duration, v)
 	case *Rate:
 		return into(to, rate, v)
 	case *Transport:
@@ -181,14 +182,14 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 }
 
 // reading returns the reader of a string: how the tag of the field says, or as it is written.
-func (d *decoder) reading(n *node, how string) reader[string] {
+func (d *decoder) reading(n *keys.Node, how string) reader[string] {
 	if d.readings == nil {
 		d.readings = readings(d)
 	}
 	if read := d.readings[how]; read != nil {
 		return read
 	}
-	return n.word
+	return n.Word
 }
 
 // readings returns the readers of strings by their names in tags.
@@ -199,6 +200,7 @@ func readings(d *decoder) map[string]reader[string] {
 		"path": texts.path, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
 		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
 		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
+		"listen": d.listen, "publicUrl": d.publicURL, "service": d.service,
 		"url": texts.checked(d.expanded, true, urls.Web), "address": texts.checked(d.expanded, false, urls.Web),
 		"document": texts.checked(d.expanded, true, urls.Document), "resource": texts.checked(d.expanded, true, urls.Resource),
 		"issuer": texts.checked(value, false, urls.Issuer), "jwks": texts.checked(value, true, urls.Keys), "redirect": texts.redirect,
@@ -211,12 +213,12 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	a, ok := v.Value.(*hujson.Array)
 	switch {
 	case !ok:
-		return instead(n, how, v, to)
+		return insteadOfArray(n, how, v, to)
 	case n.MaxItems > 0 && len(a.Elements) > n.MaxItems:
 		return fmt.Errorf("must have at most %d elements; write fewer", n.MaxItems)
 	}
 	all := reflect.Zero(to.Type())
-	if how == "patterns" || how == "pinned" || how == "roots" { // none is not the same as nothing written
+	if how == "patterns" || how == "pinned" || how == "roots" { // an empty array differs from an absent one
 		all = reflect.MakeSlice(to.Type(), 0, len(a.Elements))
 	}
 	for i, e := range a.Elements {
@@ -224,7 +226,7 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 		switch err := d.value(level, how, e.StartOffset, e, value); {
 		case err == errLeftOut:
 		case err != nil:
-			return inside(e.StartOffset, fmt.Sprintf("[%d]", i), err)
+			return misfitAt(e.StartOffset, fmt.Sprintf("[%d]", i), err)
 		default:
 			all = reflect.Append(all, value)
 		}
@@ -233,26 +235,26 @@ func (d *decoder) array(level, how string, v hujson.Value, to reflect.Value) err
 	return nil
 }
 
-// instead decodes what may stand in the place of an array.
-func instead(n *node, how string, v hujson.Value, array reflect.Value) (err error) {
+// insteadOfArray decodes a value that may stand in the place of an array.
+func insteadOfArray(n *keys.Node, how string, v hujson.Value, array reflect.Value) (err error) {
 	to, _ := array.Addr().Interface().(*[]string)
 	switch kind := v.Value.Kind(); {
 	case how == "scopes" && kind == '"': // separated by spaces
 		*to = strings.Fields(v.Value.(hujson.Literal).String())
 	case how == "ours":
 		*to = make([]string, 1)
-		err = into(&(*to)[0], n.word, v)
-	case how == "roots" && kind == 't': // those of the clients
+		err = into(&(*to)[0], n.Word, v)
+	case how == "roots" && kind == 't': // the roots of the clients
 		*to = nil
 	case how == "roots" && kind == 'f':
 		*to = []string{}
 	default:
-		err = errors.New(cmp.Or(n.array, `must be an array of strings; write ["…"]`))
+		err = errors.New(cmp.Or(n.Array, `must be an array of strings; write ["…"]`))
 	}
 	return err
 }
 
-// dict decodes an object whose keys are free, for "patterned" are patterns, and for "ours" are scopes.
+// dict decodes an object with free keys: for "patterned", they are patterns; for "ours", scopes.
 func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) error {
 	members, err := membersOf(level, v)
 	if err != nil {
@@ -261,7 +263,7 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 	all := reflect.MakeMap(to.Type())
 	for _, m := range members {
 		key, value := jsonc.Key(m), reflect.New(to.Type().Elem()).Elem()
-		err := d.value(below(level, "*"), how, m.Name.StartOffset, m.Value, value)
+		err := d.value(keys.Below(level, "*"), how, m.Name.StartOffset, m.Value, value)
 		if all.MapIndex(reflect.ValueOf(key)).IsValid() {
 			err = errTwice
 		}
@@ -273,11 +275,11 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 			err = checkScope(key)
 		}
 		if err != nil {
-			return inside(m.Name.StartOffset, "."+key, err)
+			return misfitAt(m.Name.StartOffset, "."+key, err)
 		}
 		all.SetMapIndex(reflect.ValueOf(key), value)
 	}
-	if all.Len() == 0 && how != "ours" { // with a map of no scopes, none of ours can be asked for
+	if all.Len() == 0 && how != "ours" { // an empty map of scopes allows no scope of ours
 		all = reflect.Zero(to.Type())
 	}
 	to.Set(all)
@@ -286,7 +288,7 @@ func (d *decoder) dict(level, how string, v hujson.Value, to reflect.Value) erro
 
 var errTwice = errors.New("is here twice; remove one")
 
-// membersOf returns the members of the object at a level whose keys are free.
+// membersOf returns the members of the object with free keys at a level.
 func membersOf(level string, v hujson.Value) ([]hujson.ObjectMember, error) {
 	n := nodeAt(level)
 	o, ok := v.Value.(*hujson.Object)
@@ -299,12 +301,12 @@ func membersOf(level string, v hujson.Value) ([]hujson.ObjectMember, error) {
 	return o.Members, nil
 }
 
-// misread reports why a member can't be decoded into to, unless err is nil.
-func (d *decoder) misread(m hujson.ObjectMember, to reflect.Value, err error) {
+// reportMisfit reports why a member can't be decoded into to, unless err is nil.
+func (d *decoder) reportMisfit(m hujson.ObjectMember, to reflect.Value, err error) {
 	if err == nil {
 		return
 	}
-	wrong, _ := errors.AsType[*misfit](inside(m.Name.StartOffset, "", err))
+	wrong, _ := errors.AsType[*misfit](misfitAt(m.Name.StartOffset, "", err))
 	if to.Kind() == reflect.Int && to.Int() > 0 && wrong.path == "" {
 		wrong.err = fmt.Errorf("%w; write a number such as %d", wrong.err, to.Int())
 	}
@@ -320,7 +322,7 @@ type misfit struct {
 
 func (m *misfit) Error() string { return m.path + " " + m.err.Error() }
 
-func inside(offset int, path string, err error) error {
+func misfitAt(offset int, path string, err error) error {
 	if m, ok := errors.AsType[*misfit](err); ok {
 		return &misfit{m.offset, path + m.path, m.err}
 	}
@@ -332,13 +334,13 @@ func objectField(d *decoder, known fields) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) { d.objectAt(m.Name.StartOffset, m.Value, known) }
 }
 
-// objectAt decodes an object whose key is at a place.
+// objectAt decodes an object with its key at a place.
 func (d *decoder) objectAt(at int, v hujson.Value, known fields) {
 	if o, ok := v.Value.(*hujson.Object); ok {
 		d.object(o, known)
 		return
 	}
-	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", lastStep(d.level))
+	d.guard(d.reject, d.level)(at, "%q must be an object; write {…}", keys.Last(d.level))
 }
 
 // orObject returns the function that decodes a member that may also be an object.

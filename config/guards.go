@@ -5,9 +5,11 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 )
 
-// A closing is what a mistake about a guarding key closes, in words that complete "so …".
+// A closing is the effect of a mistake about a guarding key, in words that complete "so …".
 type closing string
 
 const (
@@ -25,7 +27,7 @@ const (
 )
 
 // guards are the keys that restrict: without one of them, or if it is read otherwise than it was
-// meant, more could be allowed. So a mistake about such a key closes what it guards: if it has a
+// meant, more could be allowed. So a mistake about such a key closes the thing that it guards: if it has a
 // wrong type, is null, is there twice, is misspelt, or stands elsewhere. A key that is far from all
 // names has no effect.
 var guards = []struct {
@@ -58,7 +60,7 @@ var guardTable = sync.OnceValue(func() (t struct {
 	t.closes, t.paths, t.levels = make(map[string]closing), make(map[string][]string), make(map[string][]string)
 	for _, g := range guards {
 		for key := range strings.FieldsSeq(g.keys) {
-			path := below(g.level, key)
+			path := keys.Below(g.level, key)
 			t.closes[path], t.paths[plainKey(key)] = g.closes, append(t.paths[plainKey(key)], path)
 			t.levels[g.level] = append(t.levels[g.level], key)
 		}
@@ -76,44 +78,31 @@ func plainKey(key string) string {
 	}, key)
 }
 
-// guardOf returns what a mistake about the key at a path closes, "" if the key is no guard.
+// guardOf returns the effect of a mistake about the key at a path, "" if the key is no guard.
 func guardOf(path string) closing { return guardTable().closes[path] }
 
-// guardsNamed returns the paths of guards at other levels that have a key's name, in whatever
-// spelling, and of keys that stand at most two levels away in objects that any mistake closes.
+// guardsNamed returns the paths of guards at other levels that have a key's name, in any spelling,
+// and of keys that stand at most two levels away in objects that any mistake closes.
 func guardsNamed(key, level string) (paths []string) {
 	if len(key) > 2*len("questionsPerMinute") {
 		return nil
 	}
 	for _, path := range guardTable().paths[plainKey(key)] {
-		if levelOf(path) != level {
+		if keys.Around(path) != level {
 			paths = append(paths, path)
 		}
 	}
-	for of, n := range levels() {
-		if of != level && containerOf(of) != "" && slices.Contains(n.keys, key) && steps(level, of) <= 2 {
-			paths = append(paths, below(of, key))
+	for of, n := range table() {
+		if of != level && containerOf(of) != "" && slices.Contains(n.Keys, key) && keys.Steps(level, of) <= 2 {
+			paths = append(paths, keys.Below(of, key))
 		}
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }
 
-// levelOf returns the level of the key at a path.
-func levelOf(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
-
-// levelsOf returns the levels of the keys at the paths, each once.
-func levelsOf(paths []string) (levels []string) {
-	for _, path := range paths {
-		if level := levelOf(path); !slices.Contains(levels, level) {
-			levels = append(levels, level)
-		}
-	}
-	return levels
-}
-
-// containerOf returns what is closed by any mistake in an object of a level, "" for other levels.
-// The mistake closes this object alone: a profile allows nothing, a token lets no client in.
+// containerOf returns the effect of any mistake in an object of a level, "" for other levels. The
+// mistake closes this object alone: a profile allows nothing, a token lets no client in.
 func containerOf(level string) closing {
 	for _, c := range []struct {
 		level  string
@@ -129,8 +118,8 @@ func containerOf(level string) closing {
 // A reporter is a function of the decoder that reports a problem.
 type reporter = func(offset int, format string, args ...any)
 
-// guard closes what the keys at the paths guard, and returns the function that reports the mistake
-// about them: report, if none of them is a guard.
+// guard closes the things that the keys at the paths guard, and returns the function that reports
+// the mistake about them: report, if no key is a guard.
 func (d *checker) guard(report reporter, paths ...string) reporter {
 	here := containerOf(d.level)
 	if here != "" && len(paths) > 0 {
@@ -139,7 +128,7 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 	var all []string
 	for _, path := range paths {
 		closes := guardOf(path)
-		if closes == "" && path != d.level && levelOf(path) != d.level {
+		if closes == "" && path != d.level && keys.Around(path) != d.level {
 			closes = containerOf(path) // it is not known in which object the key was meant
 		}
 		if closes == ownProfiles && d.profileName == "" {
@@ -149,7 +138,7 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 		case closes == theFile, closes == theServer && (d.level == atRouter || slices.Contains(roots, d.level)):
 			return d.refuse
 		case closes == "", closes == theServer && d.name == "", closes == ownProfiles && d.profileName != "":
-			continue // what it guards closes itself, or is not there
+			continue // the guarded object closes itself, or is not there
 		}
 		if !slices.Contains(all, string(closes)) {
 			all = append(all, string(closes))
@@ -166,14 +155,14 @@ func (d *checker) guard(report reporter, paths ...string) reporter {
 		report = d.reject
 	}
 	return func(offset int, format string, args ...any) {
-		what, fix, _ := strings.Cut(message(format, args...), "; ")
-		report(offset, "%s, so %s until it is corrected; %s", what, strings.Join(all, " and "), fix)
+		mistake, fix, _ := strings.Cut(message(format, args...), "; ")
+		report(offset, "%s, so %s until it is corrected; %s", mistake, strings.Join(all, " and "), fix)
 	}
 }
 
-// closedAround returns what the key of a profile closes that stands outside of all profiles.
+// closedAround returns the effect of a mistake about a key of a profile outside of all profiles.
 func (d *checker) closedAround(path string) closing {
-	key := path[len(levelOf(path))+1:]
+	key := path[len(keys.Around(path))+1:]
 	switch {
 	case d.name != "":
 		return theServer
@@ -194,7 +183,7 @@ func (d *checker) refuse(offset int, format string, args ...any) {
 	}
 }
 
-// close applies to r what mistakes have closed.
+// close applies to r the effects of mistakes.
 func (d *checker) close(r *Router) {
 	h := &r.HTTP
 	for _, closes := range d.closed {

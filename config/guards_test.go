@@ -39,7 +39,7 @@ func TestGuards(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			before, after, _ := strings.Cut(tt.text, "§")
 			c := anyText(t, before+after)
-			if len(c.Problems) != 1 || c.Problems[0].IsWarning() || c.Problems[0].Column != len(before)+1 || !strings.Contains(c.Problems[0].Message, tt.says) {
+			if len(c.Problems) != 1 || c.Problems[0].Severity == severityWarning || c.Problems[0].Column != len(before)+1 || !strings.Contains(c.Problems[0].Message, tt.says) {
 				t.Errorf("got %v, want %q at %d", c.Problems, tt.says, len(before)+1)
 			}
 		})

@@ -35,7 +35,7 @@ func inTime(t *testing.T, f func() (Config, error)) (c Config, err error) {
 
 // The first mistakes are reported, and how many more there are.
 func TestManyProblems(t *testing.T) {
-	c, err := Read("/p/.mcp.json", []byte(`{"mcpServers": {`+repeat(250, func(i int) string { return fmt.Sprintf("\"s%d\": 1,\n", i) })+`}}`))
+	c, err := readExpanded("/p/.mcp.json", []byte(`{"mcpServers": {`+repeat(250, func(i int) string { return fmt.Sprintf("\"s%d\": 1,\n", i) })+`}}`))
 	if err != nil || len(c.Problems) != maxProblems+1 {
 		t.Fatalf("%d problems, %v", len(c.Problems), err)
 	}
@@ -48,14 +48,14 @@ func TestManyProblems(t *testing.T) {
 }
 
 func TestTooManyValues(t *testing.T) {
-	_, err := Read("/p/.mcp.json", []byte(`{"x": [`+strings.Repeat("0,", 200_000)+`]}`))
+	_, err := readExpanded("/p/.mcp.json", []byte(`{"x": [`+strings.Repeat("0,", 200_000)+`]}`))
 	if err == nil || !strings.Contains(err.Error(), "more than 200000 keys and values") {
 		t.Error(err)
 	}
 }
 
 func TestTooManyServers(t *testing.T) {
-	_, err := Read("/p/.mcp.json", []byte(`{"mcpServers": {`+repeat(maxServers+1, func(i int) string { return fmt.Sprintf(`"s%d":{},`, i) })+`}}`))
+	_, err := readExpanded("/p/.mcp.json", []byte(`{"mcpServers": {`+repeat(maxServers+1, func(i int) string { return fmt.Sprintf(`"s%d":{},`, i) })+`}}`))
 	if err == nil || !strings.Contains(err.Error(), "more than 2000 servers") {
 		t.Error(err)
 	}

@@ -41,13 +41,13 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
-// Approvals count only if no one else can have written them.
+// Approvals count only if other users can't have written them.
 func TestTrustNeedsAnOwnFolder(t *testing.T) {
 	dir := t.TempDir()
 	file, data := filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "data")
 	write(t, file, `{"mcpServers": {"a": {"command": "x"}}}`)
 	c := loaded(t, file)
-	if err := c.Trust(data); err != nil {
+	if err := c.Text.Trust(data); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{data, filepath.Join(data, "trust.json")} {
@@ -61,17 +61,17 @@ func TestTrustNeedsAnOwnFolder(t *testing.T) {
 		if err := os.Chmod(path, info.Mode().Perm()|0o020); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Trusted(data); err == nil || !strings.Contains(err.Error(), "chmod go-w '"+path+"'") {
+		if err := c.Text.Trusted(data); err == nil || !strings.Contains(err.Error(), "chmod go-w '"+path+"'") {
 			t.Errorf("others can write to %s: %v", path, err)
 		}
-		if err := c.Trust(data); err == nil {
+		if err := c.Text.Trust(data); err == nil {
 			t.Errorf("others can write to %s, and an approval was added to theirs", path)
 		}
 		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Trusted(data); err != nil {
+	if err := c.Text.Trusted(data); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,26 +9,27 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
-// An Issuer is an identity provider whose access tokens let HTTP clients in. The zero value
+// An Issuer is an identity provider with access tokens that let HTTP clients in. The zero value
 // stands for an issuer with a mistake: it lets no client in, and the router is not public
 // because of it.
 type Issuer struct {
 	URL          string              `key:"url,issuer"`     // the issuer identifier, byte for byte as tokens name it in "iss"
 	Audience     string              `key:"audience,value"` // that tokens must name in "aud"; "" is the URL of the MCP path that is asked for
 	User         string              `key:"user"`           // the claim that names the user; default "sub"
-	Profiles     []ProfileRule       // users get the profiles of all rules that match, together; users whom none matches are refused
-	Admins       []Claim             `key:"admins"`             // users whom one matches have the role admin
+	Profiles     []ProfileRule       // users get the profiles of all matching rules together; users without a matching rule are refused
+	Admins       []Claim             `key:"admins"`             // users with a matching claim have the role admin
 	Scopes       map[string][]string `key:"scopeMap,ours"`      // "scopeMap": the issuer's own scopes → mcp:read, mcp:call, mcp:admin; nil if absent
 	KeysURL      string              `key:"jwksUrl,jwks"`       // "jwksUrl", where its keys are; "" is where its metadata say
-	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for none
+	ClientID     string              `key:"clientId,word"`      // of the router at the issuer, for introspection and logins of the page; "" for no client
 	ClientSecret string              `key:"clientSecret,value"` // of ClientID; "" for a public client
 	Introspect   bool                `key:"introspect"`         // ask the issuer, as ClientID, about tokens that are no JWT
 }
 
-// A Claim is what a token may say of its user: "groups=devs". The name "*" without a value
+// A Claim is a property of a user in a token: "groups=devs". The name "*" without a value
 // matches every user.
 type Claim struct{ Name, Value string }
 
@@ -37,13 +38,6 @@ type ProfileRule struct {
 	Claim   Claim
 	Profile string
 }
-
-// Scopes of access tokens. Each has those before it.
-const (
-	ScopeRead  = "mcp:read"  // tools that only read
-	ScopeCall  = "mcp:call"  // all tools of the profile
-	ScopeAdmin = "mcp:admin" // for users whom one of the issuer's "admins" matches, what RoleAdmin may do
-)
 
 const (
 	maxWord  = 256  // bytes of a name of a claim, of a scope or of a client, and of the subject of a certificate
@@ -109,7 +103,7 @@ func (i *Issuer) decode(d *decoder, at int, v hujson.Value) error {
 	return nil
 }
 
-// bounded returns a reader of a text of so many bytes at most, whose variables it expands.
+// bounded returns a reader of a text of so many bytes at most. It expands the variables.
 func (d *expander) bounded(most int) reader[string] {
 	return func(v hujson.Value) (string, error) {
 		switch s, missing, err := d.complete(v); {
@@ -119,7 +113,7 @@ func (d *expander) bounded(most int) reader[string] {
 			return "", fmt.Errorf("has no value: %s", missing)
 		case len(s) > most:
 			return "", fmt.Errorf("must have at most %d bytes", most)
-		case strings.ContainsFunc(s, unprintable):
+		case strings.ContainsFunc(s, keys.Unprintable):
 			return "", errors.New("must have printable characters only")
 		default:
 			return s, nil
@@ -128,7 +122,7 @@ func (d *expander) bounded(most int) reader[string] {
 }
 
 func (c *Claim) decode(_ *decoder, _ int, v hujson.Value) error {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	if err == nil {
 		*c, err = claimOf(s)
 	}
@@ -146,7 +140,7 @@ func claimOf(s string) (Claim, error) {
 		return Claim{}, errors.New(`must be NAME=VALUE, a claim and its value without spaces around them, or "*" for every user; write it like "groups=devs"`)
 	case len(name) > maxWord || len(value) > maxValue:
 		return Claim{}, fmt.Errorf("must have at most %d bytes before the = and %d after it", maxWord, maxValue)
-	case strings.ContainsFunc(s, unprintable):
+	case strings.ContainsFunc(s, keys.Unprintable):
 		return Claim{}, errors.New("must have printable characters only")
 	}
 	return Claim{name, value}, nil
@@ -178,7 +172,7 @@ func profileRules(d *decoder, all *[]ProfileRule) func(hujson.ObjectMember) {
 
 // checkScope says why a text is not one scope of an issuer.
 func checkScope(s string) error {
-	if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || unprintable(r) }) {
+	if s == "" || len(s) > maxWord || strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || keys.Unprintable(r) }) {
 		return fmt.Errorf(`must be one scope of the issuer, of at most %d characters without spaces; write it like "tools.read"`, maxWord)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// loadHTTP reads a file whose "http" has the members, a public URL and two profiles.
+// loadHTTP reads a file with "http" that has the members, a public URL and two profiles.
 func loadHTTP(t *testing.T, members string) Config {
 	t.Helper()
 	return loadText(t, `{"metarouter": {"profiles": {"work": {}, "ci": {}}, "http": {"publicUrl": "https://r.example/x", `+members+`}}}`)
@@ -103,7 +103,7 @@ error: "profiles.h=" must be NAME=VALUE`},
 	}
 }
 
-// Whatever is wrong with "oauth", clients that prove nothing are not let in because of it.
+// No mistake in "oauth" lets clients in that prove nothing.
 func TestOAuthFailsClosed(t *testing.T) {
 	const good = `{"url": "https://id.example", "profiles": {"*": "ci"}}`
 	for text, want := range map[string]struct {
@@ -226,7 +226,7 @@ func TestIssuersOfTwoFiles(t *testing.T) {
 	}
 }
 
-// What is not trusted yet is not expanded.
+// A text that is not trusted yet is not expanded.
 func TestIssuersAsWritten(t *testing.T) {
 	c, err := ReadText("/x", []byte(`{"metarouter": {"profiles": {"ci": {}}, "http": {"publicUrl": "${P}", "clientCA": "${CA}", "tlsCert": "c", "tlsKey": "k", "certificates": {"CN=a": "ci"},
 		"oauth": {"issuers": [{"url": "${U}", "clientId": "${I}", "clientSecret": "${S}", "introspect": true, "jwksUrl": "${K}", "profiles": {"*": "ci"}}]}}, "audit": "${A}"}}`))

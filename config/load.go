@@ -3,9 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,18 +12,18 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
-	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Load reads the files. Later files win, for each server and for each key of "metarouter".
 // An entry that is overridden is not decoded.
 //
 // The error says that a file can't be read, or is a Problem: the file is not an object of
-// JSON with comments, is too large, or hides what it restricts (see guards). Other mistakes are in Config.Problems.
+// JSON with comments, is too large, or has a mistake about a key that restricts all (see guards). Other mistakes are in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
 // LoadText is Load for files that are not trusted yet: it looks at nothing but the files.
@@ -35,7 +33,7 @@ func LoadText(paths ...string) (Config, error) {
 	return load(paths, environment{readFile: readFile, asWritten: true})
 }
 
-// Expand returns what Load would have returned for the text that LoadText has read.
+// Expand returns the result of Load for the text that LoadText has read.
 func (c Config) Expand() Config {
 	if c.sources == nil {
 		return c // it is expanded
@@ -44,10 +42,7 @@ func (c Config) Expand() Config {
 	return c
 }
 
-// Read is Load for one file whose text is data. The file at path need not exist.
-func Read(path string, data []byte) (Config, error) { return read(path, data, system()) }
-
-// ReadText is LoadText for one file whose text is data. The file at path need not exist.
+// ReadText is LoadText for the text of one file. The file at path need not exist.
 func ReadText(path string, data []byte) (Config, error) {
 	return read(path, data, environment{asWritten: true})
 }
@@ -64,7 +59,7 @@ func read(path string, data []byte, env environment) (Config, error) {
 // file's object itself. For a file without servers it returns "mcpServers". The error is a
 // Problem: the data is not an object of JSON with comments.
 func ServersKey(path string, data []byte) (string, error) {
-	s, err := parseWithin(path, data, len(data)) // the client reads the file, of whatever size
+	s, err := parseWithin(path, data, len(data)) // the client reads the file, of any size
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +74,7 @@ func ServersKey(path string, data []byte) (string, error) {
 	return roots[0], nil
 }
 
-// An environment is what Load needs of the system. Tests bring their own, so that decoding
+// An environment is the system as Load sees it. Tests bring their own, so that decoding
 // is pure.
 type environment struct {
 	lookup     func(name string) (string, bool)
@@ -133,13 +128,13 @@ func assemble(sources []source, env environment) (Config, error) {
 	if env.asWritten {
 		c.sources = sources
 	}
-	d := &decoder{profiles: make(map[string]said)}
-	d.env, d.last = env, make(map[string]said)
+	d := &decoder{profiles: make(map[string]sourceMember)}
+	d.env, d.last = env, make(map[string]sourceMember)
 	var entries []entry
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
-		c.approvals = append(c.approvals, trustfile.Of(s.said(), s.bare))
+		c.Text = c.Text.Add(s.path, s.approved(), s.bare, env.asWritten)
 		d.source = s
 		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {
@@ -168,12 +163,9 @@ func assemble(sources []source, env environment) (Config, error) {
 	checkProfiles(d, c)
 	checkCluster(d, &c)
 	d.close(&c.Router)
-	c.Problems, c.claims = d.problems, d.claims
-	if env.asWritten {
-		c.claims = nil
-	}
+	c.Problems, c.examinations = d.problems, d.examinations
 	c.sortProblems()
-	last := c.Files[max(len(c.Files)-1, 0):] // there is none without files
+	last := c.Files[max(len(c.Files)-1, 0):] // empty without files
 	if more := d.mistakes - maxProblems; more > 0 {
 		c.Problems = append(c.Problems, Problem{File: last[0], Severity: severityError, Fix: "correct the others first", Message: fmt.Sprintf("and %d more problems; correct the others first", more)})
 	}
@@ -223,8 +215,8 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	}
 	value, err := jsonc.Parse(data)
 	if err != nil {
-		if p, ok := foreign(s); ok {
-			return s, p
+		if f, ok := foreign.FileOf(data); ok {
+			return s, s.problem(f.Offset, "this is a file of %s, in %s, which is not read as it is; run: %s", f.Title, f.Format, importOf(s, f.Client))
 		}
 		return s, s.problem(err.Offset, "%s; %s", err.What, err.Fix)
 	}
@@ -232,12 +224,23 @@ func parseWithin(path string, data []byte, most int) (source, error) {
 	if !ok {
 		return s, s.problem(value.StartOffset, `the file must hold an object; write {"mcpServers": {}}`)
 	}
-	s.root, s.bare, s.general = root, isBare(root), isGeneral(root)
+	s.root, s.bare, s.general = root, isBare(root), foreign.IsGeneral(root)
 	return s, nil
 }
 
-// problem returns an error at a byte of the source. Its message says what is wrong, then
-// after a semicolon what to write.
+// approved returns the members of the file that this package reads, which an approval covers.
+func (s source) approved() *hujson.Object {
+	object := new(hujson.Object)
+	for _, m := range s.root.Members {
+		if key := jsonc.Key(m); s.bare || key == atRouter || slices.Contains(roots, key) {
+			object.Members = append(object.Members, m)
+		}
+	}
+	return object
+}
+
+// problem returns an error at a byte of the source. Its message has the mistake, then
+// after a semicolon the correction.
 func (s source) problem(offset int, format string, args ...any) Problem {
 	before := s.data[:min(offset, len(s.data))]
 	p := Problem{
@@ -247,73 +250,13 @@ func (s source) problem(offset int, format string, args ...any) Problem {
 		Message:  message(format, args...),
 		Severity: severityError,
 	}
-	what, fix, _ := strings.Cut(p.Message, "; ")
+	mistake, fix, _ := strings.Cut(p.Message, "; ")
 	if key, ok := strings.CutPrefix(fix, "did you mean "); ok {
 		fix = "write " + strings.TrimSuffix(key, "?") + " instead"
 	}
-	if _, allowed, ok := strings.Cut(what, " must be "); ok && fix == "" {
+	if _, allowed, ok := strings.Cut(mistake, " must be "); ok && fix == "" {
 		fix = "write " + allowed
 	}
 	p.Fix = fix
 	return p
-}
-
-// Find returns the files to load: those of the --config flags, else .mcp.json in the
-// working directory, else metarouter/mcp.json in the user's config folder.
-//
-// named is false for a .mcp.json in the working directory that no flag names. It may be a
-// stranger's and runs commands, so check [Config.Trusted] before it is used.
-//
-// The error is [fs.ErrNotExist] if there is no file.
-func Find(flagPaths []string) (paths []string, named bool, err error) {
-	if len(flagPaths) > 0 {
-		for _, path := range flagPaths {
-			path, err := filepath.Abs(path)
-			if err != nil {
-				return nil, false, fmt.Errorf("find config: %w", err)
-			}
-			paths = append(paths, path)
-		}
-		return paths, true, nil
-	}
-	project, err := filepath.Abs(".mcp.json")
-	if err != nil {
-		return nil, false, fmt.Errorf("find config: %w", err)
-	}
-	if exists(project) {
-		return []string{project}, false, nil
-	}
-	own, err := Own()
-	if err != nil {
-		return nil, false, fmt.Errorf("no %s, and %w", project, err)
-	}
-	if exists(own) {
-		return []string{own}, true, nil
-	}
-	return nil, false, fmt.Errorf("find config: %s and %s: %w", project, own, fs.ErrNotExist)
-}
-
-// Own returns the absolute path of the user's own file, which may not exist.
-func Own() (string, error) {
-	folder, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("the user's config folder is not known: %w; name a file with --config", err)
-	}
-	return filepath.Join(folder, "metarouter", "mcp.json"), nil
-}
-
-// NodeKey returns the absolute path of the private key by which routers of other machines know those
-// of this user. The file may not exist.
-func NodeKey() (string, error) {
-	own, err := Own()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(filepath.Dir(own), "node.nk"), nil
-}
-
-// exists is true for a file that can't be examined too: Load returns the reason.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }

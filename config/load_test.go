@@ -76,7 +76,7 @@ func only(t *testing.T, text string) Server {
 func TestDialects(t *testing.T) {
 	base := Server{
 		Name: "a", Timeout: 5 * time.Minute, StartTimeout: 90 * time.Second, MaxConcurrent: 8, QuestionsPerMinute: 60,
-		Validate: ValidateOn, Retry: "hints",
+		Validate: "on", Retry: "hints",
 	}
 	with := func(change func(*Server)) Server { s := base; change(&s); return s }
 	stdio := func(s *Server) { s.Transport, s.Command, s.Args = Stdio, "npx", []string{"-y", "pkg"} }
@@ -147,14 +147,14 @@ func TestDialects(t *testing.T) {
 				s.InheritEnv, s.StartTimeout, s.Lazy, s.IdleTimeout = []string{"X"}, 10*time.Second, true, time.Hour
 				s.KeepStrays, s.QuestionsPerMinute = true, 5
 				s.MaxConcurrent, s.Capabilities, s.Group, s.Priority = 2, []string{"search"}, "g", -1
-				s.Validate, s.Retry, s.MaxResultTokens, s.Cache = ValidateWarn, "never", 9, time.Minute
+				s.Validate, s.Retry, s.MaxResultTokens, s.Cache = "warn", "never", 9, time.Minute
 				s.Tools = ToolFilter{Allow: []string{"a*"}, Deny: []string{"b"}, Rename: map[string]string{"old": "new"}}
 				s.ToolTimeouts, s.ToolResultTokens = map[string]time.Duration{"slow_*": 20 * time.Minute}, map[string]int{"page": 0}
 			})},
 		{"inherited", `{"mcpServers": {"a": {` + npx + `, "timeout": "1s"}}, "metarouter": {"lazy": true, "idleTimeout": "2s", "timeout": "3s", "validate": "off", "maxResultTokens": 4}}`,
 			with(func(s *Server) {
 				stdio(s)
-				s.Lazy, s.IdleTimeout, s.Timeout, s.Validate, s.MaxResultTokens = true, 2*time.Second, time.Second, ValidateOff, 4
+				s.Lazy, s.IdleTimeout, s.Timeout, s.Validate, s.MaxResultTokens = true, 2*time.Second, time.Second, "off", 4
 			})},
 		{"this binary", `{"mcpServers": {"a": {"command": "metarouter", "args": ["builtin", "files"]}}}`,
 			with(func(s *Server) {
@@ -166,7 +166,7 @@ func TestDialects(t *testing.T) {
 			})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := only(t, tt.text); !got.Equal(tt.want) {
+			if got := only(t, tt.text); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
 			}
 		})
@@ -200,9 +200,9 @@ func TestRouter(t *testing.T) {
 		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}}}`)
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
-		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: ValidateOn,
+		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: "on",
 		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5}, Audit: Audit{MaxSize: 10 << 20, MaxFiles: 10},
-		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{PlainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
+		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{plainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
 			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
@@ -242,7 +242,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// What clients take for a string is one, in every dialect, and null is left out.
+// Values that clients take for strings are strings, in every dialect, and null is left out.
 func TestTexts(t *testing.T) {
 	text := `{"mcpServers": {
 		"a": {"command": "x", "args": ["-p", 8080, null, true, 1.50], "env": {"N": 1e3, "T": false, "Z": null, "S": "s"}},
@@ -260,7 +260,7 @@ func TestTexts(t *testing.T) {
 			}
 		}
 	}
-	if len(c.Problems) != 12 || slices.ContainsFunc(c.Problems, func(p Problem) bool { return !p.IsWarning() }) {
+	if len(c.Problems) != 12 || slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Severity != severityWarning }) {
 		t.Errorf("the problems are %v", c.Problems)
 	}
 }
@@ -448,7 +448,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// checkAccess fails if those who are let in are not what [Issuer] and [Certificate] promise.
+// checkAccess fails if clients are let in whom [Issuer] and [Certificate] do not promise to let in.
 func checkAccess(t *testing.T, r Router) {
 	for _, i := range r.HTTP.Issuers {
 		u, err := url.Parse(i.URL)

@@ -11,45 +11,38 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
-// A Profile says what its clients may see and use. Patterns are those of package
-// internal/glob, where * matches slashes too. A pattern is compared with an item's name and
-// with its ID, "server:name"; the name of a resource is its URI, that of a template its URI
-// template. The zero value allows everything.
+// A Profile bounds the things that its clients see and use. Its patterns are of package internal/glob,
+// and * matches slashes too. A pattern is compared with an item's name and
+// with its ID, "server:name"; the name of a resource is its URI, and the name of a template its
+// URI template. The zero value allows everything.
 type Profile struct {
-	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is none
+	Servers  []string `key:"servers,patterns"`     // patterns of names; nil is all servers, and an empty slice is no server
 	Allow    []string `key:"tools.allow,patterns"` // patterns of tools, prompts and resources, compared with IDs if they have a colon and with names if not; empty is all
 	Deny     []string `key:"tools.deny,patterns"`  // likewise; it wins over Allow
 	ReadOnly bool     `key:"readOnly"`             // only tools that read; see [registry.NormalizedTool.Reads]
 
-	// Ask says before which calls a person is asked, in addition to those of tools that
+	// Ask says before which calls a person is asked, in addition to calls of tools that
 	// AskFor matches.
-	Ask    Ask
+	// Ask is "never" (or ""), "destructive" (unless the tool declares that it destroys nothing, or
+	// reads only), "writes" (unless the tool reads only) or "always".
+	Ask    string
 	AskFor []string `key:"tools.ask,patterns"`
 
-	Mode   string   `key:"mode"`          // as that of [Router]; "" is the router's
-	Pinned []string `key:"pinned,pinned"` // as that of [Router]; nil is the router's
+	Mode   string   `key:"mode"`          // as in [Router]; "" is the mode of the router
+	Pinned []string `key:"pinned,pinned"` // as in [Router]; nil is the list of the router
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
 }
 
-// An Ask says before which calls a person is asked.
-type Ask string
-
-// What an [Ask] may be. "" is AskNever.
-const (
-	AskNever       Ask = "never"
-	AskDestructive Ask = "destructive" // unless the tool declares that it destroys nothing, or reads only
-	AskWrites      Ask = "writes"      // unless the tool reads only
-	AskAlways      Ask = "always"
-)
-
-// DefaultProfile is the profile of clients that choose none, if there is one of that name.
+// DefaultProfile is the name of the profile that clients have if they choose no other.
 const DefaultProfile = "default"
 
 const (
@@ -64,11 +57,11 @@ const (
 	atProfile  = atProfiles + ".*"
 )
 
-// noProfile is what a profile with a mistake is, so that it allows nothing: without the wrong
-// part, it would allow more than its author meant.
+// noProfile is the value of a profile with a mistake. It allows nothing: without the wrong part, the
+// profile would allow more than its author meant.
 func noProfile() Profile { return Profile{Servers: []string{}} }
 
-// profilesField returns the function that decodes "profiles" on top of those of earlier files.
+// profilesField returns the function that decodes "profiles" on top of the profiles of earlier files.
 func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {
 	return func(m hujson.ObjectMember) {
 		if *to == nil {
@@ -90,15 +83,15 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 			places := guardsNamed(name, atProfiles)
 			isKey := slices.ContainsFunc(places, func(path string) bool { return guardOf(path) == ownProfiles })
 			switch {
-			case isComment(name) && !isObject:
+			case foreign.IsComment(name) && !isObject:
 				continue
 			case isKey:
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile, since profiles have a key of that name; write it into a profile", name)
 			case !hasDefault && typo.Similar(name, DefaultProfile):
-				d.guard(d.mistake, below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
-			case CheckProfileName(name) != nil:
+				d.guard(d.mistake, keys.Below(atProfiles, DefaultProfile))(m.Name.StartOffset, "%q is near to %q; did you mean %[2]q?", name, DefaultProfile)
+			case !isProfileName(name):
 				if !hasDefault {
-					places = append(places, below(atProfiles, DefaultProfile))
+					places = append(places, keys.Below(atProfiles, DefaultProfile))
 				}
 				d.guard(d.mistake, places...)(m.Name.StartOffset, "%q can't be the name of a profile; write 1 to 32 of a-z, 0-9 and -", name)
 			case seen[name]:
@@ -113,7 +106,7 @@ func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember)
 			default:
 				before := d.mistakes
 				if all[name] = d.profile(m); d.mistakes > before && len(places) > 0 {
-					d.misplaced(d.guard(d.mistake, places...), m, levelsOf(places))
+					d.misplaced(d.guard(d.mistake, places...), m, keys.AllAround(places))
 				}
 			}
 			seen[name] = true
@@ -129,7 +122,7 @@ func hasKey[T any](all map[string]T, key string) bool {
 // profile decodes one profile. With any mistake in it, it allows nothing.
 func (d *decoder) profile(m hujson.ObjectMember) Profile {
 	name := jsonc.Key(m)
-	delete(d.profiles, name) // that of an earlier file
+	delete(d.profiles, name) // of an earlier file
 	o, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
 		d.mistake(m.Name.StartOffset, `the profile %q must be an object, and allows nothing; write {"servers": ["…"]}`, name)
@@ -149,12 +142,12 @@ func (d *decoder) profile(m hujson.ObjectMember) Profile {
 		d.mistake(m.Name.StartOffset, "the profile %q allows nothing because of mistakes in it; correct the mistakes in its keys", name)
 		return noProfile()
 	}
-	d.profiles[name] = said{d.source, m}
+	d.profiles[name] = sourceMember{d.source, m}
 	return p
 }
 
 // askField returns the function that decodes "ask": one of the words, or patterns.
-func askField(d *decoder, ask *Ask, askFor *[]string) func(hujson.ObjectMember) {
+func askField(d *decoder, ask *string, askFor *[]string) func(hujson.ObjectMember) {
 	word, tools := d.to(ask, ""), d.to(askFor, "patterns")
 	return func(m hujson.ObjectMember) {
 		switch m.Value.Value.Kind() {
@@ -178,10 +171,10 @@ func (d *decoder) fixedArguments(v hujson.Value) (map[string]map[string]json.Raw
 	for _, m := range v.Value.(*hujson.Object).Members {
 		text := jsonc.Key(m)
 		if bad := checkPattern(text); bad != nil {
-			return nil, inside(m.Name.StartOffset, "."+text, bad)
+			return nil, misfitAt(m.Name.StartOffset, "."+text, bad)
 		}
 		if all[text] == nil {
-			return nil, inside(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
+			return nil, misfitAt(m.Name.StartOffset, "."+text, errors.New(`must fix an argument; write {"owner": "…"}`))
 		}
 		for name, value := range all[text] {
 			n, size = n+1, size+len(name)+len(value)
@@ -198,19 +191,19 @@ func raw(v hujson.Value) (json.RawMessage, error) {
 	return jsonc.Compact(v), nil
 }
 
-// maxCompared bounds the work of checkProfiles: the bytes of patterns times those of the names
-// that they are compared with.
+// maxCompared bounds the work of checkProfiles: the bytes of patterns times the bytes of the
+// names that they are compared with.
 const maxCompared = 100 << 20
 
-// checkProfiles reports patterns of servers that match none, and pinned tools that are not
-// allowed. They are warnings, since an edit of another file may make them right.
+// checkProfiles reports patterns that match no server, and pinned tools that are not allowed. They are
+// warnings, since an edit of another file may make them right.
 func checkProfiles(d *decoder, c Config) {
 	d.name = ""
 	names, size := namesOf(c.Servers)
 	cost := 0
 	for _, name := range slices.Sorted(maps.Keys(d.profiles)) {
 		said, profile := d.profiles[name], c.Router.Profiles[name]
-		filter := filterOf(profile)
+		allows, patterns := profile.allows(), len(strings.Join(slices.Concat(profile.Servers, profile.Allow, profile.Deny), ""))
 		d.source = said.source
 		for i, e := range said.inner("servers").elements() {
 			text := profile.Servers[i]
@@ -226,20 +219,20 @@ func checkProfiles(d *decoder, c Config) {
 		}
 		for i, e := range said.inner("pinned").elements() {
 			text := profile.Pinned[i]
-			if cost += len(text) * filter.size; cost > maxCompared {
+			if cost += len(text) * patterns; cost > maxCompared {
 				return
 			}
 			switch _, _, isID := strings.Cut(text, ":"); {
 			case !isID:
 				d.warn(e.StartOffset, "the profile %q pins %q, which is not the ID of a tool; write %q", name, text, "server:"+text)
-			case !filter.allows(text):
+			case !allows(text):
 				d.warn(e.StartOffset, "the profile %q pins %q, which it does not allow; allow the tool, or do not pin it", name, text)
 			}
 		}
 	}
 }
 
-// advice says what to write instead of a word: one of the words that is similar, or what otherwise says.
+// advice returns the correction of a word: one of the words that is similar, or otherwise.
 func advice(word string, words []string, otherwise string) string {
 	const most = 64 // bytes that are compared with all words
 	if like, ok := typo.Nearest(word[:min(len(word), most)], words); ok {
@@ -258,33 +251,22 @@ func namesOf(servers []Server) (names []string, size int) {
 
 const noServer = `write the name of one in "mcpServers", or a pattern such as "files*"`
 
-// A filter is the part of a profile that allows and denies, with its patterns parsed.
-type filter struct {
-	allServers           bool
-	servers, allow, deny []glob.Pattern
-	size                 int // bytes of the patterns
-}
-
-func filterOf(p Profile) filter {
-	f := filter{allServers: p.Servers == nil}
-	parse := func(texts []string) (all []glob.Pattern) {
+// allows returns the function that reports whether the profile allows the item with an ID, apart from
+// ReadOnly.
+func (p Profile) allows() func(id string) bool {
+	parsed := func(texts []string) (all []glob.Pattern) {
 		for _, text := range texts {
-			f.size += len(text)
-			if pattern, err := glob.Parse(text); err == nil { // always, since it was read
+			if pattern, err := glob.Parse(text); err == nil { // always, since the text was checked
 				all = append(all, pattern)
 			}
 		}
 		return all
 	}
-	f.servers, f.allow, f.deny = parse(p.Servers), parse(p.Allow), parse(p.Deny)
-	return f
-}
-
-// allows reports whether the patterns allow the item with an ID.
-func (f filter) allows(id string) bool {
-	server, name, _ := strings.Cut(id, ":")
-	item := glob.Item{Name: name, ID: id}
-	return (f.allServers || slices.ContainsFunc(f.servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
-		!slices.ContainsFunc(f.deny, item.Matches) &&
-		(len(f.allow) == 0 || slices.ContainsFunc(f.allow, item.IsAllowed))
+	servers, allow, deny := parsed(p.Servers), parsed(p.Allow), parsed(p.Deny)
+	return func(id string) bool {
+		server, name, _ := strings.Cut(id, ":")
+		item := glob.Item{Name: name, ID: id}
+		return (p.Servers == nil || slices.ContainsFunc(servers, func(p glob.Pattern) bool { return p.Match(server) })) &&
+			!slices.ContainsFunc(deny, item.Matches) && (len(allow) == 0 || slices.ContainsFunc(allow, item.IsAllowed))
+	}
 }

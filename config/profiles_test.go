@@ -29,7 +29,7 @@ func TestProfiles(t *testing.T) {
 		"none": {Servers: []string{}},
 		"work": {
 			Servers: []string{"github", "files*"}, Allow: []string{"get_*", "github:*"}, Deny: []string{"delete_*"}, AskFor: []string{"create_*"},
-			ReadOnly: true, Ask: AskDestructive, Mode: "search", Pinned: []string{"github:get_me"},
+			ReadOnly: true, Ask: "destructive", Mode: "search", Pinned: []string{"github:get_me"},
 			Arguments: map[string]map[string]json.RawMessage{
 				"github:*": {"owner": json.RawMessage(`"acme"`), "page": json.RawMessage(`{"size":10}`), "none": json.RawMessage(`null`)},
 			},
@@ -66,7 +66,7 @@ func TestProfileEdits(t *testing.T) {
 	}
 }
 
-// TestProfileProblems has mistakes whose place is marked with §. The profile of a mistake allows
+// TestProfileProblems has mistakes at the places that are marked with §. The profile of a mistake allows
 // nothing: without the wrong part, it would allow more than its author meant.
 func TestProfileProblems(t *testing.T) {
 	long := strings.Repeat("a", 1025)
@@ -157,7 +157,7 @@ func TestProfilesFailClosed(t *testing.T) {
 	}
 }
 
-// TestProfileWarnings has what is probably not as intended: the profile is used as it is.
+// TestProfileWarnings has values that are probably not intended: the profile is used as it is.
 func TestProfileWarnings(t *testing.T) {
 	for _, tt := range []struct{ name, profile, says, fix string }{
 		{"a server that does not exist", `{"servers": ["github", §"jira"]}`, `has the server "jira", which does not exist`, `write the name of one in "mcpServers", or a pattern such as "files*"`},
@@ -210,7 +210,7 @@ func TestMergeProfiles(t *testing.T) {
 	if err != nil || len(c2.Problems) != 1 || !reflect.DeepEqual(c2.Router.Profiles["a"], noProfile()) {
 		t.Errorf("a later file with a mistake: %+v, %v", c2.Router.Profiles, c2.Problems)
 	}
-	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: AskAlways}, "c": {}}
+	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: "always"}, "c": {}}
 	if !reflect.DeepEqual(c.Router.Profiles, want) {
 		t.Errorf("got %+v", c.Router.Profiles)
 	}

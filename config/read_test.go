@@ -8,15 +8,15 @@ import (
 
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "there is no such.json")
-	c, err := Read(path, []byte(`{"$schema": "`+SchemaURL+`", "mcpServers": {"a": {"command": "x", "cwd": "sub"}}}`))
+	c, err := readExpanded(path, []byte(`{"$schema": "`+schemaURL+`", "mcpServers": {"a": {"command": "x", "cwd": "sub"}}}`))
 	if err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 || c.Servers[0].Cwd != filepath.Join(filepath.Dir(path), "sub") || c.Files[0] != path {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	// Nor is it a server where those have no key of their own.
-	if c, err = Read(path, []byte(`{"$schema": "x", "a": {"command": "x"}}`)); err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 {
+	if c, err = readExpanded(path, []byte(`{"$schema": "x", "a": {"command": "x"}}`)); err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if _, err := Read(path, []byte(`{`)); err == nil {
+	if _, err := readExpanded(path, []byte(`{`)); err == nil {
 		t.Error("half an object was read")
 	}
 }

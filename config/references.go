@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -24,7 +25,7 @@ func (d *expander) referring(v hujson.Value) (string, error) {
 	s, err := d.expanded(v)
 	for _, r := range d.references[before:] {
 		if r.Kind == reference.Keyring {
-			d.claim(v.StartOffset, claim{kind: claimSecret, text: r.Body})
+			d.examine(v.StartOffset, severityError, atSecret(r.Body))
 		}
 	}
 	return s, err
@@ -39,8 +40,6 @@ func (d *expander) argument(v hujson.Value) (string, error) {
 	}
 	return s, err
 }
-
-const clearText = " is a secret in clear text"
 
 // warnOfSecrets warns of the secrets that the entry o has as text.
 func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
@@ -62,7 +61,10 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		if scheme, _, ok := strings.Cut(value, " "); ok && strings.HasPrefix(path, "headers") {
 			before = scheme + " "
 		}
-		d.warn(offset, "%q"+clearText+"; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+		d.warn(offset, "%q is a secret in clear text; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+		if d.warnings <= maxWarnings {
+			d.problems[len(d.problems)-1].ClearSecret = true
+		}
 	}
 	for _, key := range []string{"command", "env", "headers", "args"} {
 		m, _ := jsonc.Member(o, key)
@@ -73,13 +75,13 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		switch value := m.Value.Value.(type) {
 		case *hujson.Object:
 			for _, e := range value.Members {
-				said, _ := text(e.Value)
+				said, _ := keys.Text(e.Value)
 				warn(e.Name.StartOffset, key+"."+jsonc.Key(e), jsonc.Key(e), said)
 			}
 		case *hujson.Array:
 			option := "" // the argument before
 			for i, e := range value.Elements {
-				said, _ := text(e)
+				said, _ := keys.Text(e)
 				name, word := option, said
 				if before, after, joined := strings.Cut(said, "="); joined {
 					name, word = before, after
@@ -93,8 +95,8 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 	}
 }
 
-// refer notes a reference to a secret, whose text stands between ${ and }. What is wrong
-// with it is added to missing.
+// refer notes a reference to a secret by the text between ${ and }. A mistake in it is added to
+// missing.
 func (d *expander) refer(text string, missing *variables) {
 	r, problem := d.referenceOf(text, missing)
 	switch {
@@ -110,7 +112,7 @@ func (d *expander) refer(text string, missing *variables) {
 	}
 }
 
-// referenceOf returns the reference, or what is wrong with it. Its kind is
+// referenceOf returns the reference, or the mistake in it. Its kind is
 // [reference.Input] for a prompt that can't be stored.
 func (d *expander) referenceOf(text string, missing *variables) (r reference.Reference, problem string) {
 	kind, body, _ := reference.Cut(text)
@@ -158,10 +160,10 @@ func (d *expander) referenceOf(text string, missing *variables) (r reference.Ref
 // passwords returns the ids of the inputs of VS Code that are passwords.
 func (s source) passwords() (ids []string) {
 	inputs, _ := jsonc.Member(s.root, "inputs")
-	for _, v := range (said{member: inputs}).elements() {
-		input := said{member: hujson.ObjectMember{Value: v}}
-		name, err := text(input.inner("id").member.Value)
-		if isPassword, _ := boolean(input.inner("password").member.Value); err == nil && isPassword {
+	for _, v := range (sourceMember{member: inputs}).elements() {
+		input := sourceMember{member: hujson.ObjectMember{Value: v}}
+		name, err := keys.Text(input.inner("id").member.Value)
+		if isPassword, _ := keys.Boolean(input.inner("password").member.Value); err == nil && isPassword {
 			ids = append(ids, name)
 		}
 	}

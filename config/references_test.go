@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
@@ -22,7 +23,7 @@ func TestReferences(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "vars"), []byte("FROM_FILE=${cmd:evil}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Read(file, []byte(`{
+	c, err := readExpanded(file, []byte(`{
   "inputs": [{"id": "key", "password": true}, {"id": "open"}],
   "mcpServers": {
     "a": {
@@ -71,7 +72,7 @@ func TestReferences(t *testing.T) {
 	if got, want := missing(), []string{"a: " + gh, "a: " + key, "url: " + gh}; !reflect.DeepEqual(got, want) {
 		t.Errorf("missing %q, want %q", got, want)
 	}
-	own, err := Own()
+	own, err := configpath.Own()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestWrongReferences(t *testing.T) {
 		`"command": "x", "env": {"A": "${file:${NOT_SET}/x}"}`: "NOT_SET is not set",
 	} {
 		text := []byte(`{"mcpServers": {"a": {` + entry + `}}}`)
-		c, err := Read("x.json", text)
+		c, err := readExpanded("x.json", text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestWrongReferences(t *testing.T) {
 			t.Errorf("%s: as text: %+v, %v", entry, c.Servers[0].References, err)
 		}
 	}
-	c, err := Read("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"tokens": ["${keyring:A}"]}}}`))
+	c, err := readExpanded("x.json", []byte(`{"mcpServers": {}, "metarouter": {"http": {"tokens": ["${keyring:A}"]}}}`))
 	if err != nil || len(c.Problems) == 0 || !strings.Contains(c.Problems[0].Message, `works only in "env"`) {
 		t.Errorf("a token: %+v, %v", c.Problems, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/tailscale/hujson"
@@ -24,26 +25,21 @@ type OAuth struct {
 	// The others are metarouter's own.
 	ClientSecret      string `key:"clientSecret,referring"`     // of ClientID; may be a reference to a secret
 	PrivateKey        string `key:"privateKey,referring"`       // of ClientID, in PEM; may be a reference to a secret
-	KeyID             string `key:"keyId,expanded"`             // of PrivateKey; "" sends none
-	Algorithm         string `key:"algorithm"`                  // of PrivateKey, such as "ES256"; "" is that of the key
+	KeyID             string `key:"keyId,expanded"`             // of PrivateKey; "" sends no ID
+	Algorithm         string `key:"algorithm"`                  // of PrivateKey, such as "ES256"; "" is the usual one for the key
 	CallbackURL       string `key:"callbackUrl,url"`            // at which the log-in comes back; "" is CallbackPort of this machine
-	ClientMetadataURL string `key:"clientMetadataUrl,document"` // of a client ID metadata document; "" for none
+	ClientMetadataURL string `key:"clientMetadataUrl,document"` // of a client ID metadata document; "" without one
 	Resource          string // the resource parameter; "" is the server's identifier
 	NoResource        bool   // send no resource parameter ("resource": false)
 	Grant             string `key:"grant"` // "authorization_code", "client_credentials" or "device_code"; "" is the first
 }
 
 // secrets returns the secrets of o, which may be nil.
-func (o *OAuth) secrets() (all []string) {
+func (o *OAuth) secrets() []string {
 	if o == nil {
 		return nil
 	}
-	for _, s := range []string{o.ClientSecret, o.PrivateKey} {
-		if s != "" {
-			all = append(all, s)
-		}
-	}
-	return all
+	return slices.DeleteFunc([]string{o.ClientSecret, o.PrivateKey}, func(s string) bool { return s == "" })
 }
 
 func (o *OAuth) decode(d *decoder, at int, v hujson.Value) error {

@@ -81,7 +81,7 @@ func TestOAuthKeys(t *testing.T) {
 			t.Errorf("%s has %d references", s.Name, n)
 		}
 	}
-	if got := c.Servers[0].Secrets(); !slices.Contains(got, "${keyring:SECRET}") {
+	if got := c.Servers[0].Launch().Secrets(); !slices.Contains(got, "${keyring:SECRET}") {
 		t.Errorf("its secrets are %q", got)
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 )
 
 func compileSchema(t *testing.T) *jsonschema.Schema {
@@ -27,15 +29,15 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(SchemaURL, doc); err != nil {
+	if err := compiler.AddResource(schemaURL, doc); err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := compiler.Compile(SchemaURL)
+	compiled, err := compiler.Compile(schemaURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.(map[string]any)["$id"] != SchemaURL {
-		t.Errorf("its $id is not %s", SchemaURL)
+	if doc.(map[string]any)["$id"] != schemaURL {
+		t.Errorf("its $id is not %s", schemaURL)
 	}
 	return compiled
 }
@@ -54,14 +56,14 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 	return schema.Validate(doc)
 }
 
-// What we tell people to write is valid, and Load agrees.
+// The examples for people are valid, and Load agrees.
 func TestSchemaAcceptsExamples(t *testing.T) {
 	schema := compileSchema(t)
 	check := func(what string, text []byte) {
 		if err := checkSchema(t, schema, text); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		c, err := Read("/x/.mcp.json", text)
+		c, err := readExpanded("/x/.mcp.json", text)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -77,7 +79,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(name, text)
-		// What is commented out is an example too.
+		// A line in a comment is an example too.
 		var whole []string
 		for line := range strings.Lines(string(text)) {
 			if code, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "//"); ok && regexp.MustCompile(`^\s*["}\]]`).MatchString(code) {
@@ -86,7 +88,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 			whole = append(whole, line)
 		}
 		check(name+" without comment marks", []byte(strings.Join(whole, "")))
-		if !strings.Contains(string(text), `"$schema": "`+SchemaURL+`"`) {
+		if !strings.Contains(string(text), `"$schema": "`+schemaURL+`"`) {
 			t.Errorf("%s does not name its schema", name)
 		}
 	}
@@ -174,12 +176,11 @@ var readers = map[string][]string{
 	"Certificate":    {"/metarouter/http/certificates/*/"},
 	"clusterField":   {"/metarouter/cluster/"},
 	"Cluster":        {"/metarouter/cluster/"},
-	"ClusterTLS":     {"/metarouter/cluster/tls/"},
 	"Rule":           {"/metarouter/classification/rules/*/", "/metarouter/classification/categories/*/rules/*/"},
 }
 
 // Every key that Load reads is in the schema, at its place, and every key of the schema
-// is read. The keys are those of the fields literals and of the tags in the source, so that one who
+// is read. The keys come from the fields literals and from the tags in the source, so that one who
 // adds a key can't forget the other.
 func TestSchemaHasEveryKey(t *testing.T) {
 	read := make(map[string]bool)
@@ -214,7 +215,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 				}
 			case *ast.FuncDecl:
 				of := n.Name.Name
-				if of == "decode" { // of a struct, whose other keys are in its tags
+				if of == "decode" { // of a struct that has its other keys in tags
 					of = n.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
 				}
 				for _, literal := range literals(n) {
@@ -351,20 +352,12 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 		}
 	}
 	look("", doc)
-	var table []string
-	for _, k := range restartKeys {
-		table = append(table, k.key)
-	}
 	slices.Sort(said)
-	slices.Sort(table)
-	if !slices.Equal(said, table) {
-		t.Errorf("the schema names %q, the table has %q", said, table)
-	}
 	edited := Router{HTTP: HTTP{Addr: "127.0.0.1:1", ClientCA: "a", TLSCert: "c", TLSKey: "k", MaxHeader: 1}}
-	if got := RestartKeys(Router{}, edited); len(got) != len(restartKeys) {
-		t.Errorf("an edit of all of them is reported as %q", got)
+	if got := slices.Sorted(slices.Values(RestartKeys(Router{}, edited))); !slices.Equal(said, got) {
+		t.Errorf("the schema names %q, an edit of all keys is reported as %q", said, got)
 	}
-	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{PlainToken("t")}}}
+	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{plainToken("t")}}}
 	if got := RestartKeys(Router{}, edited); got != nil {
 		t.Errorf("live keys are reported: %q", got)
 	}
@@ -386,11 +379,11 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 		all.Write(text)
 	}
 	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
-	for level, n := range levels() {
-		for _, key := range n.keys {
+	for level, n := range table() {
+		for _, key := range n.Keys {
 			isOfDialect := level == atEntry && slices.Contains(dialects, key) || level == atEntry+".command" || strings.HasPrefix(level, "servers") || strings.HasPrefix(level, "context_servers")
 			if !isOfDialect && !regexp.MustCompile("[\"`.|]"+regexp.QuoteMeta(key)+"[\"`:|]").MatchString(all.String()) {
-				t.Errorf("the documents do not name %s", below(level, key))
+				t.Errorf("the documents do not name %s", keys.Below(level, key))
 			}
 		}
 	}
@@ -409,7 +402,7 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	compare = func(level string, value any) {
 		if object, ok := value.(map[string]any); ok && nodeAt(level).Default == nil {
 			for key, inner := range object {
-				compare(below(level, key), inner)
+				compare(keys.Below(level, key), inner)
 			}
 			return
 		}

@@ -2,12 +2,16 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // defaultRouter returns the settings of a file without any.
@@ -25,15 +29,11 @@ func routerFields(d *decoder, r *Router) fields {
 		"profiles": profilesField(d, &r.Profiles),
 		"cluster":  clusterField(d),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
-			"addr":         addressField(d, &r.HTTP.Addr),
-			"publicUrl":    publicURLField(d, &r.HTTP.PublicURL),
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
 		})),
 	})
 }
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 
 // noFile replaces a file that is not known. A mistake must not make the router serve
 // without TLS.
@@ -62,9 +62,9 @@ type Assist struct {
 	Endpoint
 }
 
-// decode leaves out what is wrong.
+// decode leaves out a value that does not fit.
 func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
-	s, err := text(v)
+	s, err := keys.Text(v)
 	if *a = (Assist{Sampling: err == nil && s == "sampling"}); a.Sampling {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
 // decode leaves out an endpoint with any mistake.
 func (e *Endpoint) decode(d *decoder, at int, v hujson.Value) error {
 	*e = Endpoint{}
-	key := lastStep(d.level)
+	key := keys.Last(d.level)
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
 		d.mistake(at, "%q %s", key, nodeAt(d.level).Says)
@@ -122,8 +122,8 @@ func (a *Audit) decode(d *decoder, _ int, v hujson.Value) error {
 	return d.log(v, a, &a.File, "audit", "the audit log is written to its default file")
 }
 
-// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it is
-// reported what otherwise says.
+// log decodes a log: the path of its file, or an object with its keys. Without a usable path, it
+// reports the effect, otherwise.
 func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise string) error {
 	path := func(v hujson.Value) (string, error) {
 		s, missing, err := d.complete(v)
@@ -132,7 +132,9 @@ func (d *decoder) log(v hujson.Value, log any, file *string, name, otherwise str
 			return "", nil
 		}
 		if s = d.absolute(s); s != "" {
-			d.claim(v.StartOffset, claim{kind: claimLog, text: name, path: s})
+			d.examine(v.StartOffset, severityError, atFile(func() error { return safefile.CanAppend(s) }, func(r Router) bool {
+				return name == "accessLog" && s == r.AccessLog.File || name == "audit" && s == r.Audit.File && !r.Audit.Off
+			}, fmt.Sprintf("'metarouter serve' does not start with this %q: %%v", name), fmt.Sprintf(`write the path of a file that may be created, such as %q: %q`, name, map[string]string{"accessLog": "access.log", "audit": "audit.jsonl"}[name])))
 		}
 		return s, err
 	}
@@ -152,31 +154,15 @@ func hasMember(object hujson.Value, key string) bool {
 	return ok
 }
 
-// restartKeys are the keys of "metarouter" that take effect at the router's next start.
-// All other keys take effect when the file is saved. The descriptions in schema.json name the
-// same keys.
-var restartKeys = []struct {
-	key   string
-	value func(Router) any
-}{
-	{"http.addr", func(r Router) any { return r.HTTP.Addr }},
-	{"http.tlsCert", func(r Router) any { return r.HTTP.TLSCert }},
-	{"http.tlsKey", func(r Router) any { return r.HTTP.TLSKey }},
-	{"http.clientCA", func(r Router) any { return r.HTTP.ClientCA }},
-	{"http.maxHeader", func(r Router) any { return r.HTTP.MaxHeader }},
-}
-
 // RestartKeys returns the keys of "metarouter" in which a and b differ and that take effect
-// at the router's next start, such as "http.addr".
-func RestartKeys(a, b Router) (keys []string) {
-	for _, k := range restartKeys {
-		if k.value(a) != k.value(b) {
-			keys = append(keys, k.key)
+// at the router's next start, such as "http.addr". All other keys take effect when the file is saved.
+func RestartKeys(a, b Router) (all []string) {
+	is, was := reflect.ValueOf(b.HTTP), reflect.ValueOf(a.HTTP)
+	for i := range is.NumField() {
+		if tag := is.Type().Field(i).Tag; tag.Get("edit") == "restart" && !is.Field(i).Equal(was.Field(i)) {
+			key, _, _ := strings.Cut(tag.Get("key"), ",")
+			all = append(all, "http."+key)
 		}
 	}
-	return keys
+	return all
 }
-
-// RestartKeys returns the keys that the files set and that take effect at the router's
-// next start only.
-func (c Config) RestartKeys() []string { return RestartKeys(defaultRouter(), c.Router) }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 )
 
@@ -44,7 +46,7 @@ const guarded = `{
 	}
 }}`
 
-// harmless are the keys whose absence allows nothing, below keys that guard nothing.
+// harmless are the keys that guard nothing. Without one of them, no more is allowed.
 var harmless = map[string]string{
 	"":       "$schema inputs mcpServers servers context_servers",
 	atRouter: "mode toolBudget names separator pinned listWait lazy idleTimeout timeout maxResultTokens findThreshold learning assist embeddings fillArguments audit accessLog capabilities classification gateway",
@@ -57,15 +59,15 @@ var harmless = map[string]string{
 // isGuarded reports whether a mistake about the key at a level, or in an object that any mistake
 // closes, must not allow more.
 func isGuarded(level, key string) bool {
-	return guardOf(below(level, key)) != "" || containerOf(level) != ""
+	return guardOf(keys.Below(level, key)) != "" || containerOf(level) != ""
 }
 
-// An object is a JSON object whose keys may be there twice.
+// An object is a JSON object that may have a key twice.
 type object []pair
 
 type pair struct {
 	key   string
-	value any // an object, []any, or what package json makes of other values
+	value any // an object, []any, or the value of package json for other values
 }
 
 func (o object) MarshalJSON() ([]byte, error) {
@@ -106,7 +108,7 @@ func objectOf(d *json.Decoder) any {
 	return token
 }
 
-// changed returns v with the value at a path of indices replaced by what change makes of it.
+// changed returns v with the value at a path of indices changed.
 func changed(v any, path []int, change func(any) any) any {
 	if len(path) == 0 {
 		return change(v)
@@ -142,7 +144,7 @@ func spots(level string, path []int, v any) (all []spot) {
 			if !knownAt(level, key) {
 				key = "*"
 			}
-			all = append(all, spots(below(level, key), append(path, i), p.value)...)
+			all = append(all, spots(keys.Below(level, key), append(path, i), p.value)...)
 		}
 	case []any:
 		for i, e := range v {
@@ -195,7 +197,7 @@ func kinds(level, key string) map[string]bool {
 				walk(at, n)
 			}
 		}
-		if at == below(level, key) {
+		if at == keys.Below(level, key) {
 			switch kind := node["type"].(type) {
 			case string:
 				all[kind] = true
@@ -210,11 +212,11 @@ func kinds(level, key string) map[string]bool {
 		}
 		if properties, ok := node["properties"].(map[string]any); ok {
 			for k, n := range properties {
-				walk(below(at, k), n)
+				walk(keys.Below(at, k), n)
 			}
 		}
 		walk(at, node["items"])
-		walk(below(at, "*"), node["additionalProperties"])
+		walk(keys.Below(at, "*"), node["additionalProperties"])
 	}
 	walk("", root)
 	return all
@@ -223,12 +225,12 @@ func kinds(level, key string) map[string]bool {
 // mayMove reports whether a person might write a key of one object into the other: a setting of
 // the router anywhere, others near their place.
 func mayMove(from, to spot, key string) bool {
-	switch closes := guardOf(below(from.level, key)); {
+	switch closes := guardOf(keys.Below(from.level, key)); {
 	case closes == theServer && to.level == "":
 		return false // other programs have such keys there
 	case closes != "" && closes != theServer && closes != ownProfiles:
 		return true
-	case steps(from.level, to.level) > 2:
+	case keys.Steps(from.level, to.level) > 2:
 		return false
 	}
 	same := min(len(from.path), len(to.path), 3) // of an entry or a profile
@@ -250,7 +252,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 			if !knownAt(s.level, key) && !isGuarded(s.level, key) {
 				key = "*"
 			}
-			if met[below(s.level, key)] = true; !isGuarded(s.level, key) {
+			if met[keys.Below(s.level, key)] = true; !isGuarded(s.level, key) {
 				continue
 			}
 			add := func(how string, change func(object) object) {
@@ -259,7 +261,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slips = append(slips, slip{below(s.level, p.key) + " " + how, string(text)})
+				slips = append(slips, slip{keys.Below(s.level, p.key) + " " + how, string(text)})
 			}
 			put := func(how string, v any) {
 				add(how, func(o object) object { o[i].value = v; return o })
@@ -288,19 +290,19 @@ func slipsOf(t *testing.T) (slips []slip) {
 				continue
 			}
 			for _, spelling := range misspellings(p.key) {
-				if !knownAt(s.level, spelling) && spelling != p.key && !isComment(spelling) && !slices.Contains(othersInEntries, spelling) {
+				if !knownAt(s.level, spelling) && spelling != p.key && !foreign.IsComment(spelling) && !foreign.InEntry(spelling) {
 					add("as "+spelling, func(o object) object { o[i].key = spelling; return o })
 				}
 			}
 			for _, to := range all {
 				_, isObject := p.value.(object)
 				free := strings.HasPrefix(to.level, atProfile+".arguments") || to.level == atTools+".rate" || to.level == atTools && isObject ||
-					strings.HasPrefix(to.level, atIssuers+".issuers.") || to.level == "" && slices.Contains(othersInFiles, p.key) // any key may be there
+					strings.HasPrefix(to.level, atIssuers+".issuers.") || to.level == "" && foreign.InFile(p.key) // any key may be there
 				within := len(to.path) > len(s.path) && slices.Equal(to.path[:len(s.path)], s.path) && to.path[len(s.path)] == i
 				if knownAt(to.level, p.key) || free || within || !mayMove(s, to, p.key) {
 					continue
 				}
-				// First to, whose place does not change, then away.
+				// First to, since its place does not change, then away.
 				value := changed(root, to.path, func(v any) any { return append(slices.Clone(v.(object)), p) })
 				value = changed(value, s.path, func(v any) any {
 					o := slices.Clone(v.(object))
@@ -313,19 +315,19 @@ func slipsOf(t *testing.T) (slips []slip) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slips = append(slips, slip{fmt.Sprintf("%s in %s", below(s.level, p.key), to.level), string(text)})
+				slips = append(slips, slip{fmt.Sprintf("%s in %s", keys.Below(s.level, p.key), to.level), string(text)})
 			}
 		}
 	}
-	for level, n := range levels() {
-		for _, key := range n.keys {
-			path := below(level, key)
+	for level, n := range table() {
+		for _, key := range n.Keys {
+			path := keys.Below(level, key)
 			switch {
 			case strings.HasPrefix(path, "servers") || strings.HasPrefix(path, "context_servers"):
 			case met[path], slices.Contains(strings.Fields(harmless[level]), key):
 			case slices.ContainsFunc(slices.Collect(maps.Keys(harmless)), func(of string) bool {
-				parent, _, deeper := strings.Cut(strings.TrimPrefix(level, below(of, "")), ".")
-				return strings.HasPrefix(below(level, ""), below(of, "")) && (deeper || parent != "") && slices.Contains(strings.Fields(harmless[of]), parent)
+				parent, _, deeper := strings.Cut(strings.TrimPrefix(level, keys.Below(of, "")), ".")
+				return strings.HasPrefix(keys.Below(level, ""), keys.Below(of, "")) && (deeper || parent != "") && slices.Contains(strings.Fields(harmless[of]), parent)
 			}):
 			default:
 				t.Errorf("%s is not in the file of the test; a guard belongs into guards and into it, another key into harmless", path)
@@ -335,7 +337,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 	return slips
 }
 
-// permissions says what a configuration allows, and how much of it.
+// permissions returns the things that a configuration allows, and how much.
 func permissions(c Config) map[string]float64 {
 	all := make(map[string]float64)
 	unlimited := func(r Rate) float64 {
@@ -345,12 +347,12 @@ func permissions(c Config) map[string]float64 {
 		return r.PerSecond * float64(r.Burst)
 	}
 	r, h := c.Router, c.Router.HTTP
-	use := func(who, profile string, role Role, rate Rate) {
+	use := func(who, profile string, role string, rate Rate) {
 		chosen := []string{profile}
 		if profile == "" { // it may choose any by its URL
 			chosen = append(slices.Collect(maps.Keys(r.Profiles)), DefaultProfile)
 		}
-		if role == RoleAdmin {
+		if role == roleAdmin {
 			all[who+" is an admin"] = 1
 		}
 		if all[who+" comes in"] = unlimited(h.Rate); rate != (Rate{}) {
@@ -365,7 +367,7 @@ func permissions(c Config) map[string]float64 {
 				for _, tool := range []string{"read_file", "write_file", "delete_file", "other"} {
 					id := s.Name + ":" + tool
 					amount := 3.0
-					if p.Ask != "" && p.Ask != AskNever || slices.ContainsFunc(p.AskFor, func(of string) bool { return matches(of, tool, id) }) {
+					if p.Ask != "" && p.Ask != "never" || slices.ContainsFunc(p.AskFor, func(of string) bool { return matches(of, tool, id) }) {
 						amount = 2
 					}
 					for of, fixed := range p.Arguments {
@@ -373,8 +375,8 @@ func permissions(c Config) map[string]float64 {
 							amount -= 0.5
 						}
 					}
-					f := filterOf(profileOf(s))
-					if f.allows(id) && filterOf(p).allows(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
+					allows := profileOf(s).allows()
+					if allows(id) && p.allows()(id) && (!p.ReadOnly || tool == "read_file") && s.Misconfigured == "" && !s.Disabled {
 						all[who+" calls "+id] = max(all[who+" calls "+id], amount)
 					}
 				}
@@ -382,7 +384,7 @@ func permissions(c Config) map[string]float64 {
 		}
 	}
 	if h.isPublic() {
-		use("anyone", "", RoleAdmin, Rate{})
+		use("anyone", "", roleAdmin, Rate{})
 	}
 	for _, t := range h.Tokens {
 		if t.Hash != "" {
@@ -396,7 +398,7 @@ func permissions(c Config) map[string]float64 {
 		who := fmt.Sprint(i.URL, i.Audience, i.User, i.Scopes, i.KeysURL, i.Introspect)
 		for _, rule := range i.Profiles {
 			if _, ok := r.Profiles[rule.Profile]; ok {
-				use(fmt.Sprint(who, rule), rule.Profile, RoleUse, Rate{})
+				use(fmt.Sprint(who, rule), rule.Profile, roleUse, Rate{})
 			}
 		}
 		for _, admin := range i.Admins {
@@ -430,7 +432,7 @@ func permissions(c Config) map[string]float64 {
 		if all[s.Name+" has a rate"] = math.Inf(1); len(s.ToolRates) > 0 {
 			all[s.Name+" has a rate"] = unlimited(s.ToolRates["*"])
 		}
-		for what, open := range map[string]bool{"trusted": s.TrustHints, "not validated": s.Validate != ValidateOn, "repeated": s.Retry != "never", "left": s.KeepStrays} {
+		for what, open := range map[string]bool{"trusted": s.TrustHints, "not validated": s.Validate != "on", "repeated": s.Retry != "never", "left": s.KeepStrays} {
 			if open {
 				all[s.Name+" is "+what] = 1
 			}
@@ -449,7 +451,7 @@ func permissions(c Config) map[string]float64 {
 	return all
 }
 
-// profileOf is the filter of a server as that of a profile.
+// profileOf is the filter of a server as a profile.
 func profileOf(s Server) Profile { return Profile{Allow: s.Tools.Allow, Deny: s.Tools.Deny} }
 
 func matches(pattern, name, id string) bool {
@@ -457,7 +459,7 @@ func matches(pattern, name, id string) bool {
 	return err == nil && (glob.Item{Name: name, ID: id}).Matches(p)
 }
 
-// more returns what after allows and before does not, "" for nothing.
+// more returns the permissions that after has and before lacks, "" if it has no more.
 func more(before, after map[string]float64) string {
 	for _, what := range slices.Sorted(maps.Keys(after)) {
 		if after[what] > before[what] {

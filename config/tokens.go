@@ -2,8 +2,6 @@ package config
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -16,62 +14,22 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
-// A Token is what HTTP clients prove their identity with. The zero value lets no client in.
+// A Token proves the identity of HTTP clients. The zero value lets no client in.
 type Token struct {
 	Hash    string // SHA-256 of the token, 64 hex digits in lower case; "" is no token at all
-	Name    string `key:"name"`    // of the principal; "" if the file gives none
+	Name    string `key:"name"`    // of the principal; "" if the file gives no name
 	Profile string `key:"profile"` // "" is no profile of its own
-	Role    Role   `key:"role"`
-	Rate    Rate   `key:"rate"` // of the requests with this token; the zero value is that of all clients
+	Role    string `key:"role"`    // "use" (or "": the tools of the profile) or "admin" (also the page's actions, calls of others and restarts)
+	Rate    Rate   `key:"rate"`    // of the requests with this token; the zero value is the rate of all clients
 	Plain   bool   // the file has the token as a string instead of an object
-
-	text string // the token; "" if only its hash is known
+	Text    string `json:"-"` // the token itself; "" if only its hash is known
 }
-
-// A Role says what a principal may do. "" is RoleUse.
-type Role string
 
 // The roles.
 const (
-	RoleUse   Role = "use"   // use the tools of the profile
-	RoleAdmin Role = "admin" // also the page's actions, others' calls and restarts
+	roleUse   = "use"
+	roleAdmin = "admin"
 )
-
-// PlainToken returns the token with the text as a file has it that names the text alone: of an
-// administrator without name and profile. A text that begins with "sha256:" is a hash.
-func PlainToken(text string) Token {
-	t := Token{Role: RoleAdmin, Plain: true}
-	t.identify(text)
-	return t
-}
-
-// Secret returns the text of the token, "" if only its hash is known.
-func (t Token) Secret() string { return t.text }
-
-// IsShort reports whether the token can be guessed.
-func (t Token) IsShort() bool { return t.text != "" && len(t.text) < secret.MinToken }
-
-// HashPrefix begins a token that is given by its hash.
-const HashPrefix = "sha256:"
-
-// identify sets the hash, and the text unless the text is a hash. It reports false, and sets
-// neither, if the text begins as a hash and is none.
-func (t *Token) identify(text string) bool {
-	if hash, ok := strings.CutPrefix(text, HashPrefix); ok {
-		if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
-			return false
-		}
-		t.Hash = strings.ToLower(hash)
-		return true
-	}
-	sum := sha256.Sum256([]byte(text))
-	t.Hash, t.text = hex.EncodeToString(sum[:]), text
-	return true
-}
-
-// CheckTokenName says why a token can't have the name; nil if it can. Names go into logs, and tell
-// clients apart there.
-func CheckTokenName(name string) error { return nodeAt(atToken+".name").fits(name, true) }
 
 // decode decodes a token: a string, or an object. After a mistake it is the zero value, so that it
 // never lets more clients in.
@@ -79,8 +37,8 @@ func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 	before := d.mistakes
 	said := v
 	o, isObject := v.Value.(*hujson.Object)
-	if *t = (Token{Role: RoleAdmin, Plain: true}); isObject {
-		t.Role, t.Plain, said = RoleUse, false, hujson.Value{}
+	if *t = (Token{Role: roleAdmin, Plain: true}); isObject {
+		t.Role, t.Plain, said = roleUse, false, hujson.Value{}
 		d.object(o, d.keys(t, fields{"token": func(m hujson.ObjectMember) { said = m.Value }}))
 	}
 	var err error
@@ -98,7 +56,7 @@ func (t *Token) decode(d *decoder, at int, v hujson.Value) error {
 	case err != nil:
 		d.mistake(said.StartOffset, `"token" %v`, err)
 	case !isObject && d.mistakes == before:
-		d.claim(at, claim{kind: claimPlainToken, text: t.Hash, paste: recommended(*t, said.Value.(hujson.Literal).String())})
+		d.examine(at, severityWarning, atPlainToken(t.Hash, recommended(*t, said.Value.(hujson.Literal).String())))
 	}
 	if d.mistakes > before {
 		*t = Token{}
@@ -112,21 +70,29 @@ func tokenText(d *decoder, t *Token, v hujson.Value) error {
 	case err != nil:
 		return err
 	case d.env.asWritten && strings.Contains(s, "${"):
-		t.Hash = PlainToken(s).Hash // to be compared with; what the token is, the environment says
+		t.Hash, _, _ = secret.ParseToken(s) // to be compared; the token itself is in the environment
 	case missing.any():
 		d.mistake(v.StartOffset, "this token lets no client in: %s", missing)
 	case s == "":
 		d.mistake(v.StartOffset, "an empty token lets no client in; write ${TOKEN} and set TOKEN in the environment")
-	case !t.identify(s):
+	default:
+		var ok bool
+		if t.Hash, t.Text, ok = secret.ParseToken(s); ok {
+			return nil
+		}
 		d.mistake(v.StartOffset, `this token lets no client in: after "sha256:" it needs 64 hexadecimal digits; make a token and its line with 'metarouter token new'`)
 	}
 	return nil
 }
 
-// CheckProfileName says why a profile can't have the name; nil if it can.
-func CheckProfileName(name string) error { return nodeAt(atToken+".profile").fits(name, true) }
+// Check says why the schema allows no such text at a place of the file, such as
+// "metarouter.http.tokens.name"; nil if it does.
+func Check(place, text string) error { return nodeAt(place).Fits(text) }
 
-func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").word(v) }
+// isProfileName reports whether a profile can have the name.
+func isProfileName(name string) bool { return Check(atToken+".profile", name) == nil }
+
+func nameOfProfile(v hujson.Value) (string, error) { return nodeAt(atToken + ".profile").Word(v) }
 
 // onlyVariable matches a text that holds a reference to a variable and nothing else.
 var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)
@@ -136,15 +102,15 @@ var onlyVariable = lazy.Regexp(`^\$\{[A-Za-z0-9_:]+\}$`)
 func recommended(t Token, written string) string {
 	switch {
 	case onlyVariable().MatchString(written):
-	case t.IsShort(): // its hash would tell it
+	case secret.IsShort(t.Text): // its hash would tell it
 		written = "${CI_TOKEN}"
 	default:
-		written = HashPrefix + t.Hash
+		written = secret.HashPrefix + t.Hash
 	}
 	return fmt.Sprintf(`{"token": %q, "name": "NAME", "role": "admin"}`, written)
 }
 
-// checkTokens reports what only all tokens and all files together show: tokens and names that
+// checkTokens reports mistakes that only all tokens and all files together show: tokens and names that
 // are there twice, profiles that do not exist, and tokens that can be guessed although other
 // machines may try.
 func checkTokens(d *decoder, c Config) {
@@ -167,7 +133,7 @@ func checkTokens(d *decoder, c Config) {
 		if t.Name != "" && names[t.Name] {
 			d.mistake(at, "two tokens are named %q, so logs can't tell their clients apart; write another name", t.Name)
 		}
-		if t.IsShort() && !local {
+		if secret.IsShort(t.Text) && !local {
 			d.mistake(at, "other machines reach %s, so a token needs at least %d characters; make one with 'metarouter token new'", c.Router.HTTP.Addr, secret.MinToken)
 		}
 		hashes[t.Hash], names[t.Name] = true, true

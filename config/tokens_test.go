@@ -6,7 +6,7 @@ import (
 )
 
 // hashOfSecret is the SHA-256 of sk-secret, the value of TOKEN in the tests.
-var hashOfSecret = PlainToken("sk-secret").Hash
+var hashOfSecret = plainToken("sk-secret").Hash
 
 func TestTokens(t *testing.T) {
 	digits := strings.Repeat("0aB1", 16)
@@ -15,11 +15,11 @@ func TestTokens(t *testing.T) {
 		want  Token
 		says  string // "" for no problem
 	}{
-		{`"${TOKEN}"`, Token{Hash: hashOfSecret, Role: RoleAdmin, Plain: true, text: "sk-secret"}, ""},
-		{`"sha256:` + digits + `"`, Token{Hash: strings.ToLower(digits), Role: RoleAdmin, Plain: true}, ""},
-		{`{"token": "${TOKEN}"}`, Token{Hash: hashOfSecret, Role: RoleUse, text: "sk-secret"}, ""},
-		{`{"token": "sha256:` + digits + `", "name": "ci", "profile": "work", "role": "admin"}`, Token{Hash: strings.ToLower(digits), Name: "ci", Profile: "work", Role: RoleAdmin}, ""},
-		{`{"token": "${TOKEN}", "rate": "30/m burst 5"}`, Token{Hash: hashOfSecret, Role: RoleUse, Rate: Rate{0.5, 5}, text: "sk-secret"}, ""},
+		{`"${TOKEN}"`, Token{Hash: hashOfSecret, Role: roleAdmin, Plain: true, Text: "sk-secret"}, ""},
+		{`"sha256:` + digits + `"`, Token{Hash: strings.ToLower(digits), Role: roleAdmin, Plain: true}, ""},
+		{`{"token": "${TOKEN}"}`, Token{Hash: hashOfSecret, Role: roleUse, Text: "sk-secret"}, ""},
+		{`{"token": "sha256:` + digits + `", "name": "ci", "profile": "work", "role": "admin"}`, Token{Hash: strings.ToLower(digits), Name: "ci", Profile: "work", Role: roleAdmin}, ""},
+		{`{"token": "${TOKEN}", "rate": "30/m burst 5"}`, Token{Hash: hashOfSecret, Role: roleUse, Rate: Rate{0.5, 5}, Text: "sk-secret"}, ""},
 		{`{"token": "${TOKEN}", "rate": "fast"}`, Token{}, `"rate" must be a rate`},
 		{`{"token": "${TOKEN}", "role": null}`, Token{}, `"role" must not be null`},
 
@@ -34,7 +34,7 @@ func TestTokens(t *testing.T) {
 		{`{"token": "${TOKEN}", "role": "Admin"}`, Token{}, `"role" must be "use" or "admin"`},
 		{`{"token": "${TOKEN}", "name": "c i"}`, Token{}, `"name" must have 1 to 64`},
 		{`{"token": "${TOKEN}", "profil": "work"}`, Token{}, `did you mean "profile"`},
-		{`{"token": "${TOKEN}", "colour": "red"}`, Token{Hash: hashOfSecret, Role: RoleUse, text: "sk-secret"}, `"colour" is not known`},
+		{`{"token": "${TOKEN}", "colour": "red"}`, Token{Hash: hashOfSecret, Role: roleUse, Text: "sk-secret"}, `"colour" is not known`},
 		{`{"token": "${TOKEN}", "profile": "Work"}`, Token{}, `"profile" must be the name of a profile`},
 	} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": [`+tt.token+`]}, "profiles": {"work": {}}}}`)
@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A mistake in one token lets no client in, and lets none of the others out.
+// A mistake in one token lets no client in, and keeps no other token out.
 func TestTokensTogether(t *testing.T) {
 	for _, tt := range []struct{ tokens, says string }{
 		{`"${TOKEN}", {"token": "${TOKEN}"}`, "1:49: this token is here twice, and the first one counts"},

@@ -9,31 +9,21 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
+	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
-// Levels are places in a file at which objects stand: "" is the file itself, atEntry the
-// entry of a server, and others are the keys that lead there, with dots.
+// Levels of objects.
 const (
 	atServers = "mcpServers"
-	atEntry   = "mcpServers.*"
+	atEntry   = keys.Entry
 	atTools   = atEntry + ".tools"
 	atOAuth   = atEntry + ".oauth"
-	atRouter  = "metarouter"
+	atRouter  = keys.Router
 )
-
-// below returns the level of the object under a key.
-func below(level, key string) string {
-	if level == "" {
-		return key
-	}
-	return level + "." + key
-}
-
-// lastStep returns the key under which the object of a level stands.
-func lastStep(level string) string { return level[strings.LastIndexByte(level, '.')+1:] }
 
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
@@ -41,7 +31,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.ofOthers(m) {
 		return
 	}
-	if d.level == "" && isOpencode(m) {
+	if d.level == "" && foreign.IsOpencode(m) {
 		d.refuse(at, "the servers under %q are written as opencode writes them, which is not read as it is; run: %s", key, importOf(d.source, "opencode"))
 		return
 	}
@@ -60,7 +50,7 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	if d.strange++; d.strange <= maxStrange {
 		names = slices.Sorted(maps.Keys(known))
 	}
-	if meant, ok := nearest(key, names); ok {
+	if meant, ok := keys.Nearest(key, names); ok {
 		switch {
 		case d.level == "" && meant != atRouter:
 			if !slices.ContainsFunc(d.source.root.Members, func(m hujson.ObjectMember) bool { return slices.Contains(roots, jsonc.Key(m)) }) {
@@ -70,18 +60,18 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 			report = d.mistake // without a condition, the rule would apply to more texts
 		default:
 			// Of keys of inner objects, only those near by are meant as well.
-			paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == "" && steps(d.level, levelOf(path)) > 1 })
-			report = d.guard(report, append(paths, below(d.level, meant))...)
+			paths = slices.DeleteFunc(paths, func(path string) bool { return guardOf(path) == "" && keys.Steps(d.level, keys.Around(path)) > 1 })
+			report = d.guard(report, append(paths, keys.Below(d.level, meant))...)
 		}
 		report(at, "the key %q is not known; did you mean %q?", key, meant)
 		return
 	}
 	var levels []string
 	if d.strange <= maxStrange {
-		levels = elsewhere(d.level, key)
+		levels = table().Elsewhere(d.level, key)
 	}
 	if len(levels) == 0 {
-		levels = levelsOf(paths)
+		levels = keys.AllAround(paths)
 	}
 	inner, isWrapper := wrapped(m)
 	switch {
@@ -93,6 +83,41 @@ func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	default:
 		report(at, "the key %q is not known and has no effect; remove it, or correct its name", key)
 	}
+}
+
+// ofOthers reports whether another client knows the key where it stands.
+func (d *checker) ofOthers(m hujson.ObjectMember) bool {
+	key := jsonc.Key(m)
+	if foreign.IsComment(key) {
+		return true
+	}
+	switch d.level {
+	case "":
+		return foreign.InFile(key)
+	case atEntry:
+		return foreign.InEntry(key)
+	case atOAuth:
+		return foreign.InOAuth(key) || !similarAt(atOAuth, key)
+	case atTools:
+		// Some have an object for each tool, by its name.
+		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
+	}
+	return false
+}
+
+// similarAt reports whether a key is probably a misspelled one of the level.
+func similarAt(level, key string) bool {
+	_, ok := keys.Nearest(key, nodeAt(level).Keys)
+	return ok
+}
+
+// importOf returns the command that imports the servers of the file.
+func importOf(s source, client string) string {
+	path := s.path
+	if strings.ContainsAny(path, " '\"$&|;()") {
+		path = quote(path)
+	}
+	return "metarouter import " + client + " --file " + path + " --write"
 }
 
 // misplaced reports a key that stands at another level than it should.
@@ -120,7 +145,7 @@ func levelName(level string) string {
 	case atProfile:
 		return "a profile"
 	}
-	return fmt.Sprintf("%q", lastStep(level))
+	return fmt.Sprintf("%q", keys.Last(level))
 }
 
 // skeleton returns the JSON of a key at its level, beginning at the top level of the file.
@@ -141,8 +166,8 @@ func skeleton(level, server, key, value string) string {
 
 const maxBrief = 60 // bytes of a value that is shown
 
-// brief returns the text of a member's value if it is short and no secret, else what
-// kind of value it is.
+// brief returns the text of a member's value if it is short and no secret, else the
+// kind of the value.
 func (s source) brief(m hujson.ObjectMember) string {
 	switch m.Value.Value.Kind() {
 	case '{':
@@ -155,45 +180,6 @@ func (s source) brief(m hujson.ObjectMember) string {
 		return `"…"`
 	}
 	return text
-}
-
-// elsewhere returns the levels at which a key may stand and that are nearest to the level
-// at which it stands: at most two steps away.
-func elsewhere(from, key string) (found []string) {
-	const most = 2
-	nearest := most + 1
-	for _, level := range slices.Sorted(maps.Keys(levels())) {
-		if level == from || !knownAt(level, key) {
-			continue
-		}
-		switch n := steps(from, level); {
-		case n < nearest:
-			nearest, found = n, []string{level}
-		case n == nearest && n <= most:
-			found = append(found, level)
-		}
-	}
-	if i := slices.Index(found, atRouter); i > 0 {
-		found[0], found[i] = found[i], found[0] // it is for all servers, so it comes first
-	}
-	return found[:min(len(found), 3)]
-}
-
-// steps counts the objects between two levels. An entry is one step below the file.
-func steps(from, to string) int {
-	a, b := segments(from), segments(to)
-	same := 0
-	for same < len(a) && same < len(b) && a[same] == b[same] {
-		same++
-	}
-	return len(a) + len(b) - 2*same
-}
-
-func segments(level string) []string {
-	if level == "" {
-		return nil
-	}
-	return strings.Split(strings.Replace(level, atEntry, "entry", 1), ".")
 }
 
 // wrapped returns the key with servers inside a member of the file, such as "mcpServers"
@@ -211,12 +197,12 @@ func wrapped(m hujson.ObjectMember) (key string, ok bool) {
 	return "", false
 }
 
-// notAServer reports what stands among the servers and is a setting or a comment. It
-// returns false for what may be meant as a server.
+// notAServer reports a setting or a comment among the servers. It returns false for a member that may
+// be meant as a server.
 func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	key := jsonc.Key(m)
 	o, isObject := m.Value.Value.(*hujson.Object)
-	if !isObject && isComment(key) {
+	if !isObject && foreign.IsComment(key) {
 		return true
 	}
 	if isObject && slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool { return slices.Contains(starters, jsonc.Key(m)) }) {
@@ -234,7 +220,7 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 	}
 	paths := slices.DeleteFunc(guardsNamed(key, atServers), func(path string) bool { return path == atRouter })
 	if len(levels) == 0 {
-		levels = levelsOf(paths)
+		levels = keys.AllAround(paths)
 	}
 	if len(levels) == 0 || len(paths) == 0 && isObject && !settingObject(key, o) {
 		return false
@@ -246,46 +232,19 @@ func (d *checker) notAServer(m hujson.ObjectMember) bool {
 // starters are keys that only the entry of a server has.
 var starters = []string{"command", "url", "httpUrl", "serverUrl", "args", "type", "transport", "source", "settings"}
 
-// settingObject reports whether an object among the servers is that of a setting rather
-// than an entry: it has no key of an entry, or those that the setting has too.
+// settingObject reports whether an object among the servers is a setting and no entry: it has no key of
+// an entry, or only keys that the setting has too.
 func settingObject(key string, o *hujson.Object) bool {
 	if slices.Contains([]string{"env", "headers", "tools", "capabilities"}, key) {
 		return true
 	}
 	level := key
 	if knownAt(atRouter, key) {
-		level = below(atRouter, key)
+		level = keys.Below(atRouter, key)
 	} else if slices.Contains(roots, key) {
 		level = atServers
 	}
 	return slices.ContainsFunc(o.Members, func(m hujson.ObjectMember) bool {
 		return knownAt(level, jsonc.Key(m)) || level == atServers && m.Value.Value.Kind() == '{'
 	})
-}
-
-// meant maps frequent mistakes for a key to the key. It counts where the key is known.
-var meant = map[string]string{
-	"cmd": "command", "executable": "command", "program": "command",
-	"arguments": "args", "argv": "args", "params": "args",
-	"environment": "env", "environmentVariables": "env", "envVars": "env",
-	"uri": "url", "endpoint": "url", "baseUrl": "url",
-	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
-	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
-	"port": "addr", "address": "addr", "listen": "addr", "certificate": "tlsCert", "certFile": "tlsCert", "keyFile": "tlsKey",
-	"logFile": "accessLog", "exclude": "deny", "include": "allow",
-}
-
-// nearest returns the known key that was probably meant by an unknown one.
-func nearest(key string, known []string) (string, bool) {
-	words := slices.Clone(known)
-	for spelling, means := range meant {
-		if slices.Contains(known, means) {
-			words = append(words, spelling)
-		}
-	}
-	word, ok := typo.Nearest(key, words)
-	if !slices.Contains(known, word) {
-		word = meant[word]
-	}
-	return word, ok
 }

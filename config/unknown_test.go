@@ -49,7 +49,7 @@ func TestUnknownKeys(t *testing.T) {
 				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
 			}
 			p := c.Problems[0]
-			if !p.IsWarning() || p.Column != len(before)+1 || !strings.Contains(p.Message, tt.says) {
+			if p.Severity != severityWarning || p.Column != len(before)+1 || !strings.Contains(p.Message, tt.says) {
 				t.Errorf("got %s at %d: %q, want a warning at %d: %q", p.Severity, p.Column, p.Message, len(before)+1, tt.says)
 			}
 			if p.Fix == "" || strings.Contains(p.Message, "abcdef") {
@@ -67,7 +67,7 @@ func TestUnknownKeys(t *testing.T) {
 // A misspelled condition leaves the rule out, which is more than a warning.
 func TestMisspelledConditionIsAnError(t *testing.T) {
 	c := loadText(t, `{"metarouter": {"classification": {"rules": [{"min_word": 5, "model": "m"}]}}}`)
-	if len(c.Problems) != 1 || c.Problems[0].IsWarning() || len(c.Router.Classification.Rules) != 0 {
+	if len(c.Problems) != 1 || c.Problems[0].Severity == severityWarning || len(c.Router.Classification.Rules) != 0 {
 		t.Errorf("problems %v, rules %v", c.Problems, c.Router.Classification.Rules)
 	}
 }
@@ -122,12 +122,12 @@ func TestLegitimateFiles(t *testing.T) {
 		all[name] = text
 	}
 	for name, text := range all {
-		c, err := Read("/project/.mcp.json", []byte(text))
+		c, err := readExpanded("/project/.mcp.json", []byte(text))
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		for _, p := range c.Problems {
-			if p.IsWarning() && !strings.Contains(p.Message, "in clear text") || strings.Contains(p.Message, "until it is corrected") {
+			if p.Severity == severityWarning && !strings.Contains(p.Message, "in clear text") || strings.Contains(p.Message, "until it is corrected") {
 				t.Errorf("%s: %v", name, p)
 			}
 		}
@@ -136,11 +136,11 @@ func TestLegitimateFiles(t *testing.T) {
 
 // Errors are not hidden among warnings, and both are counted.
 func TestManyUnknownKeys(t *testing.T) {
-	c, err := Read("/p/.mcp.json", []byte(`{"mcpServers": {"a": {"command": 1,`+repeat(100_000, func(i int) string { return fmt.Sprintf("\"colour%d\": 1,\n", i) })+`"args": 1}}}`))
+	c, err := readExpanded("/p/.mcp.json", []byte(`{"mcpServers": {"a": {"command": 1,`+repeat(100_000, func(i int) string { return fmt.Sprintf("\"colour%d\": 1,\n", i) })+`"args": 1}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := slices.DeleteFunc(slices.Clone(c.Problems), Problem.IsWarning)
+	wrong := slices.DeleteFunc(slices.Clone(c.Problems), func(p Problem) bool { return p.Severity == severityWarning })
 	if len(wrong) != 2 || len(c.Problems) != 2+maxWarnings+1 {
 		t.Errorf("%d errors, %d problems", len(wrong), len(c.Problems))
 	}
@@ -152,7 +152,7 @@ func TestManyUnknownKeys(t *testing.T) {
 // Each level that the code names is one of the schema.
 func TestLevels(t *testing.T) {
 	for _, level := range []string{"", atEntry, atTools, atRouter, "metarouter.http", "metarouter.classification.rules", "mcpServers.*.command"} {
-		if len(nodeAt(level).keys) == 0 {
+		if len(nodeAt(level).Keys) == 0 {
 			t.Errorf("the schema has no keys at %q", level)
 		}
 	}

@@ -23,7 +23,7 @@ func TestEntriesForWindows(t *testing.T) {
 	for _, tc := range []struct {
 		entry    string
 		env      environment
-		want     string // what runs
+		want     string // the command that runs
 		problems string
 	}{
 		{`"command": "cmd", "args": ["/c", "npx", "-y", "x"]`, world(false), "npx -y x", `this is an entry for Windows, and runs here as "npx -y x"`},

@@ -1,4 +1,4 @@
-// Package discovery lists what a server offers, for the registry.
+// Package discovery lists the offer of a server, for the registry.
 //
 // [Discovery.List] asks a live session for its tools, prompts, resources and templates. It
 // repairs definitions that would break clients, and infers capability tags for tools. A
@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -34,7 +35,7 @@ const (
 // them is used for its tools.
 const othersWait = 20 * time.Second
 
-// Rules are what the configuration says about one server's tools. The zero
+// Rules are the configuration's part about one server's tools. The zero
 // value allows all and changes nothing.
 type Rules struct {
 	Allow        []string          // globs over the server's own names; empty allows all
@@ -43,21 +44,21 @@ type Rules struct {
 	Capabilities []string          // tags that every tool gets
 }
 
-// Bounds of the notes on what was left out: how many of one server, and the length of a
+// Bounds of the notes on items left out: how many of one server, and the length of a
 // name or a reason in bytes.
 const (
 	maxDropped     = 2000
 	maxDroppedText = 300
 )
 
-// A Discovery lists what sessions offer. It may be used by many goroutines at once.
+// A Discovery lists the offers of sessions. It may be used by many goroutines at once.
 type Discovery struct {
-	taxonomy *Taxonomy
+	taxonomy *capability.Taxonomy
 	log      *zap.Logger
 }
 
 // New returns a Discovery that tags tools by the taxonomy.
-func New(taxonomy *Taxonomy, log *zap.Logger) *Discovery {
+func New(taxonomy *capability.Taxonomy, log *zap.Logger) *Discovery {
 	return &Discovery{taxonomy: taxonomy, log: log.Named("discovery")}
 }
 
@@ -90,7 +91,7 @@ func (d *Discovery) List(ctx context.Context, server string, s session.Session, 
 	return l.offer, nil
 }
 
-// capabilities returns the inferred tags and those of the rules, sorted.
+// capabilities returns the tags that are inferred and that the rules add, sorted.
 func (d *Discovery) capabilities(t registry.NormalizedTool, r Rules) []string {
 	names := slices.Clone(r.Capabilities)
 	for _, tag := range d.taxonomy.Infer(t) {

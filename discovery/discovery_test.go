@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -47,7 +48,7 @@ func (f *fake) Call(_ context.Context, r session.Request) (json.RawMessage, erro
 func list(t *testing.T, r Rules, answer func(params string) (string, error)) (registry.Offer, []string, error) {
 	t.Helper()
 	s := &fake{capabilities: `{"tools":{}}`, answer: answer}
-	l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, r)
+	l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, r)
 	return l, s.asked, err
 }
 
@@ -83,7 +84,7 @@ func TestListPages(t *testing.T) {
 			}
 			return page, nil
 		}}
-		l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +201,7 @@ func TestListDeadline(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page), nil
 	}}
-	if _, err := New(NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", s, Rules{}); !errors.Is(err, gone) {
+	if _, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", s, Rules{}); !errors.Is(err, gone) {
 		t.Errorf("got %v, want the cause", err)
 	}
 	if page != 3 {
@@ -211,7 +212,7 @@ func TestListDeadline(t *testing.T) {
 func TestListWithoutCapability(t *testing.T) {
 	for _, capabilities := range []string{``, `{}`, `{"tools":null}`, `{"logging":{},"prompts":null}`} {
 		s := &fake{capabilities: capabilities}
-		l, err := New(NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
+		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
 		if err != nil || len(l.Tools)+len(l.Dropped) != 0 || s.asked != nil {
 			t.Errorf("%s: %v, %v, asked %q", capabilities, l, err, s.asked)
 		}

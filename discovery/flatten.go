@@ -12,8 +12,8 @@ var combiners = []string{"allOf", "anyOf", "oneOf"}
 
 // flatten merges the branches of allOf, anyOf and oneOf at the top level of a schema into
 // one plain object schema. It allows everything that the original allows: it has all
-// properties, and requires what every branch requires. hint is a sentence for the tool's
-// description on what the plain schema cannot express, or "".
+// properties, and requires a property if every branch requires it. hint is a sentence for the tool's
+// description on rules that the plain schema cannot express, or "".
 func flatten(schema object) (hint string, flattened bool) {
 	var merged []string
 	for _, keyword := range combiners {
@@ -54,7 +54,7 @@ type arguments struct {
 	names    []string            // of the properties, in order
 	schemas  map[string][]string // of each property, as JSON; all of them hold
 	required []string
-	hint     string // what the other fields cannot express
+	hint     string // rules that the other fields cannot express
 }
 
 // A merger reads arguments from combined schemas. Branches may refer to the root, and so

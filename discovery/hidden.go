@@ -9,7 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const hiddenNote = "removed characters that a person does not see"
@@ -66,8 +66,8 @@ func identify(o object, key string) (string, error) {
 		return "", fmt.Errorf("it has no %s", key)
 	case nameOf(s) != s:
 		return "", fmt.Errorf("its %s has characters that a person does not see", key)
-	case key != "name" && registry.IsOwnURI(s):
-		return "", fmt.Errorf("its %s begins with %s, which is the router's own", key, registry.OwnScheme)
+	case key != "name" && urls.IsOwn(s):
+		return "", fmt.Errorf("its %s begins with %s, which is the router's own", key, urls.OwnScheme)
 	}
 	return s, nil
 }

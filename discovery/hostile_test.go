@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
 // TestHostileSchemas checks that the definitions of tools with hostile schemas are read in a bounded
 // number of steps, and do not grow much. Without the bounds, the test does not end.
 func TestHostileSchemas(t *testing.T) {
-	taxonomy := NewTaxonomy(nil)
+	taxonomy := capability.NewTaxonomy(nil)
 	for name, schema := range schemas.Hostile() {
 		raw := json.RawMessage(`{"name":"t","description":"Reads.","inputSchema":` + schema + `,"outputSchema":` + schema + `}`)
 		if len(raw) > maxBytes {

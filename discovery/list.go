@@ -157,7 +157,7 @@ func collect[T any](ctx context.Context, l *lister, what source,
 }
 
 // pages calls f with the elements of all pages of a list and their positions. Of a page
-// nothing is kept but what f keeps. A list that does not end as it should is cut, and keeps the
+// nothing is kept, unless f keeps it. A list that does not end as it should is cut, and keeps the
 // pages read.
 //
 // "Clients SHOULD treat a missing nextCursor as the end of results" and "MUST

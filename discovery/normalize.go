@@ -22,7 +22,7 @@ import (
 // removed from every string (see package plain), also from the name: Original is the
 // server's own.
 //
-// The rules are those of the clients in use: the TypeScript SDK rejects a list if a field
+// The rules come from the clients in use: the TypeScript SDK rejects a list if a field
 // has another type than in the specification or a schema is not an object schema. The
 // Anthropic API rejects a request if a schema has anyOf, oneOf or allOf at its top level;
 // Flat has these three merged. An API also refuses a request for a regular expression that its
@@ -83,7 +83,7 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 	return t, err
 }
 
-// repairs are notes on what was changed. Its methods change a definition and add a note.
+// repairs are notes on changes. Its methods change a definition and add a note.
 type repairs []string
 
 // note adds a note, up to a bound.

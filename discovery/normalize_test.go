@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -253,7 +254,7 @@ func TestNormalizeAtTheLimit(t *testing.T) {
 		"required":   schema(`{"allOf":[{"required":[` + many(`"a",`) + `]}]}`),
 		"words":      `{"name":"x","description":"` + many("fetch scrape ") + `"}`,
 	}
-	taxonomy := NewTaxonomy(nil)
+	taxonomy := capability.NewTaxonomy(nil)
 	for name, raw := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got registry.NormalizedTool
@@ -292,7 +293,7 @@ func FuzzNormalize(f *testing.F) {
 	f.Add([]byte(schema(`{"anyOf":[{"$ref":"#"},{"$ref":"#/properties/a"}],"properties":{"a":true},"required":[1]}`)))
 	f.Add([]byte(schema(`{"allOf":[{"properties":{"a":{}} ,"required":["a"]},true],"properties":{"a":{"x":1}} , "type" : []}`)))
 	f.Add([]byte("{\"name\" : \"x\\u0000\xff\" , \"name\":\"y\" , \"title\":null }"))
-	taxonomy := NewTaxonomy(nil)
+	taxonomy := capability.NewTaxonomy(nil)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		got, err := Normalize("srv", raw, map[string]string{"x": "renamed"})
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
-// A cleaner repairs what APIs of models refuse in a schema, at any depth: a type that JSON Schema
+// A cleaner repairs the parts of a schema that APIs of models refuse, at any depth: a type that JSON Schema
 // does not have, and with patterns, a regular expression outside of what the engines have in common.
 // An API refuses the whole request for one of them. A rule that is removed stays as a sentence of
 // the description.
@@ -189,7 +189,7 @@ func meantType(name string) string {
 // anyTypes are names for a value of any type.
 var anyTypes = map[string]bool{"any": true, "mixed": true, "unknown": true, "json": true, "*": true}
 
-// listedTypes returns the types of a list, none if one of them is no type; whole says that the list
+// listedTypes returns the types of a list, or nothing if one of them is no type; whole says that the list
 // needs no repair. A null without quotes means "null".
 func listedTypes(list *hujson.Array) (types []string, whole bool) {
 	whole = len(list.Elements) > 0
@@ -279,7 +279,7 @@ func (c *cleaner) note(format string, args ...any) {
 // isCommon reports whether a regular expression means the same in the engines in use: ECMAScript's,
 // without look-around, references to groups, names of groups, flags and classes of Unicode.
 func isCommon(expr string) bool {
-	var b strings.Builder // the expression for Go's parser, which finds what is out of order
+	var b strings.Builder // the expression for Go's parser, which finds errors of order
 	class := false
 	for i := 0; i < len(expr); i++ {
 		rest := expr[i:]

@@ -1,10 +1,7 @@
 package registry
 
 import (
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -22,7 +19,7 @@ type Claim struct {
 	Since int64 `json:"since"`
 }
 
-// Bounds of the claims: a further URI, or a longer one, belongs to no one.
+// Bounds of the claims: a further URI, or a longer one, belongs to no server.
 const (
 	maxClaims  = 200_000
 	maxClaimed = 2 << 10 // bytes
@@ -68,7 +65,7 @@ func (r *Registry) Configure(servers []string, stored Claims) {
 	}
 }
 
-// claim returns the claims after a server has listed what it offers. r.mu must be held.
+// claim returns the claims after a server has listed its offer. r.mu must be held.
 func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	c, configured := r.claimants[server]
 	if !configured || l == nil {
@@ -100,7 +97,7 @@ func (r *Registry) claim(claims Claims, server string, l *Listing) Claims {
 	return claims
 }
 
-// listed notes that the server has listed what it offers in this run, and returns the
+// listed notes that the server has listed its offer in this run, and returns the
 // snapshot with its claims. r.mu must be held.
 func (r *Registry) listed(next *Snapshot, server string) *Snapshot {
 	claims := r.claim(next.claims, server, next.servers[server])
@@ -118,33 +115,3 @@ func (r *Registry) listed(next *Snapshot, server string) *Snapshot {
 
 // Claims returns the claims to URIs.
 func (s *Snapshot) Claims() Claims { return s.claims }
-
-// SaveClaims keeps the claims of a configuration, which place identifies by letters and
-// digits.
-func (s *Store) SaveClaims(place string, c Claims) error {
-	if s.dir == "" || place == "" {
-		return nil
-	}
-	if err := s.write(s.claimsPath(place), c); err != nil {
-		return fmt.Errorf("store which server has which URI: %w", err)
-	}
-	return nil
-}
-
-// LoadClaims returns the claims that were kept; nil if there are none.
-func (s *Store) LoadClaims(place string) (c Claims) {
-	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
-		return nil
-	}
-	return c
-}
-
-func (s *Store) claimsPath(place string) string {
-	return filepath.Join(s.dir, "owners-"+clean(place)+".json")
-}
-
-// touch notes that a file is in use, for Prune; a failure does no harm.
-func touch(path string) {
-	now := time.Now()
-	_ = os.Chtimes(path, now, now)
-}

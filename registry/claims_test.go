@@ -2,13 +2,10 @@ package registry
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 func uris(server string, all ...string) (o Offer) {
@@ -74,21 +71,9 @@ func TestClaims(t *testing.T) {
 }
 
 // The claims of an earlier run count more than those of servers that answer first now.
-func TestClaimsAreStored(t *testing.T) {
-	store := NewStore(t.TempDir(), zap.NewNop())
-	if got := store.LoadClaims("p"); got != nil {
-		t.Errorf("loaded %v", got)
-	}
-	kept := Claims{"x": {"owner", 1}, "y": {"gone", 2}}
-	if err := store.SaveClaims("p", kept); err != nil {
-		t.Fatal(err)
-	}
-	stored := store.LoadClaims("p")
-	if !maps.Equal(stored, kept) || store.LoadClaims("q") != nil {
-		t.Errorf("loaded %v", stored)
-	}
+func TestStoredClaims(t *testing.T) {
 	r := New()
-	r.Configure([]string{"taker", "owner"}, stored)
+	r.Configure([]string{"taker", "owner"}, Claims{"x": {"owner", 1}, "y": {"gone", 2}})
 	offer(t, r, "taker", uris("taker", "x", "y"))
 	if got := owners(r.Snapshot(), "x", "y"); got != "x=owner y=taker" {
 		t.Error(got)

@@ -7,8 +7,4 @@
 // immutable [Snapshot]; [Registry.Changed] returns a channel that is closed when there is
 // a newer one. Replacing is cheap, so that a list of tools is answered at once; the index
 // of package selector follows later.
-//
-// # Store
-//
-// A [Store] keeps catalogs on disk from one run to the next.
 package registry

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Filter decides what a filtered snapshot has of another one; see [Snapshot.Filtered].
+// A Filter decides which items of a snapshot a filtered one has; see [Snapshot.Filtered].
 type Filter interface {
 	// Server reports whether the snapshot has the server.
 	Server(name string) bool
@@ -16,12 +16,12 @@ type Filter interface {
 	// Claim reports whether the snapshot has the claim of such a server to a URI.
 	Claim(server, uri string) bool
 
-	// Tool returns what stands for a tool that the snapshot has: itself, or one with the same
+	// Tool returns the replacement of a tool that the snapshot has: itself, or one with the same
 	// ID. For the same tool it returns the same pointer.
 	Tool(t *NormalizedTool) *NormalizedTool
 }
 
-// Filtered returns the catalog as f shows it. before is what Filtered returned before, or nil: if
+// Filtered returns the catalog as f shows it. before is the last result of Filtered, or nil: if
 // it has the same, it is returned again, else Version is one more. What the server lists and the
 // router does not offer, and what a person last saw, is left out.
 //
@@ -62,7 +62,7 @@ func (s *Snapshot) Filtered(f Filter, before *Snapshot) *Snapshot {
 	return next
 }
 
-// kept are the items of a snapshot that a filter keeps, and what stands for them. It is nil if
+// kept are the items of a snapshot that a filter keeps, and their replacements. It is nil if
 // these are all items, as they are.
 type kept[T keyed] map[T]T
 
@@ -87,7 +87,7 @@ func keep[T keyed](all []T, f Filter, item func(T) Item, replace func(T) T) kept
 	return k
 }
 
-// of returns what is kept of some items, in their order: the slice itself if that is all of it.
+// of returns the kept ones of some items, in their order: the slice itself if all are kept.
 func (k kept[T]) of(some []T) []T {
 	if k == nil {
 		return some

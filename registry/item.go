@@ -16,7 +16,7 @@ type Item struct {
 	Template *Template
 }
 
-// Kind returns what the item is.
+// Kind returns the kind of the item.
 func (i Item) Kind() string {
 	switch {
 	case i.Tool != nil:

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -18,7 +17,7 @@ type Offer struct {
 	Extensions   json.RawMessage // the extensions object in Capabilities, as sent; nil without
 	Version      string          // the server's own; may be empty
 
-	Dropped []Dropped // what the server lists and the router does not offer, in the server's order, kind by kind
+	Dropped []Dropped // listed by the server and not offered by the router, in the server's order, kind by kind
 
 	// LastSeen has, by the server's own name of a tool, the definition that a person last
 	// saw, if the tool has another one since then or is gone; nil if that is not kept.
@@ -33,9 +32,9 @@ type Offer struct {
 // A Dropped is something that a server lists and that is not offered, and why.
 type Dropped struct {
 	Kind   string `json:"kind"` // such as KindTool
-	Name   string `json:"name"` // the server's own name or URI, "#3" for the third if it has none, or "" for the whole list
+	Name   string `json:"name"` // the server's own name or URI, "#3" for the third without a name, or "" for the whole list
 	Reason string `json:"reason"`
-	Cut    bool   `json:"cut,omitempty"` // of the whole list, only what follows the pages that were read is missing
+	Cut    bool   `json:"cut,omitempty"` // of the whole list, only the items after the pages that were read are missing
 
 	// Filter is the key of the entry's "tools" that leaves it out: "allow" or "deny". It is
 	// empty if it cannot be offered. Pattern is the pattern of "deny" that it matches.
@@ -43,7 +42,7 @@ type Dropped struct {
 	Pattern string `json:"pattern,omitempty"`
 }
 
-// A Prompt is one prompt of one server, cleaned of what would break clients. It
+// A Prompt is one prompt of one server, cleaned of faults that would break clients. It
 // is shared and never modified once it is in the registry.
 type Prompt struct {
 	ID          string `json:"id"`     // "server:name", the key among prompts
@@ -52,11 +51,11 @@ type Prompt struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 
-	// Definition is the whole object as the server sent it, but for what Repairs
+	// Definition is the whole object as the server sent it, but for the changes that Repairs
 	// names.
 	Definition json.RawMessage `json:"definition"`
 
-	// Repairs says in plain words what was changed in the definition, and why.
+	// Repairs says in plain words how the definition was changed, and why.
 	Repairs []string `json:"repairs,omitempty"`
 }
 
@@ -98,14 +97,6 @@ type Template struct {
 	MIMEType    string          `json:"mime_type,omitempty"`
 	Definition  json.RawMessage `json:"definition"`
 	Repairs     []string        `json:"repairs,omitempty"`
-}
-
-// OwnScheme begins the URIs of the router itself.
-const OwnScheme = "metarouter:"
-
-// IsOwnURI reports whether a URI, or a URI template, is not a server's to give.
-func IsOwnURI(uri string) bool {
-	return len(uri) >= len(OwnScheme) && strings.EqualFold(uri[:len(OwnScheme)], OwnScheme)
 }
 
 // ID returns the key of an item among all items of its kind. name is the name of a tool or

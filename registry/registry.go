@@ -19,7 +19,7 @@ import (
 type Registry struct {
 	snapshot atomic.Pointer[Snapshot]
 
-	mu        sync.Mutex          // guards what follows, and lets one writer at a time replace snapshot
+	mu        sync.Mutex          // guards the fields below, and lets one writer at a time replace snapshot
 	changed   signal.Change       // of snapshot
 	claimants map[string]claimant // by server; nil before Configure
 }
@@ -184,8 +184,4 @@ func (r *Registry) Snapshot() *Snapshot { return r.snapshot.Load() }
 //		use(r.Snapshot())
 //		<-changed
 //	}
-func (r *Registry) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed.Next()
-}
+func (r *Registry) Changed() <-chan struct{} { return r.changed.Next() }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 )
 
 // A Snapshot is the catalog at one moment. It is immutable, and so are its items; slices
@@ -50,14 +52,14 @@ func (s *Snapshot) Offer(server string) Listing {
 
 // FindByCapability returns the tools that have all the given tags, sorted by ID, in a new
 // slice. The case of tags does not matter. Without a tag it finds nothing.
-func (s *Snapshot) FindByCapability(tags ...string) []*NormalizedTool {
-	if len(tags) == 0 {
+func (s *Snapshot) FindByCapability(wanted ...string) []*NormalizedTool {
+	if len(wanted) == 0 {
 		return nil
 	}
-	tags = Tags(tags)
+	wanted = taglist.Clean(wanted)
 	var found []*NormalizedTool
 	for _, t := range s.tools {
-		if t.CountTags(tags) == len(tags) {
+		if taglist.Count(t.Capabilities, wanted) == len(wanted) {
 			found = append(found, t)
 		}
 	}
@@ -122,8 +124,8 @@ func (s *Snapshot) withAll(changes map[string]*Listing) *Snapshot {
 	return next
 }
 
-// merge returns all, which is sorted by ID, with what a server offers now in
-// place of what it offered.
+// merge returns all, which is sorted by ID, with the offer of a server now in
+// place of its offer before.
 func merge[T keyed](all []T, server string, was, now []T) []T {
 	if slices.Equal(was, now) {
 		return all
@@ -158,29 +160,4 @@ func find[T keyed](all []T, id string) (found T, ok bool) {
 		found = all[i]
 	}
 	return found, ok
-}
-
-// Tags returns capability tags as tools have them: trimmed, in lower case, sorted, each
-// once, none empty.
-func Tags(tags []string) []string {
-	clean := make([]string, 0, len(tags))
-	for _, tag := range tags {
-		if tag = strings.ToLower(strings.TrimSpace(tag)); tag != "" {
-			clean = append(clean, tag)
-		}
-	}
-	slices.Sort(clean)
-	return slices.Compact(clean)
-}
-
-// CountTags returns how many of the tags the tool has as capabilities. The tags must be as
-// [Tags] returns them.
-func (t *NormalizedTool) CountTags(tags []string) int {
-	n := 0
-	for _, tag := range tags {
-		if slices.Contains(t.Capabilities, tag) {
-			n++
-		}
-	}
-	return n
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A NormalizedTool is one tool of one server, cleaned of what would break
-// clients and tagged with what it is good for. It is shared and never modified
+// A NormalizedTool is one tool of one server, cleaned of faults that would break
+// clients and tagged with its uses. It is shared and never modified
 // once it is in the registry.
 type NormalizedTool struct {
 	ID     string `json:"id"`     // "server:name", the key
@@ -33,7 +33,7 @@ type NormalizedTool struct {
 	Fixed json.RawMessage `json:"-"`
 
 	// ServerSchema is the schema with which arguments are compared, if InputSchema, which clients
-	// see, lacks rules of it: what a profile fixes, and patterns that APIs of models refuse. Nil if
+	// see, lacks rules of it: arguments that a profile fixes, and patterns that APIs of models refuse. Nil if
 	// it is InputSchema.
 	ServerSchema json.RawMessage `json:"-"`
 
@@ -41,16 +41,16 @@ type NormalizedTool struct {
 	// name says that it deletes, or no person has confirmed hints that changed. "" if they are.
 	Doubt string `json:"doubt,omitempty"`
 
-	// Definition is the whole tool object as the server sent it, but for what
+	// Definition is the whole tool object as the server sent it, but for the changes that
 	// Repairs names and for the name, which is Name.
 	Definition json.RawMessage `json:"definition"`
 
 	// Flat is Definition for clients that refuse allOf, anyOf and oneOf at the top
-	// level of a schema: they are merged into one object schema. Nil if there are
-	// none.
+	// level of a schema: they are merged into one object schema. Nil without
+	// these.
 	Flat json.RawMessage `json:"flat,omitempty"`
 
-	// Repairs says in plain words what was changed in the definition, and why.
+	// Repairs says in plain words how the definition was changed, and why.
 	Repairs []string `json:"repairs,omitempty"`
 }
 
@@ -103,13 +103,13 @@ func (t *NormalizedTool) ForModels() bool {
 		sees = sees || string(value) == `"model"`
 		return true
 	})
-	return sees || err != nil // what is no list says nothing
+	return sees || err != nil // another value says nothing
 }
 
 // BytesPerToken is how many bytes of JSON or text count as a token.
 const BytesPerToken = 4
 
-// Tokens returns what a list of those tools that models may see costs one.
+// Tokens returns the cost in tokens of a list of the tools that models may see.
 func Tokens(tools []*NormalizedTool) int {
 	size := 0
 	for _, t := range tools {

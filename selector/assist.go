@@ -10,12 +10,12 @@ import (
 // An Assistant is a model that chooses the tool for a task where the ranking is not sure.
 type Assistant interface {
 	// Choose returns the index of the choice that does the task, or a negative number if
-	// none of them does. Each choice is the ID of a tool and what it does; the text is a
+	// no choice does. Each choice is the ID of a tool and its description; the text is a
 	// server's, and not trusted. Choose returns when ctx ends at the latest.
 	Choose(ctx context.Context, task string, choices []string) (int, error)
 }
 
-// What put the first tool there; see By of [Ranking].
+// Values of By of [Ranking].
 const (
 	byRanking = "ranking"
 	byUsage   = "usage"
@@ -32,7 +32,7 @@ const (
 )
 
 // ask has the Assistant of the query choose among the first tools if the first one is not sure. It moves the chosen tool to the front and reports true.
-// If the Assistant chooses none, fails or is late, the ranking stays as it is.
+// If the Assistant chooses no tool, fails or is late, the ranking stays as it is.
 func ask(ctx context.Context, q Query, ranked []Candidate) bool {
 	if q.Assistant == nil || len(ranked) == 0 || sure(ranked, q.Threshold) {
 		return false
@@ -52,7 +52,7 @@ func ask(ctx context.Context, q Query, ranked []Candidate) bool {
 	return true
 }
 
-// choose moves the tool at index i to the front. The others share what is left of the
+// choose moves the tool at index i to the front. The others share the rest of the
 // confidence, so that it does not grow from one tool to the next.
 func choose(ranked []Candidate, i int) {
 	chosen := ranked[i]

@@ -13,11 +13,11 @@ import (
 // Resource and Template is set and Tool is nil.
 type Candidate = rank.Candidate
 
-// An Explanation says what a candidate's score is made of: the shares of features and of
+// An Explanation is the composition of a candidate's score: the shares of features and of
 // words. Why says the main reasons in words.
 type Explanation = rank.Explanation
 
-// Explain says what the scores of candidates that were found for a task are made of.
+// Explain returns the composition of the scores of candidates that were found for a task.
 func (s *Selector) Explain(ctx context.Context, task string, candidates []Candidate) ([]Explanation, error) {
 	c, err := s.index.Tools(ctx)
 	if err != nil {
@@ -27,11 +27,6 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	t.Correct(c.Correct)
 	return rank.Explain(task, t, c, candidates), nil
 }
-
-// Words returns the words by which tools for a task are found: stems, without chatter
-// such as "please" unless there is nothing else. Foreign words come after the English
-// ones that they stand for.
-func Words(task string) []string { return text.Words(task) }
 
 // Weights returns the weights of the features of a [Candidate], for training: those with vectors of
 // sentences, or without.

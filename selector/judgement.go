@@ -1,25 +1,25 @@
 package selector
 
 import (
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
 
 // judge says whether the ranking answers the query. This follows from the confidences in the
 // first two candidates alone, so that an answer never contradicts the confidences that it shows.
 // Where a query has no task, the tools with its capabilities are a sure answer.
-func (s *Selector) judge(r Ranking, q Query, hasTask bool) Ranking {
+func judge(r Ranking, q Query, hasTask bool, threshold float64) Ranking {
 	first := Candidate{}
 	if len(r.Candidates) > 0 {
 		first = r.Candidates[0]
 	}
 	if !hasTask {
-		r.Sure = first.Tool != nil && first.Tool.CountTags(registry.Tags(q.Capabilities)) > 0
+		r.Sure = first.Tool != nil && taglist.Count(first.Tool.Capabilities, taglist.Clean(q.Capabilities)) > 0
 		r.Abstained = !r.Sure
 		return r
 	}
 	r.Abstained = first.Confidence < rank.AbstainBelow
-	r.Sure = !r.Abstained && sure(r.Candidates, s.threshold())
+	r.Sure = !r.Abstained && sure(r.Candidates, threshold)
 	return r
 }
 
@@ -42,7 +42,7 @@ func (s *Selector) threshold() float64 {
 	return DefaultFindThreshold
 }
 
-// decidedBy returns what put the first tool there, but for an Assistant. share and tagged are
+// decidedBy returns the reason why the first tool is first, but for an Assistant. share and tagged are
 // as in weighCapabilities; share is 0 without capabilities.
 func decidedBy(ranked []Candidate, threshold, share float64, tagged int) string {
 	switch {

@@ -33,18 +33,18 @@ func TestJudge(t *testing.T) {
 		{"nothing", 0.9, 0, Query{}, false, false, true},
 	} {
 		s := &Selector{findThreshold: func() float64 { return test.threshold }}
-		r := s.judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: test.confidence}}}, test.query, test.hasTask)
+		r := judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: test.confidence}}}, test.query, test.hasTask, s.threshold())
 		if r.Sure != test.sure || r.Abstained != test.abstained {
 			t.Errorf("%s: sure %v, abstained %v", test.name, r.Sure, r.Abstained)
 		}
 	}
 	for next, sure := range map[float64]bool{0.64: true, 0.65: false, 0.8: false} {
-		r := new(Selector).judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: 0.8}, {Confidence: next}}}, Query{}, true)
+		r := judge(Ranking{Candidates: []Candidate{{Tool: tagged, Confidence: 0.8}, {Confidence: next}}}, Query{}, true, DefaultFindThreshold)
 		if r.Sure != sure {
 			t.Errorf("0.8 and then %v: sure %v", next, r.Sure)
 		}
 	}
-	if r := new(Selector).judge(Ranking{}, Query{}, true); r.Sure || !r.Abstained {
+	if r := judge(Ranking{}, Query{}, true, DefaultFindThreshold); r.Sure || !r.Abstained {
 		t.Errorf("without candidates: %+v", r)
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
 // Meanings knows vectors of sentences.
 type Meanings interface {
-	// Task returns the vectors of a task and its steps, and those of the tools, or nil for both
+	// Task returns the vectors of a task and its steps, and the tools' vectors, or nil for both
 	// if it has them not, or not in time.
-	Task(ctx context.Context, texts []string) ([]vectors.Vector, *embeddings.Set)
+	Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set)
 }
 
-// The scale of [rank.Nearness] is that of the cosines of the model in the program: their mean for a
+// [rank.Nearness] has the scale of the cosines of the model in the program: their mean for a
 // task and tools, and their deviation from it. Models differ: some have 0.8 for two texts that have
 // nothing in common.
 const (
@@ -37,7 +37,7 @@ const maxSentences = 9
 type nearness struct {
 	set             *embeddings.Set
 	cosines         [][]float32 // of the task, and then of each step, with the tools of the set
-	mean, deviation float64     // of those of the whole task
+	mean, deviation float64     // of the cosines of the whole task
 }
 
 // nearness returns how near the tools are to the task. It is nil if there are no vectors, or if they
@@ -46,7 +46,7 @@ func (s *Selector) nearness(ctx context.Context, tools index.Subset, t text.Task
 	if s.meanings == nil || len(t.Words) == 0 {
 		return nil
 	}
-	texts := []string{t.Said}
+	texts := []string{t.Raw}
 	if len(t.Steps) > 1 {
 		for _, step := range t.Steps[:min(len(t.Steps), maxSentences-1)] {
 			texts = append(texts, step.Plain)

@@ -11,13 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/internal/index"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
@@ -31,7 +29,7 @@ type knowing struct {
 	common float32 // how much all texts have in common
 }
 
-func (k *knowing) Task(_ context.Context, texts []string) (all []vectors.Vector, set *embeddings.Set) {
+func (k *knowing) Task(_ context.Context, texts []string) (all []encoder.Vector, set *embeddings.Set) {
 	if k.late {
 		return nil, nil
 	}
@@ -47,8 +45,8 @@ func (k *knowing) Task(_ context.Context, texts []string) (all []vectors.Vector,
 }
 
 // vector has the hashed words. All vectors are near each other, as those of many models are.
-func (k *knowing) vector(text string) vectors.Vector {
-	v := make(vectors.Vector, 64)
+func (k *knowing) vector(text string) encoder.Vector {
+	v := make(encoder.Vector, 64)
 	v[0] = 1 + k.common
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		word = strings.Trim(word, ".,:")
@@ -66,19 +64,19 @@ func (k *knowing) vector(text string) vectors.Vector {
 func know(t *testing.T, k *knowing, lines ...string) {
 	t.Helper()
 	c := k.serve(t)
-	var tools []embeddings.Tool
+	var tools []*registry.NormalizedTool
 	for _, line := range lines {
 		tool := parseTool(line)
-		tools = append(tools, embeddings.Tool{ID: tool.ID, Name: tool.Name, Description: tool.Description})
+		tools = append(tools, &registry.NormalizedTool{ID: tool.ID, Name: tool.Name, Description: tool.Description})
 	}
 	var err error
-	if k.set, err = embeddings.Open(c, "").Build(t.Context(), tools); err != nil {
+	if k.set, err = embeddings.Open(c, "").Build(t.Context(), embeddings.Tools(tools)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // serve serves the model as an API, and returns its client.
-func (k *knowing) serve(t *testing.T) *embeddings.Client {
+func (k *knowing) serve(t *testing.T) *endpoint.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct{ Input []string }
@@ -90,7 +88,7 @@ func (k *knowing) serve(t *testing.T) *embeddings.Client {
 		json.NewEncoder(w).Encode(map[string]any{"data": data})
 	}))
 	t.Cleanup(server.Close)
-	c, err := embeddings.New(server.URL, "m", nil)
+	c, err := endpoint.New(server.URL, "m", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,14 +103,23 @@ func encode(t *testing.T, s *Selector) *Selector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tools []registry.NormalizedTool
-	for _, d := range c.Documents() {
-		tools = append(tools, *d.Tool)
-	}
-	if s.meanings, err = Encoded(t.Context(), tools); err != nil {
+	set, err := embeddings.Open(embeddings.Builtin(), "").Build(t.Context(), embeddings.Tools(c.Snapshot.Tools()))
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.meanings = encoded{set}
 	return s
+}
+
+// encoded is the model in the program, and the vectors of tools.
+type encoded struct{ set *embeddings.Set }
+
+func (e encoded) Task(ctx context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
+	all, err := embeddings.Builtin().Task(ctx, texts)
+	if err != nil {
+		return nil, nil
+	}
+	return all, e.set
 }
 
 // Vectors find tools that have no word of the task, and are not missed when they are late.
@@ -268,7 +275,7 @@ func TestScale(t *testing.T) {
 // A holding is a model that has no vector for "wait" until it is released.
 type holding struct{ entered, release chan bool }
 
-func (h holding) Task(_ context.Context, texts []string) ([]vectors.Vector, *embeddings.Set) {
+func (h holding) Task(_ context.Context, texts []string) ([]encoder.Vector, *embeddings.Set) {
 	if texts[0] == "wait" {
 		h.entered <- true
 		<-h.release
@@ -293,31 +300,6 @@ func TestSearchesAskTogether(t *testing.T) {
 	h.release <- true
 	if err := <-done; err != nil {
 		t.Error(err)
-	}
-}
-
-// An evaluation uses a model that is given.
-func TestEvaluateWithModel(t *testing.T) {
-	var c TaskCatalog
-	for _, line := range append(slices.Clone(browser), git...) {
-		c.Tools = append(c.Tools, parseTool(line))
-	}
-	const want = "playwright:browser_take_screenshot"
-	c.Tasks = []evaluation.Task{{ID: "1", Kind: "short", Text: "quux zorbl", Right: []string{want}}}
-	model := (&knowing{same: map[string]string{"zorbl": "screenshot", "quux": "take"}}).serve(t)
-	tasks := func(model embeddings.Model) int {
-		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.Outcomes[0].Rank
-	}
-	if without, with := tasks(nil), tasks(model); without == 1 || with != 1 {
-		t.Errorf("place %d without the model, %d with it", without, with)
-	}
-	examples := []Example{{ID: "1", Text: "quux zorbl", Relevant: []evaluation.Relevant{{Server: "playwright", Name: "browser_take_screenshot"}}}}
-	if e, err := Evaluate(t.Context(), c.Tools, examples, 10, model, zap.NewNop()); err != nil || e.Scores.Recall1 != 1 {
-		t.Errorf("%+v, %v", e, err)
 	}
 }
 

@@ -6,20 +6,12 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector/internal/execute"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
-
-// A Place is where a server works: its folders and hosts tell its tools from equal tools of
-// other servers.
-type Place = execute.Place
-
-// NewPlace returns the place of a server by what its entry gives it: paths, URLs, and texts
-// that contain these, such as --root=/srv.
-func NewPlace(priority int, values []string) *Place { return execute.NewPlace(priority, values) }
 
 // maxClues bounds the values of a call that are compared with places.
 const maxClues = 256
@@ -31,7 +23,7 @@ type clue func(t *registry.NormalizedTool) float64
 // that the task names decides, then the arguments of the call, then the values in the task.
 // Between servers that stand in for each other, the state, the load and the priority decide.
 // Otherwise the candidate is Ambiguous.
-func (s *Selector) choosePlaces(q Query, t text.Task, candidates []Candidate) {
+func choosePlaces(e *execute.Executor, q Query, t text.Task, candidates []Candidate) {
 	var clues []clue
 	for i := range candidates {
 		c := &candidates[i]
@@ -39,17 +31,17 @@ func (s *Selector) choosePlaces(q Query, t text.Task, candidates []Candidate) {
 			continue
 		}
 		if clues == nil {
-			clues = s.clues(q, t)
+			clues = cluesOf(e, q, t)
 		}
 		best := c.Places
 		for _, f := range clues {
-			if best = strongest(best, f); s.alike(best) {
+			if best = strongest(best, f); interchangeable(e, best) {
 				break
 			}
 		}
-		c.Ambiguous = !s.alike(best)
+		c.Ambiguous = !interchangeable(e, best)
 		best = slices.Clone(best)
-		s.executor.Sort(best)
+		e.Sort(best)
 		rest := slices.DeleteFunc(slices.Clone(c.Places), func(t *registry.NormalizedTool) bool { return slices.Contains(best, t) })
 		c.Places = append(best, rest...)
 		c.Tool = c.Places[0]
@@ -81,16 +73,16 @@ func strongest(tools []*registry.NormalizedTool, f clue) (best []*registry.Norma
 	return best
 }
 
-// alike reports whether the servers of the tools stand in for each other, so that any of
-// them will do.
-func (s *Selector) alike(tools []*registry.NormalizedTool) bool {
-	p := s.executor.PolicyOf(tools[0].Server)
+// interchangeable reports whether the servers of the tools stand in for each other, so that any
+// of them will do.
+func interchangeable(e *execute.Executor, tools []*registry.NormalizedTool) bool {
+	p := e.PolicyOf(tools[0].Server)
 	return !slices.ContainsFunc(tools[1:], func(t *registry.NormalizedTool) bool {
 		return !slices.Contains(p.StandIns, t.Server) && !slices.Contains(p.Twins, t.Server)
 	})
 }
 
-// placeWords are in the names of parameters that say where a tool works, or for whom.
+// placeWords are in the names of parameters that say where a tool works, or for which person.
 var placeWords = []string{
 	"path", "file", "dir", "folder", "root", "cwd", "drive", "vault", "repo", "database", "uri", "url", "host",
 	"account", "user", "owner", "mail", "tenant", "org", "team", "project", "workspace", "profile",
@@ -120,8 +112,8 @@ func nested(schema []byte, keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return wire.Member(schema, key) != nil })
 }
 
-// clues returns what may tell places apart, the strongest first.
-func (s *Selector) clues(q Query, t text.Task) []clue {
+// cluesOf returns the clues that tell places apart, the strongest first.
+func cluesOf(e *execute.Executor, q Query, t text.Task) []clue {
 	var literals []string
 	for _, l := range t.Literals {
 		if l.Type == analysis.PathType || l.Type == analysis.URLType || l.Type == analysis.HostType {
@@ -130,7 +122,7 @@ func (s *Selector) clues(q Query, t text.Task) []clue {
 	}
 	at := func(values []string) clue {
 		values = slices.Clone(values[:min(len(values), maxClues)])
-		return func(t *registry.NormalizedTool) float64 { return s.executor.PolicyOf(t.Server).Place.Covers(values) }
+		return func(t *registry.NormalizedTool) float64 { return e.PolicyOf(t.Server).Location.Covers(values) }
 	}
 	task := cmp.Or(q.whole, q.Task)
 	task = strings.ToLower(task[:min(len(task), text.MaxTask)])
@@ -149,7 +141,7 @@ func texts(value []byte, to []string) []string {
 		return len(to) < maxClues
 	}
 	if wire.IsObject(value) {
-		_ = wire.Members(value, func(_ string, value []byte) bool { return add(value) }) // what is no JSON has no strings
+		_ = wire.Members(value, func(_ string, value []byte) bool { return add(value) }) // invalid JSON has no strings
 	} else if wire.IsArray(value) {
 		_ = wire.Elements(value, add)
 	} else if text, ok := wire.String(value); ok {

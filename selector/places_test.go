@@ -7,15 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // A fleet is how calls to servers are made, by name. It has no sessions.
-type fleet map[string]Policy
+type fleet map[string]execute.Policy
 
-func (f fleet) Policy(server string) Policy { return f[server] }
+func (f fleet) Policy(server string) execute.Policy { return f[server] }
 func (fleet) Session(context.Context, string, session.Client) (session.Session, error) {
 	return nil, session.ErrNotSent
 }
@@ -49,7 +52,7 @@ func equals(t testing.TB, f fleet, servers ...string) *Selector {
 	}
 	offer("git", registry.NormalizedTool{Name: "git_log", Description: "Show the commits", InputSchema: json.RawMessage(`{}`)},
 		registry.NormalizedTool{Name: "git_status", Description: "Show which files were changed", InputSchema: json.RawMessage(`{}`)})
-	s := New(r, Options{Sessions: f})
+	s := New(r, Options{Executor: execute.New(execute.Options{Registry: r, Sessions: f, Log: zap.NewNop()})})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -59,7 +62,7 @@ func equals(t testing.TB, f fleet, servers ...string) *Selector {
 }
 
 func TestSelectPlace(t *testing.T) {
-	place := func(values ...string) Policy { return Policy{Place: NewPlace(0, values)} }
+	place := func(values ...string) execute.Policy { return execute.Policy{Location: execute.NewLocation(0, values)} }
 	for _, test := range []struct {
 		name      string
 		fleet     fleet
@@ -89,11 +92,11 @@ func TestSelectPlace(t *testing.T) {
 		{"the name before the folder", fleet{"aa": place("/srv/a"), "bb": place("/srv/b")}, "aa bb", Query{Task: "read the text file on aa", Arguments: json.RawMessage(`{"path":"/srv/b/x"}`)}, "aa bb", false},
 		{"the client's folders", fleet{"a": place("/srv/a"), "b": place("/srv/b")}, "a b", Query{Task: "read the text file", Folders: []string{"file:///srv/b/the%20project"}}, "b a", false},
 		{"the same thing twice", fleet{"qqa": {Twins: []string{"qqb"}}, "qqb": {Twins: []string{"qqa"}}}, "qqa qqb", Query{Task: "read the text file"}, "qqa qqb", false},
-		{"a group, by priority", fleet{"a": {StandIns: []string{"b"}}, "b": {StandIns: []string{"a"}, Place: NewPlace(1, nil)}}, "a b", Query{Task: "read the text file"}, "b a", false},
-		{"a group, by state", fleet{"down": {StandIns: []string{"up"}, Place: NewPlace(1, nil)}, "up": {StandIns: []string{"down"}}}, "down up", Query{Task: "read the text file"}, "up down", false},
+		{"a group, by priority", fleet{"a": {StandIns: []string{"b"}}, "b": {StandIns: []string{"a"}, Location: execute.NewLocation(1, nil)}}, "a b", Query{Task: "read the text file"}, "b a", false},
+		{"a group, by state", fleet{"down": {StandIns: []string{"up"}, Location: execute.NewLocation(1, nil)}, "up": {StandIns: []string{"down"}}}, "down up", Query{Task: "read the text file"}, "up down", false},
 		{"two of three stand in", fleet{"a": {Twins: []string{"b"}}, "b": {Twins: []string{"a"}}}, "a b c", Query{Task: "read the text file"}, "a b c", true},
 		{"two of three are meant", fleet{
-			"a": {Twins: []string{"b"}, Place: NewPlace(0, []string{"/srv"})}, "b": {Twins: []string{"a"}, Place: NewPlace(2, []string{"/srv"})},
+			"a": {Twins: []string{"b"}, Location: execute.NewLocation(0, []string{"/srv"})}, "b": {Twins: []string{"a"}, Location: execute.NewLocation(2, []string{"/srv"})},
 		}, "a b c", Query{Task: "read the text file", Arguments: json.RawMessage(`{"path":"/srv/x"}`)}, "b a c", false},
 		{"one server only", nil, "a", Query{Task: "read the text file"}, "", false},
 	} {

@@ -21,7 +21,7 @@ type Provider interface {
 	Execute(ctx context.Context, c Call) (Result, error)
 }
 
-// A RouteRequest is a task, and what [Route] may do for it.
+// A RouteRequest is a task, and the permissions of [Route].
 type RouteRequest struct {
 	Query Query
 
@@ -53,7 +53,7 @@ type RouteRequest struct {
 	Fill func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool)
 }
 
-// Routed is what became of a [RouteRequest].
+// Routed is the result of a [RouteRequest].
 type Routed struct {
 	Selection Selection
 	Plan      []Step // not empty where the task needs several tools; nothing else was done then
@@ -125,7 +125,7 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	return r, err
 }
 
-// argumentsOf returns the arguments of the call, {} if there are none.
+// argumentsOf returns the arguments of the call, {} without any.
 func argumentsOf(c Call) json.RawMessage {
 	if args := bytes.TrimSpace(c.Arguments); len(args) > 0 && string(args) != "null" {
 		return args
@@ -137,7 +137,7 @@ func argumentsOf(c Call) json.RawMessage {
 // their server declares them read-only.
 var (
 	harmful = []string{"write", "delete", "payment"}
-	harms   = []string{"write", "delete", "pay"} // what they do
+	harms   = []string{"write", "delete", "pay"} // their effects
 )
 
 // belowThreshold says that the confidence is below the threshold; "" if it is not. The

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
@@ -22,7 +23,7 @@ type Query struct {
 	Servers      []string // if not empty, only tools of these servers
 	Limit        int      // the most candidates to return; 0 means 10
 
-	// Kinds are what to search for, such as registry.KindPrompt; without any, tools. A
+	// Kinds are the kinds to search for, such as registry.KindPrompt; without any, tools. A
 	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
 
@@ -37,7 +38,7 @@ type Query struct {
 	Arguments json.RawMessage
 	Folders   []string
 
-	// Catalog is what may be found, as it has it; nil is the whole catalog of the registry. Its
+	// Catalog has the items that may be found; nil is the whole catalog of the registry. Its
 	// items are items of the registry, but for tools whose arguments are fixed.
 	Catalog *registry.Snapshot
 
@@ -55,8 +56,8 @@ type Ranking struct {
 	// Abstained says that that confidence is below 0.05: no candidate is an answer.
 	Abstained bool
 
-	// By says what put the first tool there: "ranking", "usage" (without what was learned from
-	// use, another tool would be first or none would be sure) or "model" (the Assistant chose
+	// By is the reason why the first tool is first: "ranking", "usage" (without the lessons from
+	// use, another tool would be first or the answer would not be sure) or "model" (the Assistant chose
 	// it). It is "" without tools.
 	By string
 
@@ -121,10 +122,10 @@ func (r Ranking) selection() Selection {
 	}
 }
 
-// Find ranks what suits the task: tools, or what Kinds says.
+// Find ranks the items that suit the task: tools, or items of Kinds.
 //
 // If tools have all the capabilities of the query, these are the candidates. If no tool
-// does, the tools with the most of them are, and Partial says what is missing. If no tool
+// does, the tools with the most of them are, and Partial lists the missing ones. If no tool
 // has any, the task alone decides. Without a task, the tools with the capabilities are in
 // the order of their IDs. An empty query abstains.
 func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
@@ -156,7 +157,7 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	if err != nil {
 		return Ranking{}, err
 	}
-	r := s.judge(merge(tools, found, q.Limit), q, len(t.Words) > 0)
+	r := judge(merge(tools, found, q.Limit), q, len(t.Words) > 0, s.threshold())
 	r.Candidates = r.Candidates[:min(len(r.Candidates), limit)]
 	return r, nil
 }
@@ -175,7 +176,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 }
 
 // search ranks the items of a collection that have words of the task, that mean about the
-// same, or that did well after such tasks. near and args, those of the call to come, may be nil.
+// same, or that did well after such tasks. near and args, of the call to come, may be nil.
 func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, near *nearness, args json.RawMessage) ([]Candidate, error) {
 	within := request.Within.Collection()
 	t.Respell(within.Has)
@@ -233,7 +234,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
-	tags := registry.Tags(q.Capabilities)
+	tags := taglist.Clean(q.Capabilities)
 	request := index.Query{Servers: q.Servers, Within: c.Within(q.Catalog)}
 	tagged, most := taggedMost(request.Within, tags, q.Servers)
 	if most > 0 {
@@ -256,7 +257,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	}
 	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
 	replaceTools(answer.Candidates, request.Within)
-	s.choosePlaces(q, t, answer.Candidates)
+	choosePlaces(s.executor, q, t, answer.Candidates)
 	if len(ranked) > 0 {
 		answer.Partial = slices.DeleteFunc(tags, func(tag string) bool {
 			return slices.Contains(ranked[0].Tool.Capabilities, tag)
@@ -265,7 +266,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	return answer, nil
 }
 
-// prior returns what is known of a task besides its words.
+// prior returns the knowledge of a task besides its words.
 func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.Prior) {
 	if len(t.Words) == 0 {
 		return p
@@ -290,7 +291,7 @@ func replaceTools(candidates []Candidate, within index.Subset) {
 	}
 }
 
-// taggedMost returns the tools of the servers, or of all servers if none is named, that
+// taggedMost returns the tools of the servers, or of all servers if servers is empty, that
 // have the most of the tags, by ID, and how many they have: nil and 0 if no tool has any.
 func taggedMost(within index.Subset, tags, servers []string) (tagged []*registry.NormalizedTool, most int) {
 	if len(tags) == 0 {
@@ -301,7 +302,7 @@ func taggedMost(within index.Subset, tags, servers []string) (tagged []*registry
 		if len(servers) > 0 && !slices.Contains(servers, t.Server) {
 			continue
 		}
-		n := t.CountTags(tags)
+		n := taglist.Count(t.Capabilities, tags)
 		if n > most {
 			tagged, most = nil, n
 		}

@@ -1,58 +1,49 @@
-// Package selector picks the tool that suits a task, and runs it. [Route] does both.
+// Package selector picks the tool that suits a task. [Route] also runs it.
 //
 // [Selector.Find] finds candidates by words, by meaning and by use, and ranks them with a
-// confidence. If that is too low, the answer says that it is not sure, or that no tool
-// suits the task.
+// confidence. If the confidence is too low, the answer says that it is not sure, or that no
+// tool suits the task.
 //
-// [Selector.Execute] checks the arguments against the tool's schema, acquires the server's
-// session and calls. The result is the server's own bytes; only its _meta gains members.
-//
-// The parts are packages of their own: text reads the task, rank scores the candidates,
-// execute runs calls, usage learns, and evaluation measures.
+// Package text reads the task, rank scores the candidates, internal/execute runs calls, and
+// internal/usage learns.
 package selector
 
 import (
-	"cmp"
 	"context"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector/internal/execute"
 )
 
-// A Selector picks tools from a registry and runs them. Its methods may be called by many
-// goroutines at once. It has many, since it is all that other packages see of two internal
-// parts: the index and the executor.
+// A Selector picks tools from a registry. Its methods may be called by many goroutines at
+// once.
 type Selector struct {
 	index      *index.Indexes
-	executor   *execute.Executor
-	experience Experience // nil without
-	classifier Classifier // nil without
-	meanings   Meanings   // nil without
-	observer   Observer   // nil without
+	executor   *execute.Executor // nil without
+	experience Experience        // nil without
+	classifier Classifier        // nil without
+	meanings   Meanings          // nil without
+	observer   Observer          // nil without
 	log        *zap.Logger
 
 	findThreshold func() float64 // see Options
 }
 
-// Options are what a Selector needs but its registry. The zero value finds tools, and can
-// run none.
+// Options configure a Selector. The zero value finds tools by words.
 type Options struct {
-	Sessions   Sessions      // where tools run
-	Node       func() string // names this router in results; nil or "" is the machine's host name
-	Experience Experience    // what was learned from use; nil for nothing
-	Classifier Classifier    // knows categories of tasks; nil for none
-	Meanings   Meanings      // knows vectors of sentences; nil to find by words alone
-	Observer   Observer      // is notified of calls and searches; nil for none
-	Tracer     trace.Tracer  // makes a span of each call and of each attempt; nil for none
-	Log        *zap.Logger   // nil is silence
+	Executor   *execute.Executor // knows which server is meant if several have the same tool; may be nil
+	Experience Experience        // lessons from use; may be nil
+	Classifier Classifier        // knows categories of tasks; may be nil
+	Meanings   Meanings          // knows vectors of sentences; nil to find by words alone
+	Observer   Observer          // is notified of searches; may be nil
+	Log        *zap.Logger       // nil is silence
 
-	// FindThreshold returns the least confidence at which an answer is sure; 0 means 0.6, and
-	// so does a nil function. It is called at each search.
+	// FindThreshold returns the least confidence at which an answer is sure; 0 means
+	// [DefaultFindThreshold], and so does a nil function. It is called at each search.
 	FindThreshold func() float64
 }
 
@@ -63,25 +54,9 @@ func New(r *registry.Registry, o Options) *Selector {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	s := &Selector{
-		index: index.New(r), experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings, observer: o.Observer,
-		log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
-	}
-	s.executor = execute.New(execute.Options{
-		Registry: r, Sessions: o.Sessions, Node: nodeOf(o.Node),
-		Observer: o.Observer, Tracer: o.Tracer, Log: s.log,
-	})
-	return s
-}
-
-// nodeOf returns the function that names this router in results.
-func nodeOf(named func() string) func() string {
-	host := Node()
-	return func() string {
-		if named != nil {
-			return cmp.Or(named(), host)
-		}
-		return host
+	return &Selector{
+		index: index.New(r), executor: o.Executor, experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings,
+		observer: o.Observer, log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 }
 
@@ -92,7 +67,7 @@ func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.lo
 // Close frees the index. Later searches fail.
 func (s *Selector) Close() error { return s.index.Close() }
 
-// Experience is what was learned from use.
+// Experience holds lessons from use.
 type Experience interface {
 	// Match returns evidence by tool ID, from −0.3 to 1: whether the tool did well after
 	// tasks with these words.
@@ -123,21 +98,4 @@ type Search struct {
 	Found     int // candidates
 	Abstained bool
 	Err       error
-}
-
-// Observers are several observers as one.
-type Observers []Observer
-
-// Executed implements [Observer].
-func (all Observers) Executed(e Execution) {
-	for _, o := range all {
-		o.Executed(e)
-	}
-}
-
-// Searched implements [Observer].
-func (all Observers) Searched(s Search) {
-	for _, o := range all {
-		o.Searched(s)
-	}
 }

@@ -5,32 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
-	"github.com/mcp-metarouter/metarouter/selector/internal/usage"
 )
 
-// A Usage is what was learned from use: which tools were called after which tasks. It is
-// an [Experience]. A nil Usage learns nothing.
-type Usage = usage.Store
-
-// A Use is one call of a tool after a search for a task, for [Usage].Record.
+// A Use is one call of a tool after a search for a task, from which the ranking learns.
 type Use = usage.Use
-
-// OpenUsage returns what was learned under a configuration, whose key is config, and
-// where it goes on learning: a file below the folder dir. With dir "" it keeps everything
-// in memory.
-func OpenUsage(dir, config string, log *zap.Logger) (*Usage, error) {
-	return usage.Open(dir, config, log)
-}
-
-// ByUse reports whether the tool was selected because it was called after this task before.
-func (s Selection) ByUse() bool { return s.Tool != nil && rank.ByUse(s.Features) }
 
 // How much a tool that a search did not list must have to do with the task, so that a call of
 // it teaches something. docs/decisions.md has the figures.
@@ -39,7 +23,7 @@ const (
 	clearlyRelated = 0.3
 )
 
-// Credit completes a use by the words of its task, for [Usage].Record. It decides what a call
+// Credit completes a use by the words of its task, for the store of uses. It decides what a call
 // of a tool that the search did not list teaches: much if the tool has something to do with
 // the task, nothing yet if only the moment of the call speaks for it, and otherwise nothing.
 // It reports false for nothing.
@@ -51,13 +35,11 @@ func (s *Selector) Credit(ctx context.Context, u Use) (Use, bool) {
 		return u, len(u.Words) > 0
 	}
 	related, known := s.relatedness(ctx, u.Tool, t)
-	switch {
-	case u.First:
+	if u.First {
 		u.Guess = known && related < hardlyRelated
 		return u, true
-	default:
-		return u, related >= clearlyRelated
 	}
+	return u, related >= clearlyRelated
 }
 
 // relatedness returns how much the tool has to do with the task, in [0,1]: how near their
@@ -88,7 +70,7 @@ func (s *Selector) relatedness(ctx context.Context, tool string, t text.Task) (s
 	return max(ranked.Features[rank.MeaningFeature], ranked.Features[rank.StepMeaningFeature], ranked.Evidence[rank.CoveredEvidence]), known
 }
 
-// useWords returns the words of a task as they are looked up in what was learned: those of
+// useWords returns the words of a task as they are looked up in the lessons: the words of
 // the task, and the types of its values. "Open example.org" is like "Open example.net", but
 // not like "Open a.csv".
 func useWords(t text.Task) []string {

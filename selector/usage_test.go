@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
+	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
@@ -28,7 +30,7 @@ var office = []string{
 // call after a search teaches it.
 func learner(t *testing.T, lines ...string) (*Selector, func(Use)) {
 	t.Helper()
-	store, err := OpenUsage("", "config", zap.NewNop())
+	store, err := usage.Open("", []string{"config"}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestAskedAgain(t *testing.T) {
 	} {
 		s, learn := learner(t, office...)
 		before, err := s.Select(t.Context(), Query{Task: task})
-		if err != nil || before.Sure && before.Tool.ID == right || before.ByUse() {
+		if err != nil || before.Sure && before.Tool.ID == right || rank.ByUse(before.Features) {
 			t.Fatalf("%q finds %+v already, %v", task, before.Tool, err)
 		}
 		learn(Use{Client: "me", Task: task, Tool: right, Unlisted: true, First: true})
@@ -60,7 +62,7 @@ func TestAskedAgain(t *testing.T) {
 			if err != nil || found.Abstained || found.Candidates[0].Tool.ID != right || found.Candidates[0].Confidence < 0.5 {
 				t.Errorf("%q finds %+v, %v", again, found, err)
 			}
-			if selected, err := s.Select(t.Context(), Query{Task: again}); err != nil || !selected.ByUse() {
+			if selected, err := s.Select(t.Context(), Query{Task: again}); err != nil || !rank.ByUse(selected.Features) {
 				t.Errorf("%q is not selected by use: %+v, %v", again, selected, err)
 			}
 		}
@@ -72,7 +74,7 @@ func TestAskedAlike(t *testing.T) {
 	s, learn := learner(t, office...)
 	learn(Use{Client: "me", Task: "go back to the release of last week", Tool: "deploy:rollback_release", Unlisted: true, First: true})
 	found, err := s.Select(t.Context(), Query{Task: "go back to the release of Monday"})
-	if err != nil || found.Tool == nil || found.Tool.ID != "deploy:rollback_release" || found.Confidence < 0.25 || found.ByUse() {
+	if err != nil || found.Tool == nil || found.Tool.ID != "deploy:rollback_release" || found.Confidence < 0.25 || rank.ByUse(found.Features) {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	s, learn = learner(t, "gh:close_issue Close an issue", "gh:open_issue Open an issue")
@@ -114,7 +116,7 @@ func TestUnrelatedCall(t *testing.T) {
 // Neither the words nor the text of a query keep a secret on disk.
 func TestSecretsAreNotKept(t *testing.T) {
 	dir := t.TempDir()
-	store, err := OpenUsage(dir, "config", zap.NewNop())
+	store, err := usage.Open(dir, []string{"config"}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,7 @@ func TestUseWords(t *testing.T) {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	words := slices.Collect(func(yield func(string) bool) {
-		for _, e := range s.experience.(*Usage).Tools() {
+		for _, e := range s.experience.(*usage.Store).Tools() {
 			for _, q := range e.Queries {
 				yield(q.Typed)
 			}

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
@@ -242,7 +245,7 @@ func TestWithinHasFixed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.executor.Sessions = fleet{}
+	s.executor = execute.New(execute.Options{Registry: r, Sessions: fleet{}, Log: zap.NewNop()})
 	catalog := r.Snapshot().Filtered(without{"secret"}, nil)
 	found, err := s.Select(t.Context(), Query{Task: "list the issues", Catalog: catalog})
 	if err != nil || found.Tool == nil || len(found.Places) != 2 {

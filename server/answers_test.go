@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -41,11 +42,11 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, file := range files {
 		corpus := filepath.Dir(file)
-		tools, err := selector.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
+		tools, err := evaluation.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		queries, err := selector.ReadExamples(file)
+		queries, err := evaluation.ReadExamples(file)
 		if err != nil {
 			t.Fatal(err)
 		}

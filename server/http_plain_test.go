@@ -13,8 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -280,7 +281,7 @@ func TestOwnMeta(t *testing.T) {
 		}
 		m := said.Result.Meta
 		if m.Trace != "0123456789abcdef0123456789abcdef" || m.Tool != test.tool || m.Version == nil || *m.Version != test.version || m.Server != test.server ||
-			m.Node != selector.Node() || len(m.Path) != 1 || m.Path[0] != "local" || m.Verified == nil || *m.Verified || m.Checked == nil || *m.Checked != test.checked ||
+			m.Node != execute.Node() || len(m.Path) != 1 || m.Path[0] != "local" || m.Verified == nil || *m.Verified || m.Checked == nil || *m.Checked != test.checked ||
 			m.Degraded == nil || *m.Degraded || m.Attempts == nil || *m.Attempts != test.attempts || m.Latency == nil || m.Timestamp == "" {
 			t.Errorf("%s %s: %s", test.name, test.arguments, answer)
 		}
@@ -306,7 +307,7 @@ func TestMeshScan(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	n := said.Nodes[0]
-	if n.NodeID != selector.Node() || n.Version != "1.2.3" || n.Status != "ok" || n.Mode != exposure.Direct || n.URL != "http://localhost/mcp" || n.Tools != 1 {
+	if n.NodeID != execute.Node() || n.Version != "1.2.3" || n.Status != "ok" || n.Mode != exposure.Direct || n.URL != "http://localhost/mcp" || n.Tools != 1 {
 		t.Errorf("node %+v", n)
 	}
 	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (serverrow.Row{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -117,7 +118,7 @@ func TestUnreachedIsObserved(t *testing.T) {
 		t.Fatalf("told of %v", told.called)
 	}
 	e := told.called[0]
-	if e.Outcome != selector.NoAnswer || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
+	if e.Outcome != execute.NoAnswer || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
 		!strings.Contains(e.Fault, "no licence") || len(e.Trace) != 32 || string(e.Arguments) != `{"a":1}` {
 		t.Errorf("told of %+v", e)
 	}
@@ -132,7 +133,7 @@ func TestUnknownIsObserved(t *testing.T) {
 	if len(told.called) != 1 {
 		t.Fatalf("told of %v", told.called)
 	}
-	if e := told.called[0]; e.Outcome != selector.NoAnswer || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
+	if e := told.called[0]; e.Outcome != execute.NoAnswer || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
 		t.Errorf("told of %+v", e)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -131,7 +132,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	secret := servers.secretOf(key)
 	tasks := catalog.NewTasks(secret)
 	s.tools = tools.New(tools.Options{
-		Router: r, Catalog: s.catalog, Tasks: tasks, Node: selector.Node(), Version: o.Version,
+		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
 		Settings: func() tools.Settings {
 			now := s.display.options()
 			return tools.Settings{RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Samples: now.Samples, Profile: now.Profile}

@@ -19,8 +19,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -40,7 +41,7 @@ var _ Router = (*adapter.Parts)(nil)
 // what tools answer is up to the test.
 type fakeRouter struct {
 	*registry.Registry
-	validate  *selector.Selector
+	validate  *execute.Executor
 	late      []string      // servers that are not listed before they have tools
 	settled   chan struct{} // closed when all servers are listed
 	servers   []adapter.ServerInfo
@@ -69,7 +70,7 @@ type fakeRouter struct {
 func newFake(tools ...registry.NormalizedTool) *fakeRouter {
 	r := &fakeRouter{Registry: registry.New(), settled: make(chan struct{}), lost: make(chan struct{}), unsubscribed: make(chan string, 100)}
 	close(r.settled)
-	r.validate = selector.New(r.Registry, selector.Options{})
+	r.validate = execute.New(execute.Options{Registry: r.Registry, Log: zap.NewNop()})
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"server":%q,"method":%q,"params":%s}`, server, q.Method, q.Params), nil
 	}

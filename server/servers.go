@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -98,7 +98,7 @@ func NewServers(p Profiles) *Servers {
 			}
 			return all
 		},
-		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Node: selector.Node(), Version: s.base.opts.Version, Started: time.Now(), Log: s.base.log,
+		Limited: len(p.Always) > 0, ReadOnly: p.ReadOnly, Whole: p.Whole, Node: execute.Node(), Version: s.base.opts.Version, Started: time.Now(), Log: s.base.log,
 	}
 	return s
 }

@@ -32,17 +32,17 @@ const (
 var errUnused = errors.New("no client uses it any more")
 
 // A pooled is a session that one request at a time uses. The next request gets the
-// session used last, so that the server's state is found again. A session whose server
+// session used last, so that the server's state is found again. A session with a server that
 // got a client's roots is for clients with the same roots only.
 type pooled struct {
 	*instance
 	generation context.Context
-	roots      json.RawMessage   // that the server has got; nil if it got none
-	subscribed map[string]func() // what ends its subscriptions, by URI; for the request that uses it
+	roots      json.RawMessage   // that the server has got; may be nil
+	subscribed map[string]func() // functions that end its subscriptions, by URI; for the request that uses it
 	taken      chan struct{}     // closed when a request acquires the session
 }
 
-// A perCallSession is what a client without a session of its own uses: for a call it
+// A perCallSession is for a client without a session of its own: for a call it
 // acquires a session from the pool, for all else it is the shared one.
 type perCallSession struct {
 	*instance
@@ -65,7 +65,7 @@ func (s *perCallSession) Call(ctx context.Context, r session.Request) (json.RawM
 	r.From = user
 	result, err := one.Call(ctx, r)
 	_, refused := errors.AsType[*session.Error](err)
-	// What the server still does for this client must not reach the next one. detach is
+	// Later actions of the server for this client must not reach the next one. detach is
 	// false if the generation has ended.
 	inOrder := (err == nil || refused) && one.Questions.AwaitCalm(ctx) && detach()
 	s.pool.release(one, user, inOrder)
@@ -143,7 +143,7 @@ func (one *pooled) fits(user *requester) bool {
 	return one.Usable() && bytes.Equal(one.declared, user.Capabilities())
 }
 
-// pick takes a free session, the one used last if there is a choice; nil if none is
+// pick takes a free session, the one used last if there is a choice; nil if no session is
 // for the client.
 func (p *pool) pick(user *requester) *pooled {
 	roots := user.known()
@@ -201,7 +201,7 @@ func (p *pool) release(one *pooled, user *requester, inOrder bool) {
 		taken := make(chan struct{})
 		one.taken = taken
 		p.free = append(p.free, one)
-		p.opener.running.Go(func() { p.expire(one, taken) })
+		p.opener.running.Go(func() { one.expire(p, taken) })
 	}
 	if len(p.free) > maxAcquired {
 		unwanted, p.free = p.free[0], slices.Delete(p.free, 0, 1)
@@ -216,8 +216,8 @@ func (p *pool) release(one *pooled, user *requester, inOrder bool) {
 	}
 }
 
-// expire ends a free session when its time is up.
-func (p *pool) expire(one *pooled, taken chan struct{}) {
+// expire ends a free session of the pool when its time is up.
+func (one *pooled) expire(p *pool, taken chan struct{}) {
 	select {
 	case <-taken:
 		return
@@ -252,7 +252,7 @@ func (one *pooled) subscribe(ctx context.Context, wanted []string) {
 		}
 		unsubscribe, err := one.Subscribe(ctx, uri)
 		if err != nil {
-			return // the call itself will say what is wrong
+			return // the call itself returns the error
 		}
 		one.subscribed[uri] = unsubscribe
 	}

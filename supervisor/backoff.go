@@ -43,11 +43,11 @@ type history struct {
 
 // A logged failure is the last one that an operator has read of.
 type logged struct {
-	fault status.Fault // without what differs between two failures of the same cause
+	fault status.Fault // without the differences between two failures of the same cause
 	over  bool         // no further start was due
 }
 
-// An ended session is what a history needs to know of it. The zero value stands for a
+// An ended session is the part that a history needs. The zero value stands for a
 // start that failed.
 type ended struct {
 	ready  time.Duration // how long the session lasted, above 0

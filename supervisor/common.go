@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -16,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
 
-// A common is what all servers of a Supervisor share.
+// A common is shared by all servers of a Supervisor.
 type common struct {
 	handler  Handler
 	options  Options
@@ -27,8 +26,8 @@ type common struct {
 	turns    turns
 	ending   chan struct{} // closed when Run is to return
 	sole     soleClient
-	level    atomic.Pointer[string] // of the log messages that servers are to send; nil if none was set
-	changed  broadcast              // of any status
+	level    atomic.Pointer[string] // of the log messages that servers are to send; may be nil
+	changed  signal.Change          // of any status
 }
 
 // turns limit how many servers start at a time. To start a process is mostly to compute:
@@ -72,31 +71,5 @@ func (s *soleClient) get(ctx context.Context) session.Client {
 		return c
 	case <-ctx.Done():
 		return nil
-	}
-}
-
-// A broadcast wakes all goroutines that wait for the next event.
-type broadcast struct {
-	mu   sync.Mutex // guards next
-	next chan struct{}
-}
-
-// wait returns a channel that is closed at the next event.
-func (b *broadcast) wait() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next == nil {
-		b.next = make(chan struct{})
-	}
-	return b.next
-}
-
-// send is an event.
-func (b *broadcast) send() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next != nil {
-		close(b.next)
-		b.next = nil
 	}
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ var (
 	errRestarted = errors.New("restarted by hand")
 )
 
-// A control is what others ask of a server's life: an entry, a restart, a start. The
+// A control has the requests to a server's life: an entry, a restart, a start. The
 // life reads it between its steps, and a step that takes long ends by abort.
 type control struct {
 	// Each holds a notice until the life reads it: the entry was edited, a restart or
@@ -41,7 +42,7 @@ func newControl(entry config.Server) *control {
 // the entry.
 func (c *control) edit(entry config.Server, changed func()) {
 	c.mu.Lock()
-	if c.entry.Equal(entry) {
+	if reflect.DeepEqual(c.entry, entry) {
 		c.mu.Unlock()
 		return
 	}
@@ -54,8 +55,8 @@ func (c *control) edit(entry config.Server, changed func()) {
 }
 
 // askRestart asks for a restart with the entry as configured, even if that did not
-// start the last time. It does nothing for an entry that is not to be started, whose
-// state and the reason it returns. asked is called before anything happens.
+// start the last time. It does nothing for an entry that is not to be started, and returns its
+// state and the reason. asked is called before anything happens.
 func (c *control) askRestart(asked func()) (status.State, string) {
 	c.mu.Lock()
 	asked()
@@ -83,7 +84,7 @@ func (c *control) wanted() config.Server {
 func (c *control) configured() (entry config.Server, reverted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.entry, !c.wants.Equal(c.entry)
+	return c.entry, !reflect.DeepEqual(c.wants, c.entry)
 }
 
 // revert makes the entry before an edit the one to run, until the next edit or
@@ -91,20 +92,20 @@ func (c *control) configured() (entry config.Server, reverted bool) {
 func (c *control) revert(edited, before config.Server, reverted func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wants.Equal(edited) {
+	if reflect.DeepEqual(c.wants, edited) {
 		c.wants = before
 		reverted()
 	}
 }
 
-// onAbort sets what ends the start or listing that begins.
+// onAbort sets the function that ends the start or listing that begins.
 func (c *control) onAbort(abort context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.abort = abort
 }
 
-// A wakeup is what ended a wait.
+// A wakeup is the reason why a wait ended.
 type wakeup int
 
 const (

@@ -6,19 +6,19 @@
 // A [Supervisor] receives configurations and makes the running servers equal to the
 // latest one ([Supervisor.Run]). [Supervisor.Session] returns a session with a server
 // and waits while the server starts; [Supervisor.Status] says how all servers are. A
-// [Handler] reads what a server offers before its session is used.
+// [Handler] reads a server's offer before its session is used.
 //
 // When Run returns, no process that it started is left. If the router itself is
-// killed, the process guard kills them: see [RunGuard].
+// killed, the process guard kills them: see package internal/process.
 //
 // # The life of a server
 //
-// Each server has one goroutine, whose function server.run (life.go) is the server's
+// Each server has one goroutine. Its function server.run (life.go) is the server's
 // life from its first start to its last stop: rest, wait for a call, start (start.go),
 // attend, pause. The life owns its state; others meet it in four parts:
 //
-//   - control holds what is asked of the life: an edited entry, a restart, a start.
-//   - published holds what others see: the status, and the session that all share.
+//   - control holds the requests to the life: an edited entry, a restart, a start.
+//   - published holds the parts that others see: the status, and the session that all share.
 //   - opener opens sessions: a process or a remote server, its link, the handshake.
 //   - pool holds the sessions next to the shared one, for servers that send requests to
 //     their clients.
@@ -30,8 +30,7 @@
 //
 // # Imports
 //
-// Imports point one way: supervisor → internal/launch → internal/process, and
+// Imports point one way: supervisor → internal/launch, and
 // supervisor → internal/transport → internal/peer. All of them may import
-// internal/signal; launch imports peer for one type. Packages process and transport do
-// not know each other.
+// internal/signal and internal/process; launch imports peer for one type.
 package supervisor

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
@@ -37,7 +37,7 @@ func faultOf(err error) *status.Fault {
 		f.Listing = true
 		if bad, ok := errors.AsType[*peer.AnswerError](err); ok {
 			f.Message = bad.Error()
-		} else if cause := errors.Unwrap(e.err); cause != nil { // without what was done, which Listing says
+		} else if cause := errors.Unwrap(e.err); cause != nil { // without the action, which Listing says
 			f.Message = cause.Error()
 		}
 	}
@@ -66,7 +66,7 @@ func faultOf(err error) *status.Fault {
 			f.Kind, f.After, f.Doing = status.TimedOut, late.limit, e.Doing()
 		}
 	} else if e, ok := errors.AsType[*exitError](err); ok {
-		f.Kind, f.Code, f.Signal, f.After, f.Spoke, f.Said = status.Exited, e.code, e.signal, e.after, e.spoke, e.said
+		f.Kind, f.Code, f.Signal, f.After, f.Spoke, f.Said = status.Exited, e.code, e.signal, e.after, e.spoke, e.lastLines
 	} else if e, ok := errors.AsType[*transport.NeedsAuthError](err); ok {
 		f.Kind, f.Code, f.HadToken = status.Unauthorized, e.Status, e.HadToken
 		if needed, ok := errors.AsType[*login.NeededError](err); ok {
@@ -115,14 +115,14 @@ func netFault(err error) (why string, ok bool) {
 	return "", ok
 }
 
-// An exitError says how a process ended and what it printed last.
+// An exitError says how a process ended, with its last output.
 type exitError struct {
-	what   string
-	code   int
-	signal string // "" if it exited
-	after  time.Duration
-	spoke  bool     // it had sent a message
-	said   []string // its last stderr lines
+	what      string
+	code      int
+	signal    string // "" if it exited
+	after     time.Duration
+	spoke     bool     // it had sent a message
+	lastLines []string // its last stderr lines
 }
 
 func (e *exitError) Error() string { return e.what }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -105,7 +106,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 			t.Errorf("no %s in %s", want, env)
 		}
 	}
-	for _, ours := range []string{ReportVariable, "npm_config_script_shell"} {
+	for _, ours := range []string{process.ReportVariable, "npm_config_script_shell"} {
 		if strings.Contains(env, ours) {
 			t.Errorf("%s is in the server's environment", ours)
 		}

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -28,9 +29,9 @@ import (
 // The test binary plays the fake server, the guard, npm's shell, and a router that
 // is to be killed.
 func TestMain(m *testing.M) {
-	OpenForUser(os.Args)
-	if os.Getenv(ReportVariable) != "" {
-		if err := Report(os.Stdout, os.Args[1:]); err != nil {
+	process.Open(os.Args)
+	if os.Getenv(process.ReportVariable) != "" {
+		if err := process.Report(os.Stdout, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 	mcptest.ServeIfAsked()
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
-		RunGuard(os.Stdin)
+		process.RunGuard(os.Stdin)
 		os.Exit(0)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "router" {

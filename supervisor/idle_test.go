@@ -70,9 +70,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 	f.apply(entry)
 	f.await("s", status.Idle)
 	f.mustCall("s", "echo", "{}")
-	f.Supervisor.mu.Lock()
-	s := f.servers["s"]
-	f.Supervisor.mu.Unlock()
+	s := f.Supervisor.servers.get("s")
 	s.public.mu.Lock()
 	in := s.public.latest
 	s.public.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 // An instance is one session with a server, and the process at its other end unless
@@ -30,7 +30,7 @@ type instance struct {
 	stderr    *process.Tail
 	conceal   func(string) string           // replaces the secrets of the entry in a text
 	current   atomic.Pointer[config.Server] // the entry; an edit that does not concern the process replaces it
-	greeted   atomic.Bool                   // the server has done what it does because of the handshake
+	greeted   atomic.Bool                   // the server has finished its actions after the handshake
 	changes   listChanges
 	owner     owner
 	otherEra  atomic.Bool   // a session in the other era may be opened next to it
@@ -73,13 +73,13 @@ func (in *instance) drain(ending <-chan struct{}) {
 const (
 	// settleTime bounds how long a session is waited for after the handshake,
 	// rootsTime how long a server that asks for roots is waited for to do so, and
-	// digestTime what the server then gets to read them.
+	// digestTime is for the server to read them then.
 	settleTime = time.Second
 	rootsTime  = 500 * time.Millisecond
 	digestTime = 100 * time.Millisecond
 )
 
-// settle waits until the server has done what it does because of the handshake:
+// settle waits until the server has finished its actions after the handshake:
 // the answer to a ping comes after that. A server that asks for roots has then got
 // them.
 func (in *instance) settle(ctx context.Context, asksRoots bool) {
@@ -103,11 +103,11 @@ func (in *instance) exitError() *exitError {
 	p := in.process
 	e := &exitError{
 		what: p.ExitReason() + in.stderr.Reason(), after: time.Since(p.Born), spoke: in.Spoke.Load(),
-		said: in.stderr.Last(process.StderrLines),
+		lastLines: in.stderr.Last(process.StderrLines),
 	}
 	if e.code, e.signal = p.ExitStatus(); e.signal != "" {
 		var why string
-		why, e.said = in.stderr.Recent()
+		why, e.lastLines = in.stderr.Recent()
 		e.what = p.ExitReason() + why
 	}
 	return e
@@ -122,14 +122,14 @@ func (in *instance) explain(err error) error {
 }
 
 // An owner is the only client that uses an instance, if there is one. The zero value
-// is none.
+// is no client.
 type owner struct {
 	client atomic.Pointer[session.Client]
 }
 
 func (o *owner) set(c session.Client) { o.client.Store(&c) }
 
-// get returns the client, nil if several may use the instance, or none does.
+// get returns the client, nil if several may use the instance, or no client does.
 func (o *owner) get() session.Client {
 	if c := o.client.Load(); c != nil {
 		return *c

@@ -11,12 +11,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
@@ -56,14 +56,14 @@ type server struct {
 	source  atomic.Pointer[instance] // the session from which lists are read next; nil for the shared one
 }
 
-// newServer returns a server whose life is to be run with the context life, which
+// newServer returns a server; its life is to be run with the context life, which
 // remove ends.
 func newServer(life context.Context, remove context.CancelCauseFunc, c *common, entry config.Server) *server {
 	log := c.log.With(zap.String("server", entry.Name))
 	control := newControl(entry)
 	s := &server{
 		common: c, name: entry.Name, log: log, remove: remove, control: control,
-		public: newPublished(entry, control.woken, c.changed.send),
+		public: newPublished(entry, control.woken, c.changed.Notify),
 		opener: &opener{common: c, name: entry.Name, log: log, secrets: c.resolver.Server(c.options.OnSecrets), stderr: process.NewLogFile(c.options.DataDir, entry.Name),
 			limits: peer.NewLimits(func() int { return control.wanted().QuestionsPerMinute })},
 	}
@@ -178,7 +178,7 @@ func (s *server) pause(ctx context.Context, failures *history, err error, last e
 		signal.Discard(s.control.woken) // of an older call
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = failed, reason, fault })
 		s.log.Log(failures.level(zap.WarnLevel, fault, true), "server needs a login", zap.String("reason", reason))
-		by = s.awaitLogin(ctx, needed, again)
+		by = s.control.awaitLogin(ctx, s.opener.tokens.Load(), needed, again)
 	case again && !isPermanent(err):
 		s.public.set(func(st *status.Status) { st.State, st.LastError, st.Fault = status.Restarting, reason, fault })
 		message := "server ended, starting it again"
@@ -295,12 +295,12 @@ func (s *server) relist(ctx context.Context, shared *instance) {
 	}
 	methods := source.changes.take()
 	s.learn(ctx, source)
-	for _, method := range methods { // though the lists may be what they were
+	for _, method := range methods { // though the lists may be unchanged
 		s.options.OnMessage(s.name, nil, session.Message{Method: method})
 	}
 }
 
-// learn has the handler list the server's tools again. After a failure, what was
+// learn has the handler list the server's tools again. After a failure, the offer that was
 // known stays.
 func (s *server) learn(ctx context.Context, in *instance) {
 	ctx, abort := context.WithCancelCause(ctx)
@@ -328,7 +328,7 @@ func (s *server) hear(in *instance, shared bool, m session.Message) {
 			in.changes.note(m.Method)
 		case in.greeted.Load(): // else its lists differ because of that client's capabilities
 			in.changes.note(m.Method)
-			if current := s.public.instance(); current != nil {
+			if current, _ := s.public.now(); current != nil {
 				// Lists are the same for all clients, so the session that spoke last is right.
 				s.source.Store(in)
 				signal.Leave(current.changes.notice)

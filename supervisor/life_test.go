@@ -16,10 +16,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -240,12 +240,12 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("INHERITED", "yes")
 	t.Setenv("HTTPS_PROXY", "http://proxy")
 	entry := fake("s", "-tools", "env,cwd")
-	entry.Env = map[string]string{"OWN": "1", DepthVariable: "7", "npm_config_@scope:registry": "x", "a.b": "y"}
+	entry.Env = map[string]string{"OWN": "1", process.DepthVariable: "7", "npm_config_@scope:registry": "x", "a.b": "y"}
 	entry.InheritEnv = []string{"INHERITED"}
 	entry.Cwd = t.TempDir()
 	f := supervise(t, entry)
 	env := f.mustCall("s", "env", "{}")
-	for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", DepthVariable + "=1", process.MarkVariable + "="} {
+	for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", process.DepthVariable + "=1", process.MarkVariable + "="} {
 		if !strings.Contains(env, want) {
 			t.Errorf("%s is missing from the environment", want)
 		}
@@ -331,7 +331,7 @@ func TestRestingEntries(t *testing.T) {
 // A router that is started by a router says so, and is left alone.
 func TestSelfFoundByItsAnswer(t *testing.T) {
 	t.Parallel()
-	answer := string(wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: SelfCode, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)})))
+	answer := string(wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: session.CodeSelf, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)})))
 	f := supervise(t, config.Server{
 		Name: "s", Transport: config.Stdio, StartTimeout: time.Minute,
 		Command: "sh", Args: []string{"-c", "read x; printf '%s' '" + answer + "'; exit 2"},

@@ -73,13 +73,13 @@ func sources(logins *login.Logins) func(oauth.Server) source {
 	return func(s oauth.Server) source { return logins.Source(s) }
 }
 
-// tokens are those of one server's login. They are hidden in what the server says. tokens
+// tokens are the tokens of one server's login. They are hidden in texts of the server. tokens
 // knows which of them was refused last.
 type tokens struct {
 	source
 	secrets *resolve.Server
 	noted   func(token string)     // is called with tokens before they are sent; may be nil
-	refused atomic.Pointer[string] // the token that was refused last; nil for none
+	refused atomic.Pointer[string] // the token that was refused last; may be nil
 }
 
 // tokensOf returns the tokens of the login at the server of a resolved entry; nil if there
@@ -126,26 +126,25 @@ func (t *tokens) hasNew(ctx context.Context) bool {
 	return err == nil && token != "" && (refused == nil || token != *refused)
 }
 
-// awaitLogin waits until somebody has logged in to the server, or for what else ends a wait.
+// awaitLogin waits until somebody has logged in to the server, or for another reason to end a wait.
 // If only the issuer was not reached, it also waits for a call and for the time after which
 // failed servers are tried again. soon says that a token that was not refused yet is used at
 // once.
-func (s *server) awaitLogin(ctx context.Context, needed *login.NeededError, soon bool) wakeup {
+func (c *control) awaitLogin(ctx context.Context, t *tokens, needed *login.NeededError, soon bool) wakeup {
 	var changed <-chan struct{}
-	t := s.opener.tokens.Load()
 	if t != nil {
 		changed = t.Changed()
 	}
 	if needed.Why == status.IssuerUnreachable {
-		return s.control.await(ctx, time.After(retryFailed), s.control.woken, changed)
+		return c.await(ctx, time.After(retryFailed), c.woken, changed)
 	}
 	if soon && t.hasNew(ctx) { // since the server was asked
 		return byTime
 	}
-	return s.control.await(ctx, nil, s.control.woken, changed)
+	return c.await(ctx, nil, c.woken, changed)
 }
 
-// loginReason says in plain words why a server needs a login, and what to do.
+// loginReason says in plain words why a server needs a login, and how to log in.
 func loginReason(entry config.Server, needed *login.NeededError) string {
 	if needed.Why != status.IssuerUnreachable && entry.OAuth != nil && entry.OAuth.Grant == string(oauth.ClientCredentials) {
 		return needed.Error()
@@ -153,7 +152,7 @@ func loginReason(entry config.Server, needed *login.NeededError) string {
 	return needed.Advice()
 }
 
-// failed returns the error of a client whose own session with the server can't be opened.
+// failed returns the error of a client for which no session with the server can be opened.
 func (o *opener) failed(err error) error {
 	if needed, ok := errors.AsType[*login.NeededError](err); ok {
 		return &status.UnavailableError{Server: o.name, State: status.NeedsAuth, Reason: needed.Error(), Login: needed.Why}

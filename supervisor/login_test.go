@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -26,7 +27,7 @@ type fakeLogin struct {
 	mu      sync.Mutex // guards the fields below
 	token   string
 	why     status.LoginReason // of refusals
-	changed broadcast
+	changed signal.Change
 	asked   []oauth.Server // for whom there are sources
 }
 
@@ -52,7 +53,7 @@ func (l *fakeLogin) Refused(_ context.Context, token string, _ *http.Response) e
 	return &login.NeededError{Server: "r", Why: l.why, Issuer: "https://issuer.example"}
 }
 
-func (l *fakeLogin) Changed() <-chan struct{} { return l.changed.wait() }
+func (l *fakeLogin) Changed() <-chan struct{} { return l.changed.Next() }
 
 // set makes another login, whose token is refused because of why if it is.
 func (l *fakeLogin) set(token string, why status.LoginReason) {
@@ -130,7 +131,7 @@ func TestLoginIsAwaited(t *testing.T) {
 			}
 			l.set("token-of-ann", status.TokenRejected)
 			if heard {
-				l.changed.send()
+				l.changed.Notify()
 				f.await("r", status.Ready)
 			}
 			if got, err := f.call("r", "echo", "{}"); got != "called" {
@@ -171,7 +172,7 @@ func TestLoginEnds(t *testing.T) {
 		t.Errorf("%d starts", n)
 	}
 	l.set("token-two", "")
-	l.changed.send()
+	l.changed.Notify()
 	f.await("r", status.Ready)
 }
 

@@ -14,12 +14,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
 )
@@ -51,12 +51,12 @@ type terms struct {
 	reason       string          // why it is not the shared session, as the end of a sentence
 }
 
-// allCapabilities are those of a session that several clients use: every capability
+// allCapabilities are the capabilities of a session that several clients use: every capability
 // that a client may have, so that servers offer all that they can.
 var allCapabilities = json.RawMessage(`{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},` +
 	`"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
 
-// open opens a session, and remembers what it has shown of the server.
+// open opens a session, and remembers the facts that it has shown of the server.
 func (o *opener) open(ctx context.Context, entry config.Server, on terms) (*instance, error) {
 	known := o.launcher.Cache.Get(entry)
 	if on.shared && (entry.Transport != config.Stdio || known.Era == peer.LegacyEra || known.Era == peer.ModernEra) {
@@ -196,7 +196,7 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 
 // build returns an instance of the entry over the link that open returns.
 func (o *opener) build(entry config.Server, on terms, kind config.Transport, open func(*peer.Conn) peer.Link) *instance {
-	conceal := sync.OnceValue(entry.Concealer) // made when a text is to be concealed
+	conceal := sync.OnceValue(entry.Launch().Concealer) // made when a text is to be concealed
 	in := &instance{
 		transport: kind, hash: entry.Hash(), declared: on.capabilities,
 		conceal: func(text string) string { return conceal()(o.secrets.Hide(text)) },
@@ -231,7 +231,7 @@ func (o *opener) build(entry config.Server, on terms, kind config.Transport, ope
 	return in
 }
 
-// stray logs what the server sent that is no message.
+// stray logs a line of the server that is no message.
 func (o *opener) stray(line []byte, why error) {
 	shown, ok := peer.Showable(line)
 	if !ok {

@@ -20,13 +20,13 @@ import (
 // A pool holds the sessions with one server next to the one that all clients share.
 //
 // A legacy server that sends its client requests does not say which client it means
-// if several use a session. So each client that can answer what the server has asked
+// if several use a session. So each client that can answer the questions that the server has asked
 // before has a session of its own, and a request of a client without one (a modern
 // client over HTTP) acquires a session and releases it when it ends. A server that
 // speaks both eras has one more session, for all clients of the era that the shared one lacks.
 //
 // All of these belong to a generation, which ends when the entry changes or the
-// shared session ends on purpose: what they run is not wanted any more.
+// shared session ends on purpose: their entry or process is not wanted any more.
 type pool struct {
 	opener *opener
 	life   context.Context // of the server
@@ -71,7 +71,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	in := shared
 	if shared.otherEra.Load() && shared.Modern() != from.Modern() && (shared.Modern() || from.Home() != nil) {
 		// Such a server may serve legacy clients in another way than modern ones, or not at all.
-		// A modern client that has no home, such as a command, uses what there is.
+		// A modern client that has no home, such as a command, uses the shared one.
 		on := terms{capabilities: allCapabilities, era: peer.LegacyEra, users: "clients of older revisions", reason: "the server also speaks older revisions"}
 		if from.Modern() {
 			on.era, on.users, on.reason = peer.ModernEra, "clients of newer revisions", "the server also speaks newer revisions"
@@ -106,7 +106,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	})
 }
 
-// ofClient returns the client's own session, and opens it if the client has none.
+// ofClient returns the client's own session, and opens it if the client has no session.
 // Without a client it is the session of all clients of the era that shared does not have.
 func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, on terms) (*instance, error) {
 	p.mu.Lock()
@@ -138,11 +138,11 @@ func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Clie
 	return c.in, nil
 }
 
-// eraForAll returns the era that the shared session is to have if its server needs none: not the
-// one of the session for all clients of an era, and without that, the one of all clients.
-func (p *pool) eraForAll() peer.Era {
-	other := p.of(nil)
-	if legacy := p.opener.options.Legacy; other == nil && legacy != nil && legacy() || other != nil && other.Modern() {
+// eraForAll returns the era that the shared session is to have if its server needs no certain one: not the era
+// of other, the session for all clients of an era, and if other is nil, the era of all clients. legacy
+// is [Options.Legacy].
+func eraForAll(legacy func() bool, other *instance) peer.Era {
+	if other == nil && legacy != nil && legacy() || other != nil && other.Modern() {
 		return peer.LegacyEra
 	}
 	return peer.UnknownEra
@@ -180,7 +180,7 @@ func (p *pool) releaseClient(home session.Client) {
 	}
 }
 
-// of returns the client's own session, nil if it has none.
+// of returns the client's own session; may be nil.
 func (p *pool) of(home session.Client) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -12,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// A published is what others see of a server while its life goes on: its status, and
+// A published is the part of a server that others see while its life goes on: its status, and
 // the instance that they use.
 type published struct {
 	woken    chan struct{} // of the server's control: asks for a start
@@ -26,12 +27,12 @@ type published struct {
 	latest    *instance  // the session that was begun last, nil before the first
 	state     status.Status
 	listFault string        // why its changed lists could not be read; "" if they could
-	doing     string        // what its start waits for; "" if it waits only for the server
+	doing     string        // the step that its start waits for; "" is the server itself
 	since     time.Time     // when that began
 	tried     time.Time     // when the last start began
-	starts    int           // how many starts have begun
+	starts    atomic.Int64  // how many starts have begun
 	wanted    chan struct{} // closed when someone waits for the start that began last
-	changed   chan struct{} // closed at each change, then replaced
+	changed   signal.Change
 }
 
 func newPublished(entry config.Server, woken chan struct{}, announce func()) *published {
@@ -40,7 +41,7 @@ func newPublished(entry config.Server, woken chan struct{}, announce func()) *pu
 		state = status.Starting
 	}
 	return &published{
-		woken: woken, announce: announce, changed: make(chan struct{}), wanted: make(chan struct{}),
+		woken: woken, announce: announce, wanted: make(chan struct{}),
 		state: status.Status{Name: entry.Name, State: state, LastError: reason, Since: time.Now(), Transport: string(entry.Transport)},
 	}
 }
@@ -53,13 +54,12 @@ func (p *published) set(change func(*status.Status)) {
 	if p.state.State != before {
 		p.state.Since = time.Now()
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.changed.Notify()
 	p.mu.Unlock()
 	p.announce()
 }
 
-// edited forgets what went wrong with an entry that was replaced. It is no change that
+// edited forgets the failure of an entry that was replaced. It is no change that
 // others are woken for: the life follows it with one.
 func (p *published) edited(entry config.Server) {
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (p *published) edited(entry config.Server) {
 func (p *published) begin() (wanted <-chan struct{}) {
 	p.set(func(st *status.Status) {
 		p.tried = time.Now()
-		p.starts++
+		p.starts.Add(1)
 		p.wanted = make(chan struct{}) // those that wait see the change, and close it again
 		wanted = p.wanted
 		if p.current == nil && st.State != status.Restarting {
@@ -97,7 +97,7 @@ func (p *published) opened(in *instance) {
 	p.latest = in
 }
 
-// do notes what the server's start waits for; "" if it waits only for the server.
+// do notes the step that the server's start waits for; "" is the server itself.
 func (p *published) do(what string) {
 	p.mu.Lock()
 	same := p.doing == what
@@ -120,7 +120,7 @@ func (p *published) ready(in *instance) {
 }
 
 // printsText notes that the server of a session that is being opened writes text. The start goes
-// on, since the text may come before the messages, but no one waits for it any longer.
+// on, since the text may come before the messages, but calls do not wait for it any longer.
 func (p *published) printsText(in *instance, first string) {
 	p.set(func(st *status.Status) {
 		if p.current == nil && p.latest == in && (st.State == status.Starting || st.State == status.Restarting) {
@@ -147,18 +147,11 @@ func (p *published) listed(fault string) {
 	p.listFault = fault
 }
 
-// instance returns the shared session, nil if the server is not ready.
-func (p *published) instance() *instance {
+// now returns the shared session, nil if the server is not ready, and the state alone.
+func (p *published) now() (*instance, status.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.current
-}
-
-// now returns the state alone.
-func (p *published) now() status.State {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.State
+	return p.current, p.state.State
 }
 
 // status returns the status as others see it.
@@ -169,7 +162,7 @@ func (p *published) status() status.Status {
 	if st.Outdated = p.listFault; p.listFault != "" {
 		st.LastError = p.listFault
 	} else if st.LastError == "" {
-		st.LastError = p.waiting()
+		st.LastError = waiting(p.doing, p.since)
 	}
 	p.mu.Unlock()
 	if latest != nil {
@@ -186,23 +179,22 @@ func (p *published) status() status.Status {
 	return st
 }
 
-// waiting says what the server's start waits for, and for how long already; p.mu is
-// held.
-func (p *published) waiting() string {
-	if p.doing == "" {
+// waiting describes the step that a server's start waits for since a time; "" without one.
+func waiting(doing string, since time.Time) string {
+	if doing == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s, for %s", p.doing, time.Since(p.since).Round(time.Second))
+	return fmt.Sprintf("%s, for %s", doing, time.Since(since).Round(time.Second))
 }
 
 // await returns the shared session. It waits until ctx ends while the server starts.
 // It wakes an idle server, and a failed one unless it was tried lately. Its error is
 // an [*status.UnavailableError].
 func (p *published) await(ctx context.Context) (*instance, error) {
-	woken, startsThen := false, 0
+	woken, startsThen := false, int64(0)
 	for {
 		p.mu.Lock()
-		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts, p.changed
+		in, st, tried, starts, changed := p.current, p.state, p.tried, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
 		if in != nil && in.Usable() {
 			return in, nil
@@ -213,7 +205,7 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 			signal.Leave(p.woken)
 		case status.Failed, status.NeedsAuth:
 			switch {
-			case woken && starts > startsThen, !woken && !p.isDue(ctx, st, tried):
+			case woken && starts > startsThen, !woken && !isDue(ctx, p.loggedIn, st, tried):
 				return nil, unavailable
 			case !woken:
 				woken, startsThen = true, starts
@@ -229,7 +221,7 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.doing != "" {
-				unavailable.Reason = p.waiting()
+				unavailable.Reason = waiting(p.doing, p.since)
 			}
 			return nil, unavailable
 		}
@@ -238,9 +230,9 @@ func (p *published) await(ctx context.Context) (*instance, error) {
 
 // isDue reports whether a call starts a server that has failed or needs a login or a token,
 // and was tried last at the time tried.
-func (p *published) isDue(ctx context.Context, st status.Status, tried time.Time) bool {
+func isDue(ctx context.Context, loggedIn func(context.Context) bool, st status.Status, tried time.Time) bool {
 	if waitsForLogin(st) {
-		return p.loggedIn(ctx)
+		return loggedIn(ctx)
 	}
 	if st.Fault != nil && st.Fault.Kind == status.PrintsText { // its start goes on
 		return false
@@ -262,19 +254,12 @@ func unavailableAs(st status.Status) *status.UnavailableError {
 	return e
 }
 
-// begun returns how many starts have begun.
-func (p *published) begun() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.starts
-}
-
 // awaitStart waits until a start after the first before ones has succeeded or failed,
 // or ctx ends. Its error is an [*status.UnavailableError].
-func (p *published) awaitStart(ctx context.Context, before int) error {
+func (p *published) awaitStart(ctx context.Context, before int64) error {
 	for {
 		p.mu.Lock()
-		st, starts, changed := p.state, p.starts, p.changed
+		st, starts, changed := p.state, p.starts.Load(), p.changed.Next()
 		p.mu.Unlock()
 		failure := unavailableAs(st)
 		switch st.State {
@@ -298,21 +283,14 @@ func (p *published) awaitStart(ctx context.Context, before int) error {
 	}
 }
 
-// wake asks for a start of an idle server, and of a failed one unless it was tried lately.
-func (p *published) wake() {
+// wake asks for a start of an idle server, and of a failed one unless it was tried lately; with
+// failed, of a failed one in any case, and of no other.
+func (p *published) wake(failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	st := p.state.State
-	if st == status.Idle || (st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall {
-		signal.Leave(p.woken)
-	}
-}
-
-// wakeIfFailed asks for a start of a failed server.
-func (p *published) wakeIfFailed() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.State == status.Failed {
+	if failed && st == status.Failed || !failed && (st == status.Idle ||
+		(st == status.Failed || st == status.NeedsAuth && !waitsForLogin(p.state)) && time.Since(p.tried) >= retryOnCall) {
 		signal.Leave(p.woken)
 	}
 }

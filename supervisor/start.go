@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,7 +43,7 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		return nil, err
 	}
 	defer fetched()
-	started, err := s.turns.of(entry).Take(ctx, signal.Place{
+	started, err := s.turns.of(entry).Take(ctx, signal.Turn{
 		Limit: turnTime, Wanted: wanted, Soon: !s.handler.Known(entry),
 		Waits: func() { s.public.do("waiting until other servers have started") },
 	})
@@ -51,20 +52,26 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	}
 	defer started()
 	s.public.do("")
-	bounded, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &timeoutError{entry.StartTimeout})
-	defer cancel()
+	return s.launchAndList(ctx, job, fetched)
+}
 
+// launchAndList opens the session of the job's entry once the server has its turn, and has what
+// it offers listed. fetched ends the turn to fetch.
+func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func()) (*instance, error) {
+	entry := job.Entry
+	ctx, cancel := context.WithTimeoutCause(ctx, entry.StartTimeout, &timeoutError{entry.StartTimeout})
+	defer cancel()
 	began, fetching := time.Now(), time.Duration(0)
 	s.opener.direct.Store(nil)
 	s.public.set(func(st *status.Status) { st.Package, st.Cached = "", false })
 	if len(entry.References) > 0 && entry.Transport == config.Stdio {
-		resolved, err := s.opener.secrets.Resolve(bounded, entry)
+		resolved, err := s.opener.secrets.Resolve(ctx, entry)
 		if err != nil {
 			return nil, err
 		}
 		job.Resolved = &resolved
 	}
-	direct, err := s.launcher.Fetch(bounded, job)
+	direct, err := s.launcher.Fetch(ctx, job)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +81,11 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 		s.opener.direct.Store(direct)
 		s.public.set(func(st *status.Status) { st.Package, st.Cached = direct.Package, direct.Cached })
 	}
-	in, err := s.opener.open(bounded, entry, terms{capabilities: allCapabilities, era: s.pool.eraForAll(), shared: true})
+	in, err := s.opener.open(ctx, entry, terms{capabilities: allCapabilities, era: eraForAll(s.options.Legacy, s.pool.of(nil)), shared: true})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.handler.Learn(bounded, entry, in); err != nil {
+	if err := s.handler.Learn(ctx, entry, in); err != nil {
 		in.stop(err)
 		return nil, in.explain(&listError{err})
 	}
@@ -87,16 +94,16 @@ func (s *server) start(ctx context.Context, entry config.Server) (_ *instance, e
 	return in, nil
 }
 
-// replace makes the running server what its edited entry asks for. It returns
-// the instance that runs from now on, or nil and why none does.
+// replace makes the running server run its edited entry. It returns
+// the instance that runs from now on, or nil and the reason.
 //
 // The new instance is started while the old one runs, so that the server's tools
-// never vanish. If that fails, it may need what the old one holds, such as a port, so
+// never vanish. If that fails, it may need something that the old one holds, such as a port, so
 // it is started again alone. If that fails too, the old entry runs again, unless
 // the edit changed secrets: a key that was withdrawn must not be used further.
 func (s *server) replace(ctx context.Context, old *instance) (*instance, error) {
 	entry, before := s.control.wanted(), old.entry()
-	if entry.Equal(before) {
+	if reflect.DeepEqual(entry, before) {
 		return old, nil
 	}
 	if !Startable(entry) {
@@ -169,17 +176,6 @@ func (s *server) revert(edited, before config.Server, why error) {
 		})
 		s.log.Error("the edited entry does not start; the entry before it runs", zap.String("error", s.opener.secrets.Hide(why.Error())))
 	})
-}
-
-// restart is Supervisor.Restart for this server.
-func (s *server) restart(ctx context.Context) error {
-	s.opener.secrets.Forget(s.control.wanted())
-	before := 0
-	state, reason := s.control.askRestart(func() { before = s.public.begun() })
-	if state != "" {
-		return &status.UnavailableError{Server: s.name, State: state, Reason: reason}
-	}
-	return s.public.awaitStart(ctx, before)
 }
 
 // status is the server's part of Supervisor.Status.

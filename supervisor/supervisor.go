@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -11,20 +10,21 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/resolve"
 )
 
 // A Handler is notified of servers that come and go. Its methods may be called for
 // different servers at the same time, and for one server one after the other.
 type Handler interface {
-	// Learn lists what the server offers. It gets each new session before the
+	// Learn lists the server's offer. It gets each new session before the
 	// session is used, and the session again when the server says that its lists
 	// have changed. The server is ready when Learn returns nil. Learn must change
 	// nothing once ctx has ended.
@@ -35,27 +35,27 @@ type Handler interface {
 	Known(entry config.Server) bool
 
 	// Forget is called when the server is no longer wanted. It may be called during
-	// a Learn, whose ctx has then ended.
+	// a Learn; its ctx has then ended.
 	Forget(server string)
 }
 
-// Options are what a Supervisor needs in addition to its handler. The zero value
+// Options configure a Supervisor. The zero value
 // works.
 type Options struct {
 	// DataDir is where servers' logs and cached probe results are kept; "" keeps
 	// nothing.
 	DataDir string
 
-	// Guard is the command line of a process that runs [RunGuard] on its stdin: this
-	// binary with the arguments that make it do so. It must call [OpenForUser] first.
+	// Guard is the command line of a process that runs [process.RunGuard] on its stdin: this
+	// binary with the arguments that make it do so. It must call [process.Open] first.
 	// Empty means no process guard: servers may outlive a router that is killed.
 	Guard []string
 
 	// GuardProcess is a process of this command line that was started before, see
-	// [StartGuard]; nil for none.
-	GuardProcess *GuardProcess
+	// [process.StartGuard]; may be nil.
+	GuardProcess *process.GuardProcess
 
-	// Reporter is the path of a program that calls [Report] if ReportVariable is set:
+	// Reporter is the path of a program that calls [process.Report] if process.ReportVariable is set:
 	// this binary. With it npx only fetches servers, and does not stay between them
 	// and the router. "" runs npx as entries have it.
 	Reporter string
@@ -63,7 +63,7 @@ type Options struct {
 	// Version is the router's version, which servers are sent.
 	Version string
 
-	// Logins give remote servers their tokens; nil for none. The caller closes it.
+	// Logins give remote servers their tokens; may be nil. The caller closes it.
 	Logins *login.Logins
 
 	// Sole says that the router has one client only, which is passed to
@@ -75,11 +75,11 @@ type Options struct {
 	Legacy func() bool
 
 	// OnSecrets is called with values to which references of entries were resolved, before
-	// they are used, so that they can be hidden elsewhere. nil if no one needs to know.
+	// they are used, so that they can be hidden elsewhere. May be nil.
 	OnSecrets func(values []string)
 
 	// OnToken is called with tokens of logins before they are sent, and now and then again
-	// while they are in use, so that they can be hidden elsewhere. nil if no one needs to know.
+	// while they are in use, so that they can be hidden elsewhere. May be nil.
 	OnToken func(token string)
 
 	// OnMessage is called with messages of servers that belong to no request. owner
@@ -95,9 +95,28 @@ type Supervisor struct {
 	running sync.WaitGroup // the lives of servers
 	applied chan struct{}  // closed once the first configuration is applied
 
-	mu      sync.Mutex // guards the fields below; never held while a server stops
-	order   []string   // names in the order of the configuration; nil before the first one
-	servers map[string]*server
+	clients
+}
+
+// servers are the servers of the latest configuration.
+type servers struct {
+	mu     sync.Mutex // guards the fields below; never held while a server stops
+	order  []string   // names in the order of the configuration; nil before the first one
+	byName map[string]*server
+}
+
+// all returns the servers in any order.
+func (v *servers) all() []*server {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Values(v.byName))
+}
+
+// get returns the server of the name, nil if it does not exist.
+func (v *servers) get(name string) *server {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.byName[name]
 }
 
 // New returns a Supervisor without servers.
@@ -108,27 +127,23 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	log = log.Named("supervisor")
 	ending := make(chan struct{})
 	starter := process.NewStarter(o.Guard, o.GuardProcess, ending, log)
-	return &Supervisor{
-		common: &common{
-			handler:  h,
-			options:  o,
-			log:      log,
-			launcher: launch.New(starter, o.Reporter, o.DataDir),
-			resolver: resolve.New(ownSecrets(), starter.Run),
-			sources:  sources(o.Logins),
-			turns:    newTurns(),
-			ending:   ending,
-			sole:     soleClient{o.Sole, make(chan session.Client, 1)},
-		},
-		starter: starter,
-		applied: make(chan struct{}),
-		servers: make(map[string]*server),
+	c := &common{
+		handler:  h,
+		options:  o,
+		log:      log,
+		launcher: launch.New(starter, o.Reporter, o.DataDir),
+		resolver: resolve.New(ownSecrets(), starter.Run),
+		sources:  sources(o.Logins),
+		turns:    newTurns(),
+		ending:   ending,
+		sole:     soleClient{o.Sole, make(chan session.Client, 1)},
 	}
+	return &Supervisor{common: c, starter: starter, applied: make(chan struct{}), clients: clients{c, &servers{byName: make(map[string]*server)}}}
 }
 
 // ownSecrets returns the user's store of secrets, nil if the place of it is not known.
 func ownSecrets() resolve.Store {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return nil
 	}
@@ -170,29 +185,29 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 		order = append(order, entry.Name)
 	}
 	var gone []*server
-	v.mu.Lock()
-	for name, s := range v.servers {
+	v.servers.mu.Lock()
+	for name, s := range v.servers.byName {
 		if _, ok := wanted[name]; !ok {
 			gone = append(gone, s)
-			delete(v.servers, name)
+			delete(v.servers.byName, name)
 		}
 	}
 	for _, name := range order {
 		entry := wanted[name]
-		if s, ok := v.servers[name]; ok {
+		if s, ok := v.servers.byName[name]; ok {
 			s.control.edit(entry, func() { s.public.edited(entry) }) // ends a start or listing under way
 			continue
 		}
 		life, remove := context.WithCancelCause(ctx)
 		s := newServer(life, remove, v.common, entry)
-		v.servers[name] = s
+		v.servers.byName[name] = s
 		v.running.Go(func() {
 			s.run(life)
 			v.retryFailed()
 		})
 	}
-	v.order = order
-	v.mu.Unlock()
+	v.servers.order = order
+	v.servers.mu.Unlock()
 	for _, s := range gone {
 		s.remove(errRemoved) // first, so that no Learn under way undoes Forget
 		v.handler.Forget(s.name)
@@ -200,7 +215,7 @@ func (v *Supervisor) apply(ctx context.Context, c config.Config) {
 	if !signal.IsClosed(v.applied) {
 		close(v.applied)
 	}
-	v.changed.send()
+	v.changed.Notify()
 }
 
 // retryFailed starts failed servers again after another server has ended: it may have
@@ -209,8 +224,8 @@ func (v *Supervisor) retryFailed() {
 	if signal.IsClosed(v.ending) {
 		return
 	}
-	for _, s := range v.all() {
-		s.public.wakeIfFailed()
+	for _, s := range v.servers.all() {
+		s.public.wake(true)
 	}
 }
 
@@ -238,70 +253,9 @@ func (v *Supervisor) Session(ctx context.Context, name string, from session.Clie
 // Wake starts the server if it is idle, or if it failed and was not tried lately. It does
 // not wait for it.
 func (v *Supervisor) Wake(name string) {
-	if s := v.server(name); s != nil {
-		s.public.wake()
+	if s := v.servers.get(name); s != nil {
+		s.public.wake(false)
 	}
-}
-
-// Attach says which client the router's only one is, see [Options]. It may be called
-// once.
-func (v *Supervisor) Attach(c session.Client) { v.sole.attached <- c }
-
-// Notify sends a notification to all servers whose session is the client's alone.
-// It does not wait for them.
-func (v *Supervisor) Notify(home session.Client, method string, params json.RawMessage) {
-	for _, s := range v.all() {
-		if own := s.pool.of(home); own != nil {
-			own.NotifyLater(method, params)
-		}
-		if shared := s.public.instance(); v.options.Sole && shared != nil {
-			shared.NotifyLater(method, params)
-		}
-	}
-}
-
-// SetLevel asks legacy servers for log messages from the level on, also those that
-// start later. It waits for each at most two seconds.
-func (v *Supervisor) SetLevel(ctx context.Context, level string) {
-	v.level.Store(&level)
-	var setting sync.WaitGroup
-	for _, s := range v.all() {
-		all := s.pool.all()
-		if in := s.public.instance(); in != nil {
-			all = append(all, in)
-		}
-		for _, in := range all {
-			setting.Go(func() { in.SetLevel(ctx, level) })
-		}
-	}
-	setting.Wait()
-}
-
-// Release ends the sessions that are the client's alone.
-func (v *Supervisor) Release(home session.Client) {
-	for _, s := range v.all() {
-		s.pool.releaseClient(home)
-	}
-}
-
-// Keeps reports whether a client has a session of its own with the server. home is the client's
-// session.
-func (v *Supervisor) Keeps(name string, home session.Client) bool {
-	s := v.server(name)
-	return s != nil && s.pool.of(home) != nil
-}
-
-func (v *Supervisor) all() []*server {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Collect(maps.Values(v.servers))
-}
-
-// server returns the server of the name, nil if there is none.
-func (v *Supervisor) server(name string) *server {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.servers[name]
 }
 
 func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
@@ -314,7 +268,7 @@ func (v *Supervisor) lookup(ctx context.Context, name string) (*server, error) {
 			return nil, &status.UnavailableError{Server: name, State: status.Starting, Reason: "the router is starting"}
 		}
 	}
-	if s := v.server(name); s != nil {
+	if s := v.servers.get(name); s != nil {
 		return s, nil
 	}
 	return nil, &status.UnavailableError{Server: name}
@@ -327,13 +281,20 @@ func (v *Supervisor) Restart(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.restart(ctx)
+	s.opener.secrets.Forget(s.control.wanted())
+	before := int64(0)
+	state, reason := s.control.askRestart(func() { before = s.public.starts.Load() })
+	if state != "" {
+		return &status.UnavailableError{Server: name, State: state, Reason: reason}
+	}
+	return s.public.awaitStart(ctx, before)
 }
 
 // State returns the state of the server, "" if there is no such server.
 func (v *Supervisor) State(name string) status.State {
-	if s := v.server(name); s != nil {
-		return s.public.now()
+	if s := v.servers.get(name); s != nil {
+		_, state := s.public.now()
+		return state
 	}
 	return ""
 }
@@ -341,16 +302,16 @@ func (v *Supervisor) State(name string) status.State {
 // Status returns the status of every server, in the order of the configuration; nil before
 // there is one.
 func (v *Supervisor) Status() []status.Status {
-	v.mu.Lock()
-	if v.order == nil {
-		v.mu.Unlock()
+	v.servers.mu.Lock()
+	if v.servers.order == nil {
+		v.servers.mu.Unlock()
 		return nil
 	}
-	servers := make([]*server, 0, len(v.order))
-	for _, name := range v.order {
-		servers = append(servers, v.servers[name])
+	servers := make([]*server, 0, len(v.servers.order))
+	for _, name := range v.servers.order {
+		servers = append(servers, v.servers.byName[name])
 	}
-	v.mu.Unlock()
+	v.servers.mu.Unlock()
 	all := make([]status.Status, len(servers))
 	for i, s := range servers {
 		all[i] = s.status()
@@ -359,4 +320,4 @@ func (v *Supervisor) Status() []status.Status {
 }
 
 // Changed returns a channel that is closed at the next change of any status.
-func (v *Supervisor) Changed() <-chan struct{} { return v.changed.wait() }
+func (v *Supervisor) Changed() <-chan struct{} { return v.changed.Next() }

@@ -22,7 +22,7 @@ func queue(t *testing.T) (*server, config.Server) {
 	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "/no/such/program", StartTimeout: time.Minute}
 	v := New(knows{}, Options{}, zap.NewNop())
 	for range runtime.GOMAXPROCS(0) + 1 {
-		go v.turns.processes.Take(t.Context(), signal.Place{Limit: 24 * time.Hour})
+		go v.turns.processes.Take(t.Context(), signal.Turn{Limit: 24 * time.Hour})
 	}
 	synctest.Wait()
 	return newServer(t.Context(), nil, v.common, entry), entry
@@ -47,7 +47,7 @@ func TestWantedServerStartsFirst(t *testing.T) {
 				if st := s.status(); len(ended) != 0 || st.State != status.Starting || !strings.Contains(st.LastError, "waiting until other servers have started, for 5s") {
 					t.Errorf("before anyone waits for it: %+v", st)
 				}
-				s.public.wake() // as a listing of all servers does
+				s.public.wake(false) // as a listing of all servers does
 				synctest.Wait()
 				if len(ended) != 0 {
 					t.Error("it started before its turn, and no call waits for it")

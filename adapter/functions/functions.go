@@ -24,7 +24,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
-	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -44,9 +45,8 @@ type Options struct {
 type Provider struct {
 	*store
 	registry *registry.Registry
-	selector *selector.Selector
 	server   *inprocess.Server
-	taxonomy *discovery.Taxonomy
+	taxonomy *capability.Taxonomy
 	options  Options
 
 	mu    sync.RWMutex // guards added; the registry changes under it, so that both are in step
@@ -81,12 +81,11 @@ func New(name string, o Options) *Provider {
 		o.Log = zap.NewNop()
 	}
 	log := o.Log.Named("functions")
-	f := &Provider{registry: registry.New(), taxonomy: discovery.NewTaxonomy(nil), options: o, added: make(map[string]*added)}
+	f := &Provider{registry: registry.New(), taxonomy: capability.NewTaxonomy(nil), options: o, added: make(map[string]*added)}
 	f.server = inprocess.NewServer(inprocess.Options{
-		Info: session.Info{Name: name, Version: o.Version}, Policy: selector.Policy{MaxConcurrent: o.MaxConcurrent}, Log: log, Run: f.run, Limit: f.limit,
+		Info: session.Info{Name: name, Version: o.Version}, Policy: execute.Policy{MaxConcurrent: o.MaxConcurrent}, Log: log, Run: f.run, Limit: f.limit,
 	})
-	f.selector = selector.New(f.registry, selector.Options{Sessions: f.server, Log: log})
-	f.store = inprocess.NewStore(name, f.registry, f.selector, nil)
+	f.store = inprocess.NewStore(name, f.registry, f.server, selector.Options{Log: log}, nil)
 	return f
 }
 
@@ -259,5 +258,5 @@ func (f *Provider) Health(context.Context) adapter.Health {
 // Close ends the running calls, and waits until all functions have returned.
 func (f *Provider) Close() error {
 	f.server.Close()
-	return f.selector.Close()
+	return f.store.Close()
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -31,7 +33,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		return selector.Result{}, inprocess.NoTool(m.Name(), c.Tool.ID)
 	}
 	if !m.enter() {
-		return m.selector.Fail(c, inprocess.ErrClosed), nil
+		return m.store.Fail(c, inprocess.ErrClosed), nil
 	}
 	defer m.running.Done()
 	result, err := m.execute(ctx, first, c)
@@ -47,7 +49,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 		if !errors.Is(result.Err, session.ErrNotSent) && !tried.Repeatable() {
 			break
 		}
-		fitting := m.selector.Fit(ctx, other, c.Arguments)
+		fitting := m.store.Check(ctx, other, execute.Renamed(c.Arguments, other))
 		if len(fitting.Faults) > 0 && !fitting.Unchecked {
 			faults = append(faults, other.ID+" takes other arguments: "+fitting.Faults[0])
 			continue
@@ -78,7 +80,7 @@ func (m *Mux) Execute(ctx context.Context, c selector.Call) (selector.Result, er
 func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result selector.Result, err error) {
 	c.Tool = r.tool
 	if reason := guard(func() { result, err = r.to.Execute(ctx, c) }); reason != nil {
-		return m.selector.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
+		return m.store.Fail(c, fmt.Errorf("provider %q panicked: %v", r.to.name, reason)), nil
 	}
 	if _, refused := errors.AsType[*session.Error](err); refused || err != nil && ctx.Err() != nil {
 		return selector.Result{}, err
@@ -87,7 +89,7 @@ func (m *Mux) execute(ctx context.Context, r route, c selector.Call) (result sel
 		err = cmp.Or(result.Err, errNoResult)
 	}
 	if err != nil {
-		return m.selector.Fail(c, err), nil
+		return m.store.Fail(c, err), nil
 	}
 	return result, nil
 }
@@ -107,9 +109,9 @@ func (m *Mux) standIns(t *registry.NormalizedTool, owner *source, routes map[str
 		p := routes[other.ID].to
 		switch {
 		case p == owner, other.Hints.IsDestructive(), other.Doubt != "", t.Reads() && !other.Reads():
-		case selector.Alike(other, t):
+		case execute.Alike(other, t):
 			alike[p] = append(alike[p], other)
-		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && other.CountTags(t.Capabilities) == len(t.Capabilities):
+		case model[p] == nil && inprocess.IsModel(t) && inprocess.IsModel(other) && taglist.Count(other.Capabilities, t.Capabilities) == len(t.Capabilities):
 			model[p] = other
 		}
 	}

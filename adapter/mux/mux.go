@@ -49,7 +49,6 @@ import (
 type Mux struct {
 	*store
 	registry  *registry.Registry
-	selector  *selector.Selector
 	providers []*source
 	stop      context.CancelFunc
 	running   sync.WaitGroup // followers, calls and questions for health
@@ -83,25 +82,24 @@ type route struct {
 // slash or a colon.
 func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 	m := &Mux{registry: registry.New()}
-	m.selector = selector.New(m.registry, selector.Options{Sessions: servers{m}, Experience: m})
-	m.store = inprocess.NewStore(name, m.registry, m.selector, m.adoptAll)
+	m.store = inprocess.NewStore(name, m.registry, servers{m}, selector.Options{Experience: m}, m.adoptAll)
 	for _, p := range providers {
 		if p == nil {
-			return nil, errors.Join(fmt.Errorf("mux %q: a provider is nil", name), m.selector.Close())
+			return nil, errors.Join(fmt.Errorf("mux %q: a provider is nil", name), m.store.Close())
 		}
 		next := &source{ProviderAdapter: p, name: p.Name()}
 		switch {
 		case next.name == "" || strings.ContainsAny(next.name, "/:"):
-			return nil, errors.Join(fmt.Errorf("mux %q: %q is not a name for a provider", name, next.name), m.selector.Close())
+			return nil, errors.Join(fmt.Errorf("mux %q: %q is not a name for a provider", name, next.name), m.store.Close())
 		case slices.ContainsFunc(m.providers, func(o *source) bool { return o.name == next.name }):
-			return nil, errors.Join(fmt.Errorf("mux %q: two providers are named %q", name, next.name), m.selector.Close())
+			return nil, errors.Join(fmt.Errorf("mux %q: two providers are named %q", name, next.name), m.store.Close())
 		}
 		m.providers = append(m.providers, next)
 	}
 	m.routes.Store(new(map[string]route))
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	m.running.Go(func() { m.selector.Run(ctx) })
+	m.running.Go(func() { m.store.Run(ctx) })
 	for _, p := range m.providers {
 		m.adopt(p)
 		m.running.Go(func() { m.follow(ctx, p) })

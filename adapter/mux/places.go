@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // servers are the servers of all providers. They have no sessions: the providers run the
@@ -22,7 +22,7 @@ func (servers) Session(context.Context, string, session.Client) (session.Session
 
 // Policy says that the servers of the other providers stand in for a server, as they do
 // if a call fails.
-func (s servers) Policy(server string) (p selector.Policy) {
+func (s servers) Policy(server string) (p execute.Policy) {
 	owners := make(map[string]*source)
 	for id, r := range *s.m.routes.Load() {
 		owners[strings.TrimSuffix(id, ":"+r.tool.Name)] = r.to

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
@@ -15,11 +17,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// An answer is what a model has said so far.
-//
-// It is read here and not with OpenAI's client: that one reads events without a bound,
-// takes "error": null for an error, drops a last event that no empty line follows, and
-// knows neither the reasoning nor the errors of other services. See TestDialects.
+// An answer is the part of a model's answer that has come. OpenAI's client reads no streams here: it
+// has no bound, takes "error": null for an error, drops a last event without an empty line after it,
+// and knows neither the reasoning nor the errors of other services. See TestDialects.
 type answer struct {
 	model     string
 	limit     int // bytes
@@ -32,19 +32,39 @@ type answer struct {
 	began     bool // it has a choice
 }
 
+// read reads an answer, whole or as a stream of events. A failure after the first text is final.
+func (a *answer) read(response *http.Response) error {
+	var err error
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/event-stream" {
+		err = a.readStream(response.Body)
+	} else { // NoStream, or a service that has no streams
+		var whole []byte
+		if whole, err = readAll(response.Body, a.limit); err == nil {
+			err = a.add(whole)
+		}
+	}
+	if err == nil && !a.began {
+		err = cutOff(errors.New("it is empty"))
+	}
+	if f, ok := errors.AsType[*failure](err); ok && a.text.Len() > 0 {
+		f.transient = false
+	}
+	return err
+}
+
 // readStream reads an answer from a stream of events, which [DONE] ends.
 func (a *answer) readStream(r io.Reader) error {
 	for events := sse.NewReader(r, a.limit); ; {
 		event, err := events.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong):
-			return fmt.Errorf("%w: more than %d bytes", errTooLarge, a.limit)
+			return tooLarge(a.limit)
 		case err != nil && a.finish != "", string(bytes.TrimSpace(event.Data)) == "[DONE]":
 			return nil // an error after the last word does not matter
 		case err == io.EOF:
-			return &linkError{"the answer was cut off", io.ErrUnexpectedEOF}
+			return cutOff(io.ErrUnexpectedEOF)
 		case err != nil:
-			return &linkError{"the answer was cut off", err}
+			return cutOff(err)
 		case len(event.Data) == 0:
 			continue
 		}
@@ -77,13 +97,13 @@ func (a *answer) add(raw []byte) error {
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &part); err != nil {
-		return &linkError{"the answer is malformed", err}
+		return &failure{reason: "the answer is malformed: " + err.Error(), transient: true}
 	}
 	switch {
 	case len(part.Error) > 0 && string(part.Error) != "null":
-		return readError(part.Error)
+		return reported(part.Error, 0, "")
 	case part.Object == "error": // vLLM's
-		return readError(raw)
+		return reported(raw, 0, "")
 	}
 	if part.Model != "" {
 		a.model = part.Model
@@ -108,7 +128,7 @@ func (a *answer) add(raw []byte) error {
 		}
 	}
 	if a.text.Len()+a.reasoning.Len()+a.refusal.Len() > a.limit {
-		return fmt.Errorf("%w: more than %d bytes", errTooLarge, a.limit)
+		return tooLarge(a.limit)
 	}
 	return nil
 }
@@ -158,17 +178,15 @@ func (a *answer) result(tries int) json.RawMessage {
 // error, which no other provider's tool stands in for, if a part of the answer was passed
 // on or the request itself is wrong.
 func (a *answer) failed(err error, tries int) (json.RawMessage, error) {
+	f, _ := errors.AsType[*failure](err)
 	if tries > 1 {
 		err = fmt.Errorf("%w (tried %d times)", err, tries)
 	}
-	if a.text.Len() > 0 {
+	switch {
+	case a != nil && a.text.Len() > 0:
 		return inprocess.TextResult(fmt.Sprintf("%v; this much had come:\n%s", err, a.text.String()), a.structured("error"), true), nil
-	}
-	if refused, ok := errors.AsType[*apiError](err); ok {
-		switch refused.status {
-		case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-			return inprocess.TextResult(err.Error(), nil, true), nil
-		}
+	case f != nil && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, f.status):
+		return inprocess.TextResult(err.Error(), nil, true), nil
 	}
 	return nil, err
 }

@@ -3,13 +3,8 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"mime"
 	"net/http"
-	"time"
-
-	"github.com/cenkalti/backoff/v5"
+	"slices"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -27,91 +22,49 @@ func WithDeltas(ctx context.Context, f func(text string)) context.Context {
 }
 
 // run asks a model. See [inprocess.Options].
-func (p *Provider) run(ctx context.Context, model string, arguments json.RawMessage, r session.Request) (json.RawMessage, error) {
+func (p *provider) run(ctx context.Context, model string, arguments json.RawMessage, r session.Request) (json.RawMessage, error) {
 	body, fault := p.requestBody(model, arguments)
 	if fault != "" {
 		return inprocess.TextResult(fault, nil, true), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, &inprocess.TimeoutError{What: model, Limit: p.options.Timeout})
 	defer cancel()
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstPause, 2, p.options.MaxWait
-	for try := 1; ; try++ {
-		a := &answer{model: model, limit: p.options.MaxBody, onText: onText(ctx, p.Name(), r)}
-		err := p.ask(ctx, body, a)
-		if err == nil {
-			return a.result(try), nil
-		}
-		if !transient(err) || a.text.Len() > 0 || try == p.options.MaxTries {
-			return a.failed(err, try)
-		}
-		if err := wait(ctx, err, min(pauses.NextBackOff(), p.options.MaxWait), p.options.MaxWait); err != nil {
-			return a.failed(err, try)
-		}
+	var a *answer
+	tries, err := p.send(ctx, p.options.MaxTries, http.MethodPost, "chat/completions", body, func(resp *http.Response) error {
+		a = &answer{model: model, limit: p.options.MaxBody, onText: onText(ctx, p.Name(), r)}
+		return a.read(resp)
+	})
+	if err == nil {
+		return a.result(tries), nil
 	}
+	return a.failed(err, tries)
 }
 
-const firstPause = 500 * time.Millisecond
-
-// wait waits before the next attempt after one that ended with err: for pause, or for as
-// long as the service asks. If that is longer than limit or than ctx lasts, it does not
-// wait and returns err with the reason.
-func wait(ctx context.Context, err error, pause, limit time.Duration) error {
-	if refused, ok := errors.AsType[*apiError](err); ok && refused.retryAfter > 0 {
-		if pause = refused.retryAfter; pause > limit {
-			return fmt.Errorf("%w; it asks for no calls for %s", err, pause.Round(time.Second))
-		}
-	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
-		return fmt.Errorf("%w; no time is left for another attempt", err)
-	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// requestBody returns the body of a chat request, or what is wrong with the arguments
-// that their schema cannot say.
-func (p *Provider) requestBody(model string, arguments json.RawMessage) (body []byte, fault string) {
+// requestBody returns the body of a chat request, or the fault of the arguments
+// that their schema does not find.
+func (p *provider) requestBody(model string, arguments json.RawMessage) (body []byte, fault string) {
+	request := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(arguments, &request) // they are an object
 	var messages []json.RawMessage
-	request := map[string]any{"model": model}
-	add := func(role string, content json.RawMessage) {
-		messages = append(messages, wire.Marshal(map[string]any{"role": role, "content": content}))
+	_ = json.Unmarshal(request["messages"], &messages)
+	if prompt := request["prompt"]; prompt != nil {
+		messages = append(messages, wire.Marshal(map[string]any{"role": "user", "content": prompt}))
 	}
-	if system := wire.Member(arguments, "system"); system != nil {
-		add("system", system)
-	}
-	var earlier []json.RawMessage
-	if raw := wire.Member(arguments, "messages"); raw != nil && json.Unmarshal(raw, &earlier) == nil {
-		messages = append(messages, earlier...)
-	}
-	if prompt := wire.Member(arguments, "prompt"); prompt != nil {
-		add("user", prompt)
-	} else if len(earlier) == 0 {
+	if len(messages) == 0 {
 		return nil, "Nothing was asked: give a prompt, or messages."
 	}
-	request["messages"] = messages
-	wire.Members(arguments, func(key string, value []byte) bool {
-		switch key {
-		case "prompt", "system", "messages":
-		case "max_tokens":
-			if completionTokens().MatchString(model) {
-				key = "max_completion_tokens"
-			}
-			fallthrough
-		default:
-			request[key] = json.RawMessage(value)
-		}
-		return true
-	})
+	if system := request["system"]; system != nil {
+		messages = slices.Insert(messages, 0, json.RawMessage(wire.Marshal(map[string]any{"role": "system", "content": system})))
+	}
+	if limit := request["max_tokens"]; limit != nil && completionTokens().MatchString(model) {
+		request["max_completion_tokens"] = limit
+		delete(request, "max_tokens")
+	}
+	delete(request, "prompt")
+	delete(request, "system")
+	request["model"], request["messages"] = wire.Marshal(model), wire.Marshal(messages)
 	if !p.options.NoStream {
-		request["stream"] = true
-		request["stream_options"] = map[string]bool{"include_usage": true}
+		request["stream"], request["stream_options"] = []byte("true"), []byte(`{"include_usage":true}`)
 	}
 	return wire.Marshal(request), ""
 }
@@ -133,31 +86,4 @@ func onText(ctx context.Context, provider string, r session.Request) func(text s
 			})})
 		}
 	}
-}
-
-// ask makes one attempt, and reads the answer into a.
-func (p *Provider) ask(ctx context.Context, body []byte, a *answer) error {
-	resp, key, err := p.send(ctx, http.MethodPost, "chat/completions", body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" {
-		err = a.readStream(resp.Body)
-	} else { // NoStream, or a service that has no streams
-		var whole []byte
-		if whole, err = readAll(resp.Body, a.limit); err == nil {
-			err = a.add(whole)
-		}
-	}
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if refused, ok := errors.AsType[*apiError](err); ok {
-		return refused.without(key)
-	}
-	if err == nil && !a.began {
-		return &linkError{"the answer was cut off", errors.New("it is empty")}
-	}
-	return err
 }

@@ -25,7 +25,7 @@ func answers(status int, body string) http.HandlerFunc {
 	}
 }
 
-// What endpoints do that do not quite speak as OpenAI's does.
+// Services that differ from OpenAI have answers, too.
 func TestDialects(t *testing.T) {
 	hello := says("Hel", "lo")
 	for _, tc := range []struct {
@@ -90,7 +90,7 @@ func TestDialects(t *testing.T) {
 func TestModelLists(t *testing.T) {
 	for list, want := range map[string]string{
 		`{"object":"list","data":[{"id":"a","object":"model","created":1,"meta":{"n_ctx":4096},"permission":[]}],"models":[{"name":"a"}]}`: "ai:a",
-		`{"object":"list","data":null}`:                   "", // Ollama, where there is none
+		`{"object":"list","data":null}`:                   "", // Ollama without models
 		`[{"id":"b","type":"chat"},{"id":"c","type":""}]`: "ai:b ai:c",
 		`{"data":{"id":"a"}}`:                             "error",
 		`{"models":[]}`:                                   "error",
@@ -100,7 +100,7 @@ func TestModelLists(t *testing.T) {
 			return response(200, list), nil
 		})})
 		must(t, err)
-		err = c.Refresh(t.Context())
+		err = c.Health(t.Context()).Err()
 		if got := ids(c.Tools()); err == nil && got != want || err != nil && want != "error" {
 			t.Errorf("%s: %q, %v", list, got, err)
 		}
@@ -108,7 +108,7 @@ func TestModelLists(t *testing.T) {
 	}
 }
 
-// A base URL may have a query, as that of Azure has.
+// A base URL may have a query, as Azure's has.
 func TestBaseURLWithQuery(t *testing.T) {
 	var asked []string
 	c, err := New("ai", Options{BaseURL: "http://ai.test/openai/?api-version=2026-01&x=" + url.QueryEscape(secret), Models: []Model{{ID: "m"}}, MaxTries: 1,
@@ -142,7 +142,7 @@ func TestOptionsBelowZero(t *testing.T) {
 		if asked != 0 {
 			t.Errorf("asked %d times", asked)
 		}
-		must(t, c.Refresh(t.Context()))
+		must(t, c.Health(t.Context()).Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || r.Text() != "Hello" {

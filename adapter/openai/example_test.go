@@ -22,7 +22,7 @@ func ExampleNew() {
 	}
 	defer models.Close()
 	ctx := context.Background()
-	if err := models.Refresh(ctx); err != nil { // its models are known
+	if err := models.Health(ctx).Err(); err != nil { // its models are known
 		log.Fatal(err)
 	}
 	for _, tool := range models.FindByCapability("code") {

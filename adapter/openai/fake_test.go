@@ -17,7 +17,7 @@ type endpoint struct {
 	t       *testing.T
 	answers []http.HandlerFunc
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	models []string
 	asked  []asked
 }

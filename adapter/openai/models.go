@@ -6,17 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -65,7 +66,7 @@ var skills = map[string]string{
 // descriptionOf returns the description that the ranking finds a model by.
 func descriptionOf(m Model) string {
 	text := cmp.Or(m.Description, "Write, draft, rewrite or translate a text, an email, a letter, a story, a poem or haiku; explain, summarize, review or brainstorm; answer a question of general knowledge.")
-	for _, tag := range registry.Tags(m.Capabilities) {
+	for _, tag := range taglist.Clean(m.Capabilities) {
 		if skill := skills[tag]; skill != "" {
 			text += " " + skill
 		}
@@ -77,8 +78,8 @@ const outputSchema = `{"type":"object","properties":{` +
 	`"text":{"type":"string"},"model":{"type":"string"},"finish_reason":{"type":"string"},` +
 	`"reasoning":{"type":"string"},"usage":{"type":"object"}},"required":["text","model"]}`
 
-// tool returns the tool for a model.
-func (p *Provider) tool(m Model) (registry.NormalizedTool, error) {
+// tool returns the tool of a model.
+func (p *provider) tool(m Model) (registry.NormalizedTool, error) {
 	if o, ok := p.options.Overrides[m.ID]; ok {
 		m.Description, m.Capabilities = cmp.Or(o.Description, m.Description), o.Capabilities
 	}
@@ -96,69 +97,53 @@ func (p *Provider) tool(m Model) (registry.NormalizedTool, error) {
 	return inprocess.NewTool(p.Name(), nil, definition, append([]string{"ai", "chat"}, m.Capabilities...))
 }
 
-// Refresh asks the service for its models and makes them the tools. With Options.Models
-// it does nothing. If it fails, the tools stay as they are.
-func (p *Provider) Refresh(ctx context.Context) error {
-	if len(p.options.Models) > 0 {
-		return nil
+// follow refreshes the models until ctx ends.
+func (p *provider) follow(ctx context.Context) {
+	pause, logged := firstRefresh, ""
+	for {
+		wait, err := p.options.Refresh, p.refresh(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			pause, logged = firstRefresh, ""
+		default:
+			wait = min(wait, pause)
+			if pause = 2 * wait; logged != err.Error() {
+				logged = err.Error()
+				p.options.Log.Warn("the models cannot be listed; the known ones stay", zap.Error(err))
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
 	}
-	select {
-	case p.listing <- struct{}{}:
-		defer func() { <-p.listing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if p.server.Closed() {
-		return inprocess.ErrClosed
-	}
-	models, err := p.list(ctx)
-	if err != nil {
+}
+
+// refresh asks the service for its models and, without Options.Models, makes them the tools. If it
+// fails, the tools stay as they are.
+func (p *provider) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
+	defer cancel()
+	var models []Model
+	_, err := p.send(ctx, 1, http.MethodGet, "models", nil, func(resp *http.Response) (err error) {
+		models, err = readModels(resp.Body, p.options.MaxBody)
+		return err
+	})
+	switch f, _ := errors.AsType[*failure](err); {
+	case len(p.options.Models) > 0 && f != nil && f.status == http.StatusNotFound:
+		return nil // it answers, but lists no models
+	case err != nil || len(p.options.Models) > 0:
 		return err
 	}
 	return p.offer(models)
 }
 
-// follow refreshes the models until ctx ends.
-func (p *Provider) follow(ctx context.Context) {
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstRefresh, 2, p.options.Refresh
-	logged := ""
-	for {
-		wait := p.options.Refresh
-		bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
-		err := p.Refresh(bounded)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			pauses.Reset()
-			logged = ""
-		default:
-			wait = min(wait, pauses.NextBackOff())
-			if logged != err.Error() {
-				logged = err.Error()
-				p.log.Warn("the models cannot be listed; the known ones stay", zap.Error(err))
-			}
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return
-		}
-	}
-}
-
-// list returns the service's models that chat.
-func (p *Provider) list(ctx context.Context) ([]Model, error) {
-	resp, _, err := p.send(ctx, http.MethodGet, "models", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := readAll(resp.Body, p.options.MaxBody)
+// readModels reads a list of models, and returns those that chat.
+func readModels(r io.Reader, limit int) (models []Model, err error) {
+	body, err := readAll(r, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +157,6 @@ func (p *Provider) list(ctx context.Context) ([]Model, error) {
 	if err := json.Unmarshal(data, &listed); err != nil {
 		return nil, errors.New("list models: the answer is not a list of models")
 	}
-	var models []Model
 	for _, m := range listed {
 		if m.ID != "" && !notChat().MatchString(m.ID) && len(models) < maxModels {
 			models = append(models, Model{ID: m.ID})
@@ -182,7 +166,7 @@ func (p *Provider) list(ctx context.Context) ([]Model, error) {
 }
 
 // offer makes the models the tools. A repeated ID counts once.
-func (p *Provider) offer(models []Model) error {
+func (p *provider) offer(models []Model) error {
 	var offer registry.Offer
 	seen := make(map[string]bool)
 	for _, m := range models {

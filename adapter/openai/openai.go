@@ -1,24 +1,19 @@
 // Package openai makes a provider of the language models of an AI service that speaks
-// OpenAI's chat API: OpenAI itself, and most other services and local ones (vLLM, Ollama,
-// llama.cpp). It uses OpenAI's client, which only programs that import this package
-// contain.
+// OpenAI's chat API: OpenAI itself, most other services, and local ones (vLLM, Ollama,
+// llama.cpp). It uses OpenAI's client, which only programs that import this package contain.
 //
 //	models, err := openai.New("ai", openai.Options{BaseURL: "http://localhost:11434/v1"})
 //	…
 //	all, err := mux.New("all", router, models)
 //
-// Each model is a tool "provider:model". It takes a prompt, or messages, and answers
-// with a text; [WithDeltas] shows the text as it comes. A result's structuredContent has
-// the text, the model, finish_reason and the usage of tokens, and reasoning if the model
-// shows it.
-//
-// # Errors and retries
+// Each model is a tool "provider:model". It takes a prompt, or messages, and answers with a
+// text; [WithDeltas] shows the text as it comes. A result's structuredContent has the text,
+// the model, finish_reason, the usage of tokens, and reasoning if the model shows it.
 //
 // A call is made again if the service cannot be reached, is too busy (429) or fails (5xx
-// except 501). The pause is what the service asks for in Retry-After, or grows with each
-// attempt. Once a part of the answer was passed on, the call is not made again. If the
-// service says that the request is wrong, the result is a tool error with its status,
-// type and message.
+// except 501), after the time in Retry-After or a pause that grows. Once a part of the answer
+// was passed on, the call is not made again. If the service says that the request is wrong,
+// the result is a tool error with its status, type and message.
 package openai
 
 import (
@@ -33,10 +28,12 @@ import (
 	"time"
 
 	api "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -45,26 +42,22 @@ import (
 // Options say where an AI service is and how it is called. The zero value is OpenAI, with
 // the key in OPENAI_API_KEY.
 type Options struct {
-	// BaseURL is the URL before /chat/completions and /models; default
-	// "https://api.openai.com/v1".
-	BaseURL string
+	BaseURL string // before /chat/completions and /models; default "https://api.openai.com/v1"
 
 	// KeyVariable names the environment variable with the key; default
 	// "OPENAI_API_KEY". It is read at each request. The key is sent only to the origin
 	// of BaseURL and never logged. If the variable is empty, no key is sent.
 	KeyVariable string
 
-	// Models are the models to offer. If empty, the service is asked for its models,
-	// every Refresh.
-	Models []Model
+	Models []Model // the models to offer; if empty, the service is asked for its models, every Refresh
 
 	// Overrides replace, by ID, the description and the capabilities of models that the
 	// service lists.
 	Overrides map[string]Model
 
-	Refresh time.Duration // default 10m, sooner after a failure; below 0 only Provider.Refresh asks
+	Refresh time.Duration // default 10m, sooner after a failure; below 0 only Health asks
 
-	// None of these may be below 0.
+	// These may not be below 0.
 	Timeout  time.Duration // of a call with all its attempts; default 2m
 	MaxTries int           // attempts of a call; default 4
 	MaxWait  time.Duration // the longest pause between two attempts; default 30s
@@ -72,9 +65,7 @@ type Options struct {
 
 	MaxConcurrent int // calls at a time, others wait; default 8, below 0 any number
 
-	// NoStream asks for the whole answer at once, instead of a stream of its parts
-	// (see [WithDeltas]).
-	NoStream bool
+	NoStream bool // ask for the whole answer at once, instead of a stream of its parts (see [WithDeltas])
 
 	Transport http.RoundTripper // default: a new one, which checks certificates and uses the proxy of the environment
 	Log       *zap.Logger       // default: no log
@@ -83,67 +74,67 @@ type Options struct {
 // A Model is a language model of an AI service.
 type Model struct {
 	ID           string   // the service's name for it, such as "gpt-5-mini"
-	Description  string   // what it is good at, in a sentence or two; default: a sentence for each capability
-	Capabilities []string // in addition to chat and ai; nil means those that the name suggests: reasoning, code, vision
+	Description  string   // its strengths, in a sentence or two; default: a sentence for each capability
+	Capabilities []string // in addition to chat and ai; nil means the capabilities that the name suggests: reasoning, code, vision
 }
 
-// A Provider offers the language models of an AI service as tools.
-//
-// Models without a Description are much alike to the ranking, so that it is sure of
-// none of them: list in Options the models that you want and say what each is good at,
-// or ask for a capability.
-type Provider struct {
-	*store
+type provider struct {
+	*inprocess.Store
 	registry *registry.Registry
-	selector *selector.Selector
 	server   *inprocess.Server
 	options  Options
 	base     *url.URL
 	http     *http.Client
 	client   api.Client // sends the requests, with http
-	log      *zap.Logger
 	stop     context.CancelFunc
 	running  sync.WaitGroup
-
-	listing chan struct{} // has a token while the models are being listed
 }
 
-type store = inprocess.Store
-
-var _ adapter.ProviderAdapter = (*Provider)(nil)
-
-// New returns a provider of the models of an AI service. The name is the first half of
-// the IDs of its tools. Unless Options has Models, they are listed in the background; to
-// have them at once, call [Provider.Refresh]. A service that is down is not an error: Health
-// says so. The provider must be closed.
-func New(name string, o Options) (*Provider, error) {
+// New returns a provider of the models of an AI service. The name is the first half of the IDs of
+// its tools. Unless Options has Models, they are listed in the background, and at once by Health. A
+// service that is down is not an error: Health says so. The provider must be closed.
+//
+// Models without a Description are much alike to the ranking, so that it is never sure:
+// list in Options the models that you want with their strengths, or ask for a capability.
+func New(name string, o Options) (adapter.ProviderAdapter, error) {
 	o, base, err := o.complete()
 	if err != nil {
 		return nil, fmt.Errorf("AI service %q: %w", name, err)
 	}
-	log := o.Log.Named("openai").With(zap.String("provider", name))
-	p := &Provider{registry: registry.New(), options: o, base: base, log: log, stop: func() {}, listing: make(chan struct{}, 1)}
-	p.http = &http.Client{Transport: o.Transport, CheckRedirect: sameOrigin(base)}
+	o.Log = o.Log.Named("openai").With(zap.String("provider", name))
+	p := &provider{registry: registry.New(), options: o, base: base, stop: func() {}}
+	p.http = &http.Client{Transport: o.Transport, CheckRedirect: p.redirect}
 	p.client = newClient(base, p.http)
 	p.server = inprocess.NewServer(inprocess.Options{
 		Info:   session.Info{Name: name, Remote: true},
-		Policy: selector.Policy{MaxConcurrent: o.MaxConcurrent, Retry: selector.NeverRetry},
-		Log:    log, Run: p.run,
+		Policy: execute.Policy{MaxConcurrent: o.MaxConcurrent, Retry: execute.NeverRetry},
+		Log:    o.Log, Run: p.run,
 	})
-	p.selector = selector.New(p.registry, selector.Options{Sessions: p.server, Log: log})
-	p.store = inprocess.NewStore(name, p.registry, p.selector, nil)
+	p.Store = inprocess.NewStore(name, p.registry, p.server, selector.Options{Log: o.Log}, nil)
 	if len(o.Models) > 0 {
 		if err := p.offer(o.Models); err != nil {
 			return nil, errors.Join(fmt.Errorf("AI service %q: %w", name, err), p.Close())
 		}
-		return p, nil
-	}
-	if o.Refresh > 0 {
+	} else if o.Refresh > 0 {
 		ctx, stop := context.WithCancel(context.Background())
 		p.stop = stop
 		p.running.Go(func() { p.follow(ctx) })
 	}
 	return p, nil
+}
+
+// newClient returns OpenAI's client for the base URL. It does not read the environment, where the
+// key belongs to another origin.
+func newClient(base *url.URL, client *http.Client) api.Client {
+	plain := *base
+	plain.RawQuery = ""
+	options := []option.RequestOption{option.WithBaseURL(plain.String()), option.WithHTTPClient(client)}
+	for key, values := range base.Query() { // Azure's api-version
+		for _, value := range values {
+			options = append(options, option.WithQueryAdd(key, value))
+		}
+	}
+	return api.Client{Options: options}
 }
 
 // complete returns the options with defaults, and the base URL.
@@ -168,7 +159,7 @@ func (o Options) complete() (Options, *url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(o.BaseURL, "/"))
 	switch {
 	case err != nil:
-		return o, nil, withoutURL(err)
+		return o, nil, errors.New("the base URL is not valid") // err shows it
 	case base.Scheme != "https" && base.Scheme != "http" || base.Host == "":
 		return o, nil, errors.New("the base URL must begin with http:// or https://")
 	case base.User != nil:
@@ -180,35 +171,23 @@ func (o Options) complete() (Options, *url.URL, error) {
 }
 
 // Health lists the service's models to see whether it answers.
-func (p *Provider) Health(ctx context.Context) adapter.Health {
-	h := adapter.Health{Name: p.Name(), State: adapter.Up, Tools: len(p.Tools())}
-	if p.server.Closed() {
-		h.State, h.Reason = adapter.Down, "it is closed"
-		return h
+func (p *provider) Health(ctx context.Context) adapter.Health {
+	h := adapter.Health{Name: p.Name(), State: adapter.Up}
+	err := inprocess.ErrClosed
+	if !p.server.Closed() {
+		err = p.refresh(ctx)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
-	defer cancel()
-	var err error
-	if len(p.options.Models) > 0 {
-		_, err = p.list(ctx)
-		if refused, ok := errors.AsType[*apiError](err); ok && refused.status == http.StatusNotFound {
-			err = nil // it answers, but lists no models
-		}
-	} else {
-		err = p.Refresh(ctx)
-		h.Tools = len(p.Tools())
-	}
-	if err != nil {
+	if h.Tools = len(p.Tools()); err != nil {
 		h.State, h.Reason = adapter.Down, err.Error()
 	}
 	return h
 }
 
 // Close ends the calls, and returns when nothing of the provider is left.
-func (p *Provider) Close() error {
+func (p *provider) Close() error {
 	p.stop()
 	p.server.Close()
 	p.running.Wait()
 	p.http.CloseIdleConnections()
-	return p.selector.Close()
+	return p.Store.Close()
 }

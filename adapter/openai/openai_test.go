@@ -56,7 +56,7 @@ func TestCall(t *testing.T) {
 		name    string
 		answers []http.HandlerFunc
 		options Options
-		text    string // of the result, or what is in it
+		text    string // in the result
 		deltas  string // that were handed out, with | between
 		failed  bool   // the result is a tool error
 		down    bool   // Err is set: others may be asked
@@ -73,8 +73,8 @@ func TestCall(t *testing.T) {
 		{"busy until a date", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			refuse(503, "", "", "Retry-After", time.Now().Add(9*time.Second).UTC().Format(http.TimeFormat))(w, r)
 		}, hello}, Options{}, "Hello", "Hel|lo", false, false, 2, -1},
-		{"busy for too long", []http.HandlerFunc{refuse(429, "", "come back tomorrow", "Retry-After", "86400")}, Options{}, "it asks for no calls for 24h0m0s", "", true, true, 1, 0},
-		{"busy beyond the deadline", []http.HandlerFunc{busy}, Options{Timeout: 5 * time.Second}, "no time is left for another attempt", "", true, true, 1, 0},
+		{"busy for too long", []http.HandlerFunc{refuse(429, "", "come back tomorrow", "Retry-After", "86400")}, Options{}, "come back tomorrow; Retry-After: 86400", "", true, true, 1, 0},
+		{"busy beyond the deadline", []http.HandlerFunc{busy}, Options{Timeout: 5 * time.Second}, "Retry-After: 7", "", true, true, 1, 0},
 		{"failing, then well", []http.HandlerFunc{refuse(500, "", "oops"), refuse(502, "", ""), hello}, Options{}, "Hello", "Hel|lo", false, false, 3, -1},
 		{"failing for good", []http.HandlerFunc{refuse(500, "server_error", "oops")}, Options{}, "the API answered 500 Internal Server Error (server_error): oops (tried 4 times)", "", true, true, 4, -1},
 		{"no money", []http.HandlerFunc{refuse(429, "insufficient_quota", "pay first")}, Options{}, "insufficient_quota", "", true, true, 1, 0},
@@ -154,7 +154,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// What is asked, and what comes of it beside the text.
+// The request has all arguments, and the result has the text, reasoning and usage.
 func TestRequestAndResult(t *testing.T) {
 	t.Setenv("OTHER_KEY", "")
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestRequestAndResult(t *testing.T) {
 	})
 }
 
-// A client is one that is told of progress.
+// A client gets progress notifications.
 type client struct{ told *[]string }
 
 func (client) Home() session.Client          { return nil }
@@ -230,7 +230,7 @@ func (client) Ask(context.Context, string, session.Message) (json.RawMessage, er
 	return nil, errors.New("not now")
 }
 
-// Without a key the endpoint is asked all the same, and what it says has the reason.
+// Without a key the service is asked, too, and the error says that there is no key.
 func TestNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "invalid_api_key", "You didn't provide a key.")}}
@@ -288,7 +288,7 @@ func TestModels(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		must(t, c.Close())
-		if h := c.Health(t.Context()); h.State != adapter.Down || c.Refresh(t.Context()) == nil {
+		if h := c.Health(t.Context()); h.State != adapter.Down || h.Tools != 2 {
 			t.Errorf("after Close: %+v", h)
 		}
 	})
@@ -324,7 +324,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Nobody who can't prove to be the endpoint is sent the key, and a server that is
+// A server without a valid certificate does not get the key, and a server that is
 // refused a connection is one that can't be reached.
 func TestNetworkErrors(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", secret)

@@ -11,7 +11,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/secrets"
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 func newLoginCommand(local *oneshot.Runner) *cobra.Command {
@@ -75,7 +74,7 @@ func newTokenCommand(files *configfile.Source) *cobra.Command {
 		`  metarouter token new --name ci --profile work
   metarouter token new --name ops --role admin --json`,
 		noArguments, func(context.Context, []string) error {
-			entry.Role = config.Role(role)
+			entry.Role = role
 			return secrets.NewToken(files, entry)
 		})
 	create.Long = `Makes a token of 256 random bits. The first line on stdout is the token; give it to the

@@ -18,14 +18,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	_ "github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/early" // is the process guard
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 func main() {
-	supervisor.OpenForUser(os.Args)
-	if os.Getenv(supervisor.ReportVariable) != "" { // npx runs this program as its shell
-		if err := supervisor.Report(os.Stdout, os.Args[1:]); err != nil {
+	process.Open(os.Args)
+	if os.Getenv(process.ReportVariable) != "" { // npx runs this program as its shell
+		if err := process.Report(os.Stdout, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, "metarouter:", err)
 			os.Exit(exit.Failed)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/manual"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/internal/builtin"
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
 // released is the version of a released program; the linker sets it.
@@ -132,7 +132,7 @@ func newBuiltinCommand() *cobra.Command {
 func newGuardCommand() *cobra.Command {
 	cmd := newCommand("guard", "Start servers for a router, and kill them if it dies", "", cobra.ArbitraryArgs,
 		func(context.Context, []string) error {
-			supervisor.RunGuard(os.Stdin)
+			process.RunGuard(os.Stdin)
 			return nil
 		})
 	cmd.Hidden, cmd.DisableFlagParsing = true, true

@@ -96,14 +96,14 @@ func run(ctx context.Context, options adapter.Options, args []string, stdin io.R
 
 // open returns the AI service at the base URL as a provider. The program goes on if the
 // service is down.
-func open(ctx context.Context, base, model string) (*openai.Provider, error) {
+func open(ctx context.Context, base, model string) (adapter.ProviderAdapter, error) {
 	o := openai.Options{BaseURL: base}
 	if model != "" {
 		o.Models = []openai.Model{{ID: model}}
 	}
 	ai, err := openai.New("ai", o)
 	if err == nil {
-		_ = ai.Refresh(ctx) // its health says why it failed
+		ai.Health(ctx) // lists its models
 	}
 	return ai, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
@@ -118,4 +119,6 @@ func (o orchestrator) model() *registry.NormalizedTool {
 }
 
 // isModel reports whether the tool is a model, which takes a prompt.
-func isModel(tool *registry.NormalizedTool) bool { return tool.CountTags([]string{"ai", "chat"}) == 2 }
+func isModel(tool *registry.NormalizedTool) bool {
+	return slices.Contains(tool.Capabilities, "ai") && slices.Contains(tool.Capabilities, "chat")
+}

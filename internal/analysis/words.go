@@ -1,4 +1,4 @@
-// Package analysis finds out what texts and schemas hold: words, in the form by which items are
+// Package analysis reads texts and schemas: words, in the form by which items are
 // found, and the types of values that a tool takes.
 package analysis
 
@@ -19,7 +19,7 @@ var stopWordList string
 
 var stopWords = lazy.Words(stopWordList)
 
-// maxWordLen bounds a word in bytes: what is longer is encoded data, not a word.
+// maxWordLen bounds a word in bytes: a longer one is encoded data, not a word.
 const maxWordLen = 64
 
 // Words returns a text as the words by which it is found: split where it is
@@ -109,7 +109,7 @@ func (s Stemmer) Joined(text string) (names []string) {
 			end(i)
 		case start < 0:
 			if start = i; !unicode.IsUpper(r) {
-				cuts = len(text) // none of ours
+				cuts = len(text) // not ours
 			}
 		case unicode.IsUpper(r) && (unicode.IsLower(before) || lowerAt(text, i+utf8.RuneLen(r))):
 			cuts++
@@ -120,7 +120,7 @@ func (s Stemmer) Joined(text string) (names []string) {
 	return names
 }
 
-// maxJoined bounds a name of two words in bytes: what is longer is an identifier.
+// maxJoined bounds a name of two words in bytes: a longer one is an identifier.
 const maxJoined = 12
 
 // split cuts a text into words in lower case.

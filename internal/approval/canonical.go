@@ -16,7 +16,7 @@ const maxCanonicalDepth = 32
 // canonical returns a JSON value in one form: without white space, and with the members of
 // each object in the order of their keys. Strings and numbers stay as they are written, and
 // members of the same key in their order: servers may differ in how they read them, so that
-// such values must not count as the same. What is no JSON stays as it is.
+// such values must not count as the same. A text that is no JSON stays as it is.
 func canonical(value []byte) []byte { return appendCanonical(nil, value, 0) }
 
 func appendCanonical(to, value []byte, depth int) []byte {

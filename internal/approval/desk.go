@@ -23,9 +23,9 @@ const (
 	// its call.
 	Lifetime = 5 * time.Minute
 
-	// maxEntries bounds the requests on a desk, and maxOfPrincipal those that a principal may
-	// put there within a Lifetime, whatever became of them.
-	maxEntries     = 200
+	// maxRequests bounds the requests on a desk, and maxOfPrincipal the requests that a
+	// principal may put there within a Lifetime, answered or not.
+	maxRequests    = 200
 	maxOfPrincipal = 50
 )
 
@@ -33,7 +33,7 @@ const (
 // arguments sets or moves one.
 var Agreements = []string{"run_anyway", "allow_destructive"}
 
-// An Answer is what a person says to a question.
+// An Answer is a person's answer to a question.
 type Answer string
 
 // The answers, with the words of MCP.
@@ -43,8 +43,8 @@ const (
 	Cancel  Answer = "cancel" // the person closed the question
 )
 
-// A Person asks the person at the client a question, until ctx ends. An error says why nobody
-// answered, and what to do; a [*session.Error] is that the client can't ask.
+// A Person asks the person at the client a question, until ctx ends. An error says why no answer
+// came, with the correction; a [*session.Error] is that the client can't ask.
 type Person func(ctx context.Context, question string) (Answer, error)
 
 // A Pending is a request that waits for an answer.
@@ -65,11 +65,11 @@ type Pending struct {
 	Expires   time.Time `json:"expires"`
 }
 
-// An entry is a request on the desk. The mutex of the desk guards it.
-type entry struct {
+// A deskRequest is a request on the desk. The mutex of the desk guards it.
+type deskRequest struct {
 	Pending
 	key     Key
-	verdict Answer // of an admin; "" if there is none
+	verdict Answer // of an admin; "" without one
 	by      string // the admin
 	decided func() // ends the question to the client's person; nil for a request without a call that waits
 }
@@ -79,18 +79,18 @@ type Desk struct {
 	log   *zap.Logger
 	audit audit.Recorder
 
-	mu      sync.Mutex // guards what follows
-	entries map[string]*entry
-	posted  map[Key]*entry         // those without a call that waits
-	recent  map[string][]time.Time // when each principal put requests on the desk, for a Lifetime
-	changed signal.Change
+	mu       sync.Mutex // guards the fields below
+	requests map[string]*deskRequest
+	posted   map[Key]*deskRequest   // requests without a call that waits
+	recent   map[string][]time.Time // when each principal put requests on the desk, for a Lifetime
+	changed  signal.Change
 }
 
-// NewDesk returns an empty desk, which logs who approves and declines what, without arguments. It
-// records what clients' persons answer; who calls Approve and Deny records that.
+// NewDesk returns an empty desk, which logs each approval and refusal with its author, without arguments.
+// It records the answers of clients' persons; the callers of Approve and Deny record those answers.
 func NewDesk(log *zap.Logger, recorder audit.Recorder) *Desk {
 	return &Desk{
-		log: log.Named("approval"), audit: recorder, entries: make(map[string]*entry), posted: make(map[Key]*entry),
+		log: log.Named("approval"), audit: recorder, requests: make(map[string]*deskRequest), posted: make(map[Key]*deskRequest),
 		recent: make(map[string][]time.Time),
 	}
 }
@@ -150,7 +150,7 @@ func (d *Desk) outcome(r *Request, said Answer, by string) error {
 	return &Refused{Request: *r, Why: Declined, By: by}
 }
 
-// record records the answer of the client's person, "" if there was none in time.
+// record records the answer of the client's person, "" if no answer came in time.
 func (d *Desk) record(ctx context.Context, r *Request, said Answer) {
 	who := audit.ActorOf(ctx)
 	e := audit.Event{Action: audit.Approval, Outcome: audit.Refused, Principal: cmp.Or(who.Principal, r.principal()), From: who.From, Target: r.Server + ":" + r.Tool}
@@ -170,8 +170,8 @@ func (d *Desk) record(ctx context.Context, r *Request, said Answer) {
 	d.audit.Record(e)
 }
 
-// redeem returns what an admin has said to a request that was put on the desk before, "" if
-// that is nothing. An approval is used up, a refusal stays until it expires.
+// redeem returns the answer of an admin to a request that was put on the desk before, "" without
+// an answer. An approval is used up, a refusal stays until it expires.
 func (d *Desk) redeem(key Key) (said Answer, by string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,22 +202,22 @@ func (d *Desk) post(r *Request, key Key) error {
 	return &Refused{Request: *r, Why: Waits, Until: e.Expires}
 }
 
-// put puts a request on the desk whose call waits; nil if the desk is full.
-func (d *Desk) put(r *Request, key Key, decided func()) *entry {
+// put puts the request of a call that waits on the desk; it returns nil if the desk is full.
+func (d *Desk) put(r *Request, key Key, decided func()) *deskRequest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sweep()
 	return d.add(r, key, decided)
 }
 
-// add adds an entry; nil if the desk is full or the principal has put too many there. d.mu
+// add adds a request; it returns nil if the desk is full or the principal has put too many there. d.mu
 // must be held.
-func (d *Desk) add(r *Request, key Key, decided func()) *entry {
+func (d *Desk) add(r *Request, key Key, decided func()) *deskRequest {
 	now := time.Now()
-	if len(d.entries) >= maxEntries || len(d.recent[r.Principal]) >= maxOfPrincipal {
+	if len(d.requests) >= maxRequests || len(d.recent[r.Principal]) >= maxOfPrincipal {
 		return nil
 	}
-	e := &entry{key: key, decided: decided, Pending: Pending{
+	e := &deskRequest{key: key, decided: decided, Pending: Pending{
 		ID: rand.Text(), Principal: r.principal(), Profile: r.Profile, Client: name(r.Client), Server: r.Server, Tool: r.Tool,
 		Reason: r.Reason, Asking: decided != nil, Since: now, Expires: now.Add(Lifetime),
 	}}
@@ -227,30 +227,30 @@ func (d *Desk) add(r *Request, key Key, decided func()) *entry {
 	if r.Others != nil {
 		e.Others, _ = indented(r.Others, maxListed)
 	}
-	d.entries[e.ID] = e
+	d.requests[e.ID] = e
 	d.recent[r.Principal] = append(d.recent[r.Principal], now)
 	d.changed.Notify()
 	return e
 }
 
-// take takes the request of a call that no longer waits from the desk. It returns what an
-// admin has said, "" if that is nothing. e may be nil.
-func (d *Desk) take(e *entry) (said Answer, by string) {
+// take takes the request of a call that no longer waits from the desk. It returns the
+// answer of an admin, "" without an answer. e may be nil.
+func (d *Desk) take(e *deskRequest) (said Answer, by string) {
 	if e == nil {
 		return "", ""
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.entries[e.ID] == e {
+	if d.requests[e.ID] == e {
 		d.remove(e)
 	}
 	return e.verdict, e.by
 }
 
-// sweep removes what has expired. d.mu must be held.
+// sweep removes the requests that have expired. d.mu must be held.
 func (d *Desk) sweep() {
 	now := time.Now()
-	for _, e := range d.entries {
+	for _, e := range d.requests {
 		if !now.Before(e.Expires) {
 			d.remove(e)
 		}
@@ -263,17 +263,17 @@ func (d *Desk) sweep() {
 	}
 }
 
-// remove removes an entry. d.mu must be held.
-func (d *Desk) remove(e *entry) {
-	delete(d.entries, e.ID)
+// remove removes a request. d.mu must be held.
+func (d *Desk) remove(e *deskRequest) {
+	delete(d.requests, e.ID)
 	if d.posted[e.key] == e {
 		delete(d.posted, e.key)
 	}
 	d.changed.Notify()
 }
 
-// Changed returns a channel that is closed at the next change of what List returns. That a
-// request expires is no such change: each says when.
+// Changed returns a channel that is closed at the next change of the list of List. The
+// end of a request is no such change: each says when it expires.
 func (d *Desk) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -286,7 +286,7 @@ func (d *Desk) List() []Pending {
 	defer d.mu.Unlock()
 	d.sweep()
 	all := []Pending{}
-	for _, e := range d.entries {
+	for _, e := range d.requests {
 		if e.verdict == "" {
 			all = append(all, e.Pending)
 		}
@@ -309,7 +309,7 @@ func (d *Desk) decide(id string, said Answer, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sweep()
-	e := d.entries[id]
+	e := d.requests[id]
 	if e == nil || e.verdict != "" {
 		return ErrGone
 	}
@@ -328,7 +328,7 @@ type Why int
 const (
 	Declined   Why = iota // a person said no
 	Closed                // a person closed the question
-	Late                  // nobody answered in time
+	Late                  // no answer came in time
 	Waits                 // the client can't ask; the request waits on the page
 	Full                  // the client can't ask; the page has too many requests
 	Unanswered            // the question to the client's person failed
@@ -346,7 +346,7 @@ type Refused struct {
 
 func (e *Refused) Unwrap() error { return e.err }
 
-// Error says what was not run, why, and what to do.
+// Error names the call that was not run, the reason, and the next step.
 func (e *Refused) Error() string {
 	r := &e.Request
 	text := fmt.Sprintf("%s was not run: %s", r.Name(), r.Reason)

@@ -278,10 +278,10 @@ func TestBounds(t *testing.T) {
 		if err := d.Ask(t.Context(), numbered("a", -1), says(Accept, nil)); err != nil {
 			t.Errorf("a client that can be asked: %v", err)
 		}
-		for i := range maxEntries {
+		for i := range maxRequests {
 			d.Ask(t.Context(), numbered(fmt.Sprint("b", i/maxOfPrincipal), i), nil)
 		}
-		if err := d.Ask(t.Context(), numbered("c", 0), nil); why(err) != Full || len(d.List()) != maxEntries {
+		if err := d.Ask(t.Context(), numbered("c", 0), nil); why(err) != Full || len(d.List()) != maxRequests {
 			t.Errorf("%v, with %d on the desk", err, len(d.List()))
 		}
 		time.Sleep(Lifetime)
@@ -317,7 +317,7 @@ func TestChanged(t *testing.T) {
 	step("withdraw", func() { d.Ask(t.Context(), request(), says(Decline, nil)) })
 }
 
-// What a client is answered says which tool of which server, why, and what to do.
+// The answer to a client names the tool and its server, the reason, and the next step.
 func TestRefusedSaysWhatToDo(t *testing.T) {
 	d := newDesk()
 	err := d.Ask(t.Context(), request(), nil)

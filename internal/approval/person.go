@@ -22,7 +22,7 @@ type Asker interface {
 	Person() Person // nil if the client can't ask
 }
 
-// PersonAt returns the person at a client, whom it asks by elicitation unless it is an [Asker];
+// PersonAt returns the person at a client. It asks by elicitation, unless the client is an [Asker];
 // nil if the client can't ask. from may be nil.
 func PersonAt(from session.Client) Person {
 	if own, ok := from.(Asker); ok {

@@ -26,7 +26,7 @@ type Request struct {
 	Tool       string          // its name at the server
 	Definition json.RawMessage // of the tool
 	Arguments  json.RawMessage // an object, as the server gets it
-	Others     json.RawMessage // an object with the other parameters that the server gets; nil if there are none
+	Others     json.RawMessage // an object with the other parameters that the server gets; nil without any
 
 	Reason string // why a person is asked, such as `profile "work" asks before "create_*"`
 	Policy string // identifies the rules: requests under other rules are not the same
@@ -35,8 +35,8 @@ type Request struct {
 // A Key identifies a request: equal keys are the same call.
 type Key [sha256.Size]byte
 
-// Key hashes who calls, the tool with its definition, what the server gets, and the rules.
-// White space and the order of members do not matter in what the server gets.
+// Key hashes the caller, the tool with its definition, the parameters that the server gets, and the
+// rules. White space and the order of members do not matter in the parameters.
 func (r *Request) Key() (k Key) {
 	all := sha256.New()
 	for _, part := range [...]string{
@@ -58,8 +58,8 @@ const (
 	maxName     = 200      // bytes of a name
 )
 
-// Question returns the text for the client's person: what would run where, with which
-// arguments, and why the person is asked. Hidden characters are escaped. It is bounded, and
+// Question returns the text for the client's person: the tool, its server and the arguments, and why
+// the person is asked. Hidden characters are escaped. It is bounded, and
 // says so if it does not show all.
 func (r *Request) Question() string {
 	var b strings.Builder
@@ -79,13 +79,13 @@ func (r *Request) Name() string {
 // principal returns who calls, for a person.
 func (r *Request) principal() string { return cmp.Or(r.Called, r.Principal) }
 
-// fields returns what a log says of the request: neither arguments nor results.
+// fields returns the fields of a log line about the request: neither arguments nor results.
 func (r *Request) fields() []zap.Field {
 	return []zap.Field{zap.String("principal", r.principal()), zap.String("profile", r.Profile), zap.String("server", r.Server), zap.String("tool", r.Tool)}
 }
 
-// shown returns the object as indented text below a colon. What it leaves out, it names
-// before the text, with the hash of the whole.
+// shown returns the object as indented text below a colon. It names the parts that
+// it leaves out before the text, with the hash of the whole.
 func shown(object json.RawMessage, limit int) string {
 	text, whole := indented(object, limit)
 	if whole {
@@ -122,7 +122,7 @@ func indented(value json.RawMessage, limit int) (text string, whole bool) {
 const maxIndent = 20
 
 // indent writes a JSON value with a line for each member and element. Its strings end after
-// longest bytes, and the text after limit bytes; whole reports whether none did.
+// longest bytes, and the text after limit bytes; whole reports whether all are complete.
 func indent(value []byte, limit, longest int) (text string, whole bool) {
 	var b strings.Builder
 	depth := 0

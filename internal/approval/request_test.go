@@ -49,7 +49,7 @@ func TestQuestionHidesNothing(t *testing.T) {
 	}
 }
 
-// Each argument is seen though one is long; what is left out is named, with its hash.
+// Each argument is seen though one is long; the rest is named, with its hash.
 func TestQuestionIsBounded(t *testing.T) {
 	r := request()
 	r.Arguments = json.RawMessage(`{"padding":"` + strings.Repeat("é", 100_000) + `","path":"/etc/passwd"}`)
@@ -91,7 +91,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// The one form of a value is its own one form, and means the same; what is shown is bounded.
+// The one form of a value is its own one form, and means the same; the shown text is bounded.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{`{"a":{"c":[1,"x\"\\",null]},"a":2}`, `{"é":"\ud83d\ude00"}`, `{"a":"` + strings.Repeat("\\u0041", 100) + `"}`, `[`, `"`} {
 		f.Add([]byte(seed))

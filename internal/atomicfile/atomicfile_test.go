@@ -82,7 +82,7 @@ func TestWriteModeKeepsTheOwner(t *testing.T) {
 	}
 }
 
-// A link in place of the file is replaced: what it leads to stays as it is.
+// A link in place of the file is replaced: the file to which it leads stays as it is.
 func TestWriteFollowsNoLink(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege")

@@ -12,8 +12,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Diff describes how a definition differs in what decides what a model does with the tool:
-// a line for each such member, nil if none differs. The order of members and of the names in
+// Diff describes the differences of a definition that matter to a model's use of the tool:
+// a line for each member that differs. The order of members and of the names in
 // "required" and "enum" does not count. A line is clean text with at most the given number
 // of characters of the member before, and as many after. Nothing differs from no definition.
 func Diff(before, after json.RawMessage, characters int) (lines []string) {
@@ -62,7 +62,7 @@ func withSets(v any) any {
 	return v
 }
 
-// around cuts from the beginning what both have, but for a few characters.
+// around cuts the common beginning, but for a few characters.
 func around(a, b json.RawMessage) (_, _ json.RawMessage) {
 	const context = 20
 	same := 0

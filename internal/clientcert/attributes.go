@@ -1,4 +1,4 @@
-// Package clientcert reads what is written of the certificates of clients: which attributes they
+// Package clientcert reads the subjects of clients' certificates in a configuration: which attributes they
 // have, and which authorities sign them. It is a leaf.
 package clientcert
 
@@ -20,7 +20,7 @@ type Attribute struct{ Name, Value string }
 
 var attributeNames = []string{"CN", "O", "OU", "C", "DNS", "URI", "EMAIL"}
 
-// Identity is the same for subjects whose attributes differ in their order only.
+// Identity is the same for subjects that differ only in the order of their attributes.
 func Identity(attributes []Attribute) string {
 	all := make([]string, len(attributes))
 	for i, a := range attributes {

@@ -101,7 +101,7 @@ func AfterOptions(args, valued []string) []string {
 }
 
 // commands splits a shell script into its simple commands, each into words. It takes
-// everything that may stand between two commands for an end, and drops what stands before
+// everything that may stand between two commands for an end, and drops the part before
 // the program.
 func commands(script string) (all [][]string) {
 	for _, words := range splitCommands(script, " \t", "\n;&|(){}`") {
@@ -112,7 +112,7 @@ func commands(script string) (all [][]string) {
 	return all
 }
 
-// splitCommands splits a text at the characters of ends, and each part into words at those of
+// splitCommands splits a text at the characters of ends, and each part into words at the characters of
 // blanks. It knows quotes, and expands nothing. There is at least one part.
 func splitCommands(text, blanks, ends string) (all [][]string) {
 	var words []string

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// All finds what wrappers and shells run, and ends when it is told to.
+// All finds the commands that wrappers and shells run, and ends when the caller ends it.
 func TestAll(t *testing.T) {
 	for line, want := range map[string]string{ // words are separated by |
 		"node|server.js":             "node",

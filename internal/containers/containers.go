@@ -16,7 +16,7 @@ type Run struct {
 	Image string // for podman's and nerdctl's --rootfs a folder
 
 	Interactive, Remove, Detached bool   // -i, --rm, -d
-	Name, CIDFile                 string // "" if the command line has none
+	Name, CIDFile                 string // "" if the command line lacks it
 }
 
 // graceSeconds is how long a container may take to end after SIGTERM.
@@ -24,7 +24,7 @@ const graceSeconds = "2"
 
 // Stop returns the arguments of the commands that stop the container, each without the container's
 // ID, which comes last. If the container has --rm, the last command removes it with its anonymous
-// volumes: not every engine does so once the client is dead. args are those of the Run.
+// volumes: not every engine does so once the client is dead. args are the arguments of the Run.
 func (r *Run) Stop(args []string) [][]string {
 	before := slices.Clip(args[:r.At])
 	commands := [][]string{append(before, "stop", "-t", graceSeconds)}
@@ -34,7 +34,7 @@ func (r *Run) Stop(args []string) [][]string {
 	return commands
 }
 
-// Of returns what a command line runs, nil if that is not a container. If an option is not known, it
+// Of returns the container that a command line runs, nil if it runs none. If an option is not known, it
 // is not certain which argument names the image: then Of returns nil and the option.
 func Of(command string, args []string) (r *Run, unknown string) {
 	if !isClient(command) {
@@ -64,7 +64,7 @@ func Of(command string, args []string) (r *Run, unknown string) {
 }
 
 // isClient reports whether the command is the client of an engine. A program of Windows that Linux
-// starts (WSL) is none: it has other paths.
+// starts (WSL) does not count: it has other paths.
 func isClient(command string) bool {
 	name := filepath.Base(command)
 	if runtime.GOOS == "windows" {

@@ -68,7 +68,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// No option both has a value and has none.
+// No option is in the lists with and without a value.
 func TestOptionsDiffer(t *testing.T) {
 	for _, lists := range [][2]string{{switchesBefore, valuesBefore}, {switches, values}} {
 		for _, option := range strings.Fields(lists[0]) {
@@ -92,7 +92,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Whatever the arguments are, an argument before the image is found as "run".
+// An argument before the image is found as "run", for all arguments.
 func FuzzOf(f *testing.F) {
 	f.Add("run -i --rm img")
 	f.Add("-H x container run -iePATH -- img")

@@ -1,6 +1,6 @@
-// Package content repairs the content of results that servers send: what a client would not show,
+// Package content repairs the content of results that servers send: parts that a client would not show,
 // and pictures and sounds that a model's API would refuse, since then every later turn of the
-// conversation fails too. What needs no repair keeps its bytes.
+// conversation fails too. A part that needs no repair keeps its bytes.
 package content
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Fits reports whether the result of a tool with this content and structuredContent, each nil if
-// it is absent, needs no repair. media is what [wire.MediaMembers] says of the result. If Fits
+// it is absent, needs no repair. media is the result of [wire.MediaMembers]. If Fits
 // reports false, [Repair] must judge.
 func Fits(content, structured []byte, media bool) bool {
 	if media || !wire.IsArray(content) {
@@ -30,7 +30,7 @@ func Fits(content, structured []byte, media bool) bool {
 
 func isAbsent(value []byte) bool { return value == nil || string(value) == "null" }
 
-// Repair returns the result of a method, an object, with its content repaired, and what was
+// Repair returns the result of a method, an object, with its content repaired, and the repairs that were
 // done; "" if nothing was.
 func Repair(method string, result []byte) (repaired []byte, what string) {
 	var r repairer
@@ -47,11 +47,11 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 
 // A repairer repairs one result.
 type repairer struct {
-	notes   []string // what was done
+	notes   []string // the repairs
 	repairs int
 }
 
-// maxNotes bounds what is said of one result.
+// maxNotes bounds the notes on one result.
 const maxNotes = 10
 
 func (r *repairer) note(format string, args ...any) {
@@ -165,7 +165,7 @@ func (r *repairer) block(at string, block []byte) []byte {
 	return block
 }
 
-// message repairs a message of a prompt, whose content is one block.
+// message repairs a message of a prompt; its content is one block.
 func (r *repairer) message(at string, message []byte) []byte {
 	return r.inside(at, message, "content", r.block)
 }

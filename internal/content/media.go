@@ -188,7 +188,7 @@ func noted(kind, declared, why string) medium {
 	return medium{kind: "text", mime: "text/plain", text: text, what: "replaced by a note, since " + why}
 }
 
-// brief returns the beginning of what a server says.
+// brief returns the beginning of a server's text.
 func brief(text string) string {
 	const most = 200
 	if len(text) <= most {

@@ -1,23 +1,32 @@
+// Package embeddings makes vectors of texts, by the model in the program or by an
+// OpenAI-compatible API, and keeps the vectors of tools on disk.
+//
+// A [Store] has the vectors of texts by one [Model], a [Set] the vectors of all tools at one time. The
+// answers of an API are bounded and checked. Every vector has unit length.
 package embeddings
 
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
-// A Model makes vectors of texts. Each vector has unit length.
+// TaskTime is how long a search waits for the vectors of its task.
+const TaskTime = 150 * time.Millisecond
+
+// A Model makes vectors of texts, until ctx ends.
 type Model interface {
-	// Name tells the model's vectors from those of others.
+	// Name differs from the names of models with other vectors.
 	Name() string
 
-	// Embed returns the vectors of what tools do, in the order of the texts: at most 32.
-	Embed(ctx context.Context, texts []string) ([]vectors.Vector, error)
+	// Embed returns the vectors of texts that describe tools, in their order: at most 32. A vector is
+	// nil if the model can't read its text. With an error, it returns the vectors of the first texts.
+	Embed(ctx context.Context, texts []string) ([]encoder.Vector, error)
 
-	// Task returns the vectors of what somebody wants, within [TaskTime] or not at all.
-	Task(ctx context.Context, texts []string) ([]vectors.Vector, error)
+	// Task returns the vectors of a task and its steps.
+	Task(ctx context.Context, texts []string) ([]encoder.Vector, error)
 }
 
 // Builtin returns the model in the program.
@@ -32,25 +41,24 @@ func IsBuiltin(m Model) bool {
 }
 
 // Name implements [Model].
-func (b builtin) Name() string { return encoder.Version }
+func (builtin) Name() string { return encoder.Version }
 
 // Embed implements [Model].
-func (b builtin) Embed(ctx context.Context, texts []string) ([]vectors.Vector, error) {
+func (b builtin) Embed(ctx context.Context, texts []string) ([]encoder.Vector, error) {
 	return b.encode(ctx, texts, encoder.Tool)
 }
 
 // Task implements [Model].
-func (b builtin) Task(ctx context.Context, texts []string) ([]vectors.Vector, error) {
+func (b builtin) Task(ctx context.Context, texts []string) ([]encoder.Vector, error) {
 	return b.encode(ctx, texts, encoder.Task)
 }
 
-func (b builtin) encode(ctx context.Context, texts []string, role encoder.Role) ([]vectors.Vector, error) {
-	all := make([]vectors.Vector, len(texts))
-	for i, text := range texts {
+func (b builtin) encode(ctx context.Context, texts []string, role encoder.Role) (all []encoder.Vector, err error) {
+	for _, text := range texts {
 		if ctx.Err() != nil {
-			return all[:i], context.Cause(ctx)
+			return all, context.Cause(ctx)
 		}
-		all[i] = b.model.Encode(text, role)
+		all = append(all, b.model.Encode(text, role))
 	}
 	return all, nil
 }

@@ -1,25 +1,13 @@
 package embeddings
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
-
-const maxTools = 20_000 // that get vectors
-
-// A Tool is what the model gets of a tool.
-type Tool struct {
-	ID          string
-	Server      string
-	Name        string
-	Description string
-}
 
 // A Set is the vectors of tools at one time, by one model. It is immutable.
 type Set struct {
@@ -35,9 +23,9 @@ func (s *Set) Number(id string) (number int, ok bool) {
 	return number, ok
 }
 
-// Cosines returns those of each vector of a task and all tools, by number. It is nil if a vector has
-// not the length of those of the tools.
-func (s *Set) Cosines(task []vectors.Vector) [][]float32 {
+// Cosines returns, for each vector of a task, the cosines with all tools, by number. It is nil if a
+// vector has another length than the vectors of the tools.
+func (s *Set) Cosines(task []encoder.Vector) [][]float32 {
 	for _, v := range task {
 		if len(v) != s.dim {
 			return nil
@@ -46,74 +34,44 @@ func (s *Set) Cosines(task []vectors.Vector) [][]float32 {
 	return s.matrix.Dot(task)
 }
 
-// Build returns the vectors of the tools, and has the model make those that the store lacks. It
-// returns them with an error if they can't be saved.
-func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
-	tools = tools[:min(len(tools), maxTools)]
-	texts := make([]string, len(tools))
-	for i, t := range tools {
-		texts[i] = t.text()
+// A Tool is a tool with the text that a model gets of it.
+type Tool struct{ id, text string }
+
+// Tools returns the tools with their texts: the name of the server, the name of the tool, and the
+// beginning of the description.
+func Tools(all []*registry.NormalizedTool) []Tool {
+	tools := make([]Tool, len(all))
+	for i, t := range all {
+		description := strings.Join(strings.Fields(cmp.Or(t.Description, t.Title)), " ")
+		tools[i] = Tool{t.ID, strings.TrimSpace(apart(t.Server)+" "+apart(t.Name)) + ". " + beginning(description)}
 	}
-	failed, unsaved := s.Fill(ctx, texts), s.save()
-	if failed != nil {
-		return nil, errors.Join(failed, unsaved)
-	}
-	set := &Set{Model: s.model, numbers: make(map[string]int, len(tools))}
-	var all []vectors.Vector
-	for i, t := range tools {
-		v := s.vectors[s.key(texts[i])]
-		if set.dim == 0 {
-			set.dim = len(v)
-		}
-		if v != nil && len(v) == set.dim {
-			set.numbers[t.ID] = len(all)
-			all = append(all, v)
-		}
-	}
-	set.matrix = encoder.NewMatrix(all)
-	return set, unsaved
+	return tools
 }
 
-// text returns the server's name, the tool's, and the beginning of the description.
-func (t Tool) text() string {
-	return strings.TrimSpace(apart(t.Server)+" "+apart(t.Name)) + ". " + beginning(strings.Join(strings.Fields(t.Description), " "))
-}
+var (
+	separator = lazy.Regexp(`[_\-./:]`)
+	hump      = lazy.Regexp(`([\p{Ll}\p{Nd}])(\p{Lu})`)
+	acronym   = lazy.Regexp(`(\p{Lu})(\p{Lu}\p{Ll})`)
+)
 
 // apart returns the words of a name: "getUser_id" is "get User id".
 func apart(name string) string {
-	var b strings.Builder
-	var before rune
-	for i, r := range name {
-		next, _ := utf8.DecodeRuneInString(name[i+utf8.RuneLen(r):])
-		switch {
-		case strings.ContainsRune("_-./:", r):
-			r = ' '
-		case unicode.IsUpper(r) && (unicode.IsLower(before) || unicode.IsDigit(before) || unicode.IsUpper(before) && unicode.IsLower(next)):
-			b.WriteByte(' ')
-		}
-		b.WriteRune(r)
-		before = r
-	}
-	return strings.Join(strings.Fields(b.String()), " ")
+	name = separator().ReplaceAllString(name, " ")
+	name = acronym().ReplaceAllString(hump().ReplaceAllString(name, "$1 $2"), "$1 $2")
+	return strings.Join(strings.Fields(name), " ")
 }
 
-// near is how many bytes of a description's sentences a model gets.
+// near is how many bytes of a description a model gets.
 const near = 200
 
-// beginning returns the first sentences of a description, on one line: at least one, as far as
-// near allows.
+// beginning returns the sentences of a description that fit into near bytes, or the beginning of
+// the first one.
 func beginning(text string) string {
-	end := 0
-	for end < len(text) {
-		n := strings.IndexAny(text[end:], ".!?")
-		stop := len(text)
-		if n >= 0 {
-			stop = end + n + 1
+	if len(text) > near {
+		text = text[:near]
+		if end := strings.LastIndexAny(text, ".!?") + 1; end > 0 {
+			text = text[:end]
 		}
-		if end > 0 && stop > near {
-			break
-		}
-		end = stop
 	}
-	return strings.ToValidUTF8(text[:min(end, near)], "")
+	return strings.ToValidUTF8(text, "")
 }

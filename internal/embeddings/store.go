@@ -4,207 +4,156 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/gob"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 const (
 	maxFile   = 512 << 20              // bytes of a stored file
-	maxOthers = 256 << 20              // bytes of vectors up to which those of other texts are kept
+	maxStored = 256 << 20              // bytes of vectors, above which vectors of other texts are dropped
 	maxFiles  = 4                      // files, one for each model; the latest stay
+	maxTools  = 20_000                 // that get vectors
+	maxBatch  = 32                     // texts of a request; TEI takes no more
 	batchWait = 100 * time.Millisecond // after a request
-	magic     = "mrvec1\n\x00"
 )
-
-type key [16]byte
 
 // A Store has the vectors of texts by one model. One goroutine at a time may call its methods.
 type Store struct {
 	model   Model
-	path    string // "" keeps nothing
-	vectors map[key]vectors.Vector
-	changed bool // since the last attempt to save
+	path    string                    // "" keeps nothing
+	vectors map[string]encoder.Vector // by the hash of the text
+	changed bool                      // since the last attempt to save
 }
 
 // Open returns the store of the model in the folder; "" keeps nothing on disk. A file
 // that is damaged counts as absent.
 func Open(m Model, folder string) *Store {
-	s := &Store{model: m, vectors: make(map[key]vectors.Vector)}
+	s := &Store{model: m, vectors: make(map[string]encoder.Vector)}
 	if folder != "" {
-		sum := sha256.Sum256([]byte(m.Name()))
-		s.path = filepath.Join(folder, hex.EncodeToString(sum[:8])+".bin")
+		s.path = filepath.Join(folder, hex.EncodeToString([]byte(hash(m.Name())))+".vectors")
 		data, _ := safefile.Read(s.path, maxFile)
-		if all, ok := decode(data); ok {
-			s.vectors = all
+		if stored := decode(data); stored != nil {
+			s.vectors = stored
 		}
 	}
 	return s
 }
 
-func (s *Store) key(text string) key {
-	sum := sha256.Sum256([]byte(s.model.Name() + "\x00" + text))
-	return key(sum[:])
+func decode(data []byte) (all map[string]encoder.Vector) {
+	if gob.NewDecoder(bytes.NewReader(data)).Decode(&all) != nil {
+		return nil
+	}
+	maps.DeleteFunc(all, func(_ string, v encoder.Vector) bool { return !(math.Abs(float64(v.Dot(v))-1) < 0.01) })
+	return all
 }
 
-// Fill asks the model for the vectors of texts that the store lacks. Those that were made before
-// an error are kept. The vectors of other texts stay while there is room: their servers may not
-// be listed yet.
-func (s *Store) Fill(ctx context.Context, texts []string) error {
-	wanted := make(map[key]vectors.Vector, len(texts))
-	var missing []string
-	for _, text := range texts {
-		k := s.key(text)
-		if _, again := wanted[k]; again {
-			continue
-		}
-		if wanted[k] = s.vectors[k]; wanted[k] == nil {
-			missing = append(missing, text)
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return string(sum[:16])
+}
+
+// Build returns the vectors of the tools, and has the model make the missing ones. It returns them
+// with an error if they can't be saved.
+func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
+	tools = tools[:min(len(tools), maxTools)]
+	failed, unsaved := s.fill(ctx, tools), s.save()
+	if failed != nil {
+		return nil, errors.Join(failed, unsaved)
+	}
+	set, rows := &Set{Model: s.model, numbers: make(map[string]int, len(tools))}, []encoder.Vector(nil)
+	for _, t := range tools {
+		if v := s.vectors[hash(t.text)]; v != nil && (len(rows) == 0 || len(v) == set.dim) {
+			set.numbers[t.id], set.dim = len(rows), len(v)
+			rows = append(rows, v)
 		}
 	}
-	err := s.ask(ctx, missing, wanted)
+	set.matrix = encoder.NewMatrix(rows)
+	return set, unsaved
+}
+
+// fill asks the model for the missing vectors, in batches and not too fast. Vectors from before an
+// error stay. The vectors of other texts stay while there is room: their servers may not be listed yet.
+func (s *Store) fill(ctx context.Context, tools []Tool) error {
+	wanted, missing := make(map[string]bool, len(tools)), []string(nil)
+	for _, t := range tools {
+		if k := hash(t.text); !wanted[k] {
+			if wanted[k] = true; s.vectors[k] == nil {
+				missing = append(missing, t.text)
+			}
+		}
+	}
 	size := 0
-	for k, v := range wanted {
-		if size += 4 * len(v); v == nil {
-			delete(wanted, k)
-		}
+	for _, v := range s.vectors {
+		size += 4 * len(v)
 	}
-	for k, v := range s.vectors {
-		if _, known := wanted[k]; !known && size < maxOthers {
-			wanted[k] = v
-			size += 4 * len(v)
-		}
-	}
-	s.vectors = wanted
-	return err
-}
-
-// ask asks for the missing vectors, a batch at a time and not too fast.
-func (s *Store) ask(ctx context.Context, missing []string, to map[key]vectors.Vector) error {
-	wait := batchWait
-	if IsBuiltin(s.model) {
-		wait = 0
+	if size > maxStored {
+		maps.DeleteFunc(s.vectors, func(k string, _ encoder.Vector) bool { return !wanted[k] })
 	}
 	for batch := range slices.Chunk(missing, maxBatch) {
-		if err := s.askFor(ctx, batch, to); err != nil {
+		vectors, err := s.model.Embed(ctx, batch)
+		for i, v := range vectors {
+			if v != nil {
+				s.vectors[hash(batch[i])], s.changed = v, true
+			}
+		}
+		if err != nil {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if !IsBuiltin(s.model) {
+			select {
+			case <-time.After(batchWait):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 		}
 	}
 	return nil
-}
-
-// askFor asks for the vectors of a batch. If that fails and the API works, it asks for each half:
-// some APIs take few texts at a time, or no long ones. A text that fails alone gets no vector.
-func (s *Store) askFor(ctx context.Context, batch []string, to map[key]vectors.Vector) error {
-	all, err := s.embed(ctx, batch)
-	for i, v := range all {
-		to[s.key(batch[i])] = v
-		s.changed = true
-	}
-	if err == nil || s.Wake(ctx) != nil {
-		return err
-	}
-	half := len(batch) / 2
-	if half == 0 {
-		return nil
-	}
-	if err := s.askFor(ctx, batch[:half], to); err != nil {
-		return err
-	}
-	return s.askFor(ctx, batch[half:], to)
 }
 
 // Wake asks the model for the vector of a word. APIs such as Ollama load the model at a request,
 // and give that up when a search leaves.
 func (s *Store) Wake(ctx context.Context) error {
-	_, err := s.embed(ctx, []string{"tool"})
+	_, err := s.model.Embed(ctx, []string{"tool"})
 	return err
 }
 
-func (s *Store) embed(ctx context.Context, texts []string) ([]vectors.Vector, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return s.model.Embed(ctx, texts)
-}
-
-// save writes the file, and removes those of models that were not used for long.
+// save writes the file, and removes the files of models that were not used for long.
 func (s *Store) save() error {
 	if s.path == "" || !s.changed {
 		return nil
 	}
 	s.changed = false // another attempt comes with other vectors
+	var data bytes.Buffer
 	folder := filepath.Dir(s.path)
-	err := os.MkdirAll(folder, 0o700)
+	err := errors.Join(gob.NewEncoder(&data).Encode(s.vectors), os.MkdirAll(folder, 0o700))
 	if err == nil {
-		err = atomicfile.Write(s.path, encode(s.vectors), false)
+		err = atomicfile.Write(s.path, data.Bytes(), false)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the vectors of tools: %w", err)
 	}
+	age := make(map[string]time.Duration)
 	entries, _ := os.ReadDir(folder)
-	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".bin" {
-			files = append(files, info)
+		if info, err := e.Info(); err == nil && !e.IsDir() {
+			age[e.Name()] = time.Since(info.ModTime())
 		}
 	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range files[min(len(files), maxFiles):] {
-		os.Remove(filepath.Join(folder, old.Name()))
+	names := slices.SortedFunc(maps.Keys(age), func(a, b string) int { return int(age[a] - age[b]) })
+	for _, name := range names[min(len(names), maxFiles):] {
+		os.Remove(filepath.Join(folder, name))
 	}
 	return nil
-}
-
-// encode returns the vectors as a file: the magic, how many numbers a vector has, then each key
-// with its vector. Vectors of another length than some other one are left out.
-func encode(all map[key]vectors.Vector) []byte {
-	dim := 0
-	for _, v := range all {
-		dim = len(v)
-		break
-	}
-	data := binary.LittleEndian.AppendUint32([]byte(magic), uint32(dim))
-	for k, v := range all {
-		if len(v) == dim {
-			data = append(data, k[:]...)
-			data, _ = binary.Append(data, binary.LittleEndian, []float32(v)) // fails for other types only
-		}
-	}
-	return data
-}
-
-func decode(data []byte) (map[key]vectors.Vector, bool) {
-	all := make(map[key]vectors.Vector)
-	data, ok := bytes.CutPrefix(data, []byte(magic))
-	if !ok || len(data) < 4 {
-		return nil, false
-	}
-	dim := int(binary.LittleEndian.Uint32(data))
-	data = data[4:]
-	size := len(key{}) + 4*dim
-	if dim > maxDim || dim == 0 && len(data) > 0 || len(data)%size != 0 {
-		return nil, false
-	}
-	for ; len(data) > 0; data = data[size:] {
-		v := make(vectors.Vector, dim)
-		if _, err := binary.Decode(data[len(key{}):], binary.LittleEndian, []float32(v)); err != nil || !normalize(v) {
-			return nil, false
-		}
-		all[key(data[:len(key{})])] = v
-	}
-	return all, true
 }

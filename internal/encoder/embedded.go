@@ -8,8 +8,8 @@ import (
 //go:embed model.bin
 var embedded string // of which only the pages are in memory that are looked at
 
-// Version tells the vectors of the model in the program from those of others.
-const Version = "metarouter-2"
+// Version is the name of the model in the program. Models with other vectors have other names.
+const Version = "metarouter-3"
 
 // Embedded returns the model in the program.
 var Embedded = sync.OnceValue(func() *Model {

@@ -2,7 +2,7 @@ package encoder
 
 import "testing"
 
-// The model in the program tells what belongs together from what does not.
+// The vectors of a task and of a tool that does it are nearer than the vectors of others.
 func TestEmbedded(t *testing.T) {
 	m := Embedded()
 	near := func(task, tool string) (sum float32) {

@@ -1,4 +1,4 @@
-// Package encoder turns sentences into vectors: those of a task and of a tool that does it point
+// Package encoder turns sentences into vectors: a task and a tool that does it have vectors
 // in similar directions, even without a common word. It is a small transformer in the manner of
 // BERT (Devlin et al., 2018), in plain Go.
 //
@@ -17,12 +17,12 @@ import (
 	"sync"
 )
 
-// A Role says what a text is.
+// A Role is the kind of a text.
 type Role int
 
 const (
-	Task Role = iota // what somebody wants
-	Tool             // what a tool does
+	Task Role = iota // the wish of a person
+	Tool             // the description of a tool
 )
 
 // A Model encodes texts.
@@ -30,7 +30,7 @@ type Model struct {
 	sizes
 	vocabulary map[string]int32 // numbers of pieces
 	word       matrix           // by piece
-	widen      dense            // from the width of words to that of the layers; no rows if they are equal
+	widen      dense            // from the width of words to the width of the layers; no rows if they are equal
 	place      matrix           // by position
 	role       matrix           // by Role
 	first      normal
@@ -48,13 +48,13 @@ type layer struct {
 	attended, fed                     normal
 }
 
-// A dense is a matrix and what is added to the product, if it has that.
+// A dense is a matrix and the bias that is added to the product, if it has one.
 type dense struct {
 	matrix
 	bias []float32
 }
 
-// A normal scales and shifts what was brought to mean 0 and variance 1.
+// A normal scales and shifts numbers of mean 0 and variance 1.
 type normal struct{ gain, shift []float32 }
 
 // A matrix has rows of int8 numbers, each with a scale.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // sample reads the model that tools/train/encoder made at random.
@@ -179,15 +177,15 @@ func BenchmarkEncode(b *testing.B) {
 
 func TestMatrix(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	vector := func() vectors.Vector {
-		v := make(vectors.Vector, 50)
+	vector := func() Vector {
+		v := make(Vector, 50)
 		for i := range v {
 			v[i] = random.Float32() - 0.5
 		}
 		return v
 	}
-	rows := []vectors.Vector{vector(), nil, vector(), vector(), vector(), make(vectors.Vector, 50)}
-	vs := []vectors.Vector{vector(), vector(), vector(), vector(), rows[2]}
+	rows := []Vector{vector(), nil, vector(), vector(), vector(), make(Vector, 50)}
+	vs := []Vector{vector(), vector(), vector(), vector(), rows[2]}
 	for i, products := range NewMatrix(rows).Dot(vs) {
 		for k, got := range products {
 			if want := vs[i].Dot(rows[k]); math.Abs(float64(got-want)) > 0.02 {

@@ -2,13 +2,11 @@ package encoder
 
 import (
 	"math"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
-// Encode returns the vector of a text, which has unit length. Of a long text it is that of the
-// begin.
-func (m *Model) Encode(text string, role Role) vectors.Vector {
+// Encode returns the vector of a text, which has unit length. Of a long text the vector is made from
+// the beginning.
+func (m *Model) Encode(text string, role Role) Vector {
 	s := m.free.Get().(*scratch)
 	defer m.free.Put(s)
 	s.tokens = m.tokens(text, s.tokens[:0], min(m.places, mostTokens))
@@ -22,7 +20,7 @@ func (m *Model) Encode(text string, role Role) vectors.Vector {
 	for at, x := range s.x[:n*m.width] {
 		mean[at%m.width] += x
 	}
-	v := make(vectors.Vector, m.dim)
+	v := make(Vector, m.dim)
 	if copy(v, mean); m.out.cols > 0 {
 		s.quantize(mean, 1)
 		m.out.apply(v, s, 1)
@@ -82,7 +80,7 @@ func (l *layer) forward(s *scratch, n, heads int) {
 	l.fed.add(x, s.joined)
 }
 
-// attend writes to the row t of s.up what that token takes from all tokens. It looks at four tokens
+// attend writes to the row t of s.up the weighted sum of all tokens for that token. It looks at four tokens
 // at once; those after the n tokens have no share.
 func (s *scratch) attend(t, n, width, heads int) {
 	size := width / heads
@@ -160,11 +158,11 @@ func (n *normal) apply(x []float32) {
 	}
 }
 
-// A scratch is what a text needs while it is encoded: rows for its tokens.
+// A scratch is the memory for one text while it is encoded: rows for its tokens.
 type scratch struct {
 	tokens             []int32
 	x, q, k, v, joined []float32
-	up                 []float32 // also of what a token takes from others, and of narrow pieces
+	up                 []float32 // also weighted sums, and narrow pieces
 	share              []float32 // of one token
 	quantized          []int16
 	unit               []float32 // the values of 1 in the rows of quantized

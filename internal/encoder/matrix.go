@@ -2,8 +2,6 @@ package encoder
 
 import (
 	"unsafe"
-
-	"github.com/mcp-metarouter/metarouter/internal/vectors"
 )
 
 // MaxDim is the length of the longest vector that a [Matrix] can have.
@@ -14,7 +12,7 @@ type Matrix struct{ rows dense }
 
 // NewMatrix returns the matrix of vectors of the same length, at most [MaxDim]. A vector that is nil
 // is 0.
-func NewMatrix(all []vectors.Vector) *Matrix {
+func NewMatrix(all []Vector) *Matrix {
 	cols := 0
 	for _, v := range all {
 		cols = max(cols, (len(v)+unit-1)/unit*unit)
@@ -38,7 +36,7 @@ func NewMatrix(all []vectors.Vector) *Matrix {
 }
 
 // Dot returns the scalar products of the vectors of the matrix with each v, which has their length.
-func (m *Matrix) Dot(vs []vectors.Vector) [][]float32 {
+func (m *Matrix) Dot(vs []Vector) [][]float32 {
 	n, cols, rows := len(vs), m.rows.cols, len(m.rows.scale)
 	to := make([]float32, n*rows)
 	if cols > 0 && n > 0 {
@@ -52,7 +50,7 @@ func (m *Matrix) Dot(vs []vectors.Vector) [][]float32 {
 }
 
 // products writes for each of vs the products with all rows.
-func (m *Matrix) products(to []float32, vs []vectors.Vector) {
+func (m *Matrix) products(to []float32, vs []Vector) {
 	n, cols := len(vs), m.rows.cols
 	x := make([]float32, n*cols)
 	for i, v := range vs {

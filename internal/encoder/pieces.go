@@ -36,7 +36,7 @@ func (m *Model) tokens(text string, to []int32, most int) []int32 {
 }
 
 // split appends the longest piece that the word begins with, the longest that goes on from there,
-// and so on; or unknown if there is none.
+// and so on; or unknown if no piece fits.
 func (m *Model) split(word string, to []int32) []int32 {
 	known, key := len(to), make([]byte, 0, len("##")+longest)
 	for at := 0; at < len(word); {

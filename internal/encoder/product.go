@@ -20,7 +20,7 @@ func (s *scratch) quantize(x []float32, n int) {
 	clear(s.quantized[len(x):])
 	for t := range n {
 		row, to := x[t*width:(t+1)*width], s.quantized[t*width:(t+1)*width]
-		greatest := uint32(0) // of the bits of absolute values, whose order is that of the values
+		greatest := uint32(0) // of the bits of absolute values, which have the order of the values
 		for _, v := range row {
 			greatest = max(greatest, math.Float32bits(v)&^(1<<31))
 		}

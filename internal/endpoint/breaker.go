@@ -21,10 +21,10 @@ var (
 	ErrPaused = errors.New("the last 3 requests have failed; there is a pause of 30 s")
 )
 
-// A Breaker bounds the requests to one model: 4 at a time, and none for 30 s after 3
-// failures in a row. The zero value works. Its method may be called by many goroutines at once.
+// A Breaker bounds the requests to one model: 4 at a time, and none for 30 s after 3 failures in a
+// row. The zero value works. Many goroutines may use it.
 type Breaker struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	inFlight int
 	failures int // in a row
 	resumes  time.Time
@@ -33,30 +33,6 @@ type Breaker struct {
 // Do calls f, unless [ErrBusy] or [ErrPaused] says why not, and returns its error. An error
 // counts as a failure unless the caller has cancelled ctx.
 func (b *Breaker) Do(ctx context.Context, f func() error) error {
-	if err := b.begin(); err != nil {
-		return err
-	}
-	defer func() { // also if f panics
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.inFlight--
-	}()
-	err := f()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case err == nil:
-		b.failures = 0
-	case errors.Is(ctx.Err(), context.Canceled):
-	default:
-		if b.failures++; b.failures >= maxFailures {
-			b.resumes = time.Now().Add(pauseTime)
-		}
-	}
-	return err
-}
-
-func (b *Breaker) begin() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -66,5 +42,20 @@ func (b *Breaker) begin() error {
 		return ErrBusy
 	}
 	b.inFlight++
-	return nil
+	defer func() { b.inFlight-- }()
+	err := b.unlocked(f)
+	switch {
+	case err == nil:
+		b.failures = 0
+	case !errors.Is(ctx.Err(), context.Canceled):
+		b.failures++
+		b.resumes = time.Now().Add(pauseTime)
+	}
+	return err
+}
+
+func (b *Breaker) unlocked(f func() error) error {
+	b.mu.Unlock()
+	defer b.mu.Lock() // also if f panics
+	return f()
 }

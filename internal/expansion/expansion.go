@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 )
 
-// Rules say what the parts of a text between ${ and } stand for.
+// Rules give the values of the parts of a text between ${ and }.
 type Rules struct {
 	Lookup  func(name string) (value string, ok bool) // the value of a variable
 	Unset   func(name string)                         // is called with each variable without a value and a default
@@ -18,7 +18,7 @@ type Rules struct {
 
 // Expand replaces ${VAR}, ${env:VAR} and ${VAR:-default} in s. As in Claude
 // Code, a variable that is set to nothing is set, and $VAR is plain text. A
-// default may hold references. What can't be replaced stays, and so do references to secrets.
+// default may hold references. Parts without a value stay, and so do references to secrets.
 func (r Rules) Expand(s string) string {
 	if !strings.Contains(s, "${") {
 		return s
@@ -78,8 +78,8 @@ func (e *writer) write(from, to, depth int) {
 	}
 }
 
-// isSecret reports whether the text between the ${ at from and the } at end, 0 if there is
-// none, is a reference to a secret.
+// isSecret reports whether the text between the ${ at from and the } at end, 0 without
+// an end, is a reference to a secret.
 func (e *writer) isSecret(from, end int) bool {
 	rest := e.text[from+2:]
 	kind, _, ok := reference.Cut(rest[:min(len(rest), len("keyring:"))])

@@ -55,7 +55,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// A record is what an expansion found.
+// A record has the findings of an expansion.
 type record struct {
 	unset, secrets []string
 	endless        []reference.Kind

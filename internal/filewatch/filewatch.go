@@ -26,7 +26,7 @@ type Watcher struct {
 	log    *zap.Logger
 	fs     *fsnotify.Watcher // nil if the system can't watch
 	ticker *time.Ticker      // behind Poll
-	steps  map[string]bool   // paths whose events count, as folded by fold
+	steps  map[string]bool   // paths with events that count, as folded by fold
 }
 
 const pollInterval = 2 * time.Second
@@ -112,7 +112,7 @@ func (w *Watcher) pollNoMore() {
 	}
 }
 
-// stepsTo returns the paths that decide what is read at path: each symlink on the way, and
+// stepsTo returns the paths that decide which file is read at path: each symlink on the way, and
 // at the end the file, or the first folder that is missing. The folder of each of them
 // exists.
 func stepsTo(path string) (steps []string) {

@@ -23,7 +23,7 @@ var ErrTooLong = errors.New("pattern is too long")
 type Pattern struct {
 	text   string
 	prefix string  // the characters before the first one with a meaning
-	rest   []token // what follows
+	rest   []token // the tokens after it
 	isID   bool    // it has a colon
 	isURI  bool    // it has "://"
 }
@@ -32,7 +32,7 @@ type Pattern struct {
 type token struct {
 	star    bool
 	negated bool
-	ranges  []span // of a character; none, and negated, is any
+	ranges  []span // of a character; negated without a span, it is any character
 }
 
 type span struct{ low, high rune }
@@ -60,7 +60,7 @@ func Parse(text string) (Pattern, error) {
 	return p, nil
 }
 
-// next returns the token at the beginning of a pattern, and what follows it.
+// next returns the token at the beginning of a pattern, and the rest of the pattern.
 func next(at string) (t token, after string, err error) {
 	switch at[0] {
 	case '*':
@@ -74,7 +74,7 @@ func next(at string) (t token, after string, err error) {
 	return token{ranges: []span{{r, r}}}, after, err
 }
 
-// class returns the token of a class, and what follows its bracket.
+// class returns the token of a class, and the text after its bracket.
 func class(at string) (t token, after string, err error) {
 	at, t.negated = strings.CutPrefix(at, "^")
 	for len(t.ranges) == 0 || !strings.HasPrefix(at, "]") {
@@ -139,8 +139,8 @@ func (p Pattern) Match(name string) bool {
 	if !ok {
 		return false
 	}
-	// If a character does not match, the last star takes one more character. What an earlier
-	// star took need not be tried again: the last one can take all that the earlier one could.
+	// If a character does not match, the last star takes one more character. An earlier
+	// star need not be tried again: the last one can take all that the earlier one could.
 	at, again, taken := 0, -1, "" // again: the token after the last star; taken: the name from where it is tried
 	for name != "" || at < len(p.rest) {
 		if at < len(p.rest) && p.rest[at].star {

@@ -10,8 +10,8 @@ type Item struct {
 func (i Item) Matches(p Pattern) bool { return p.Match(i.Name) || p.Match(i.ID) }
 
 // IsAllowed reports whether a pattern of allowed items matches. The server chose the name: it
-// must not get its tool allowed as that of another server by calling it "other:read", or as one
-// whose name begins with "git" because the server's name does. So a pattern with a colon is
+// must not get its tool allowed as the tool of another server by calling it "other:read", or as one
+// with a name that begins with "git" because the server's name does. So a pattern with a colon is
 // compared with the ID only, and one without with the name only. A pattern with "://" is
 // compared with both.
 func (i Item) IsAllowed(p Pattern) bool {

@@ -22,7 +22,7 @@ const maxGone = 2000
 // server are gone than are remembered. No tool has it as its name.
 const forgotten = ""
 
-// claims are what hints say of the harm that a tool does not do.
+// claims are the hints that a tool does no harm.
 type claims struct{ reads, destroysNothing, repeatable bool }
 
 func claimsOf(h registry.Hints) claims {
@@ -101,7 +101,7 @@ func Confirmed(before registry.Offer, after []registry.NormalizedTool) map[strin
 	return kept
 }
 
-// A Change is a tool whose hints no person has confirmed as they are now.
+// A Change is a tool with hints that no person has confirmed as they are now.
 type Change struct {
 	Tool *registry.NormalizedTool
 	Was  registry.Hints // as they were confirmed

@@ -59,7 +59,7 @@ func newInverted() (*inverted, error) {
 	return &inverted{b}, nil
 }
 
-// write makes the documents those of the items with the IDs. An item without one is taken out.
+// write replaces the documents of the items with the IDs. An item without one is taken out.
 func (x *inverted) write(ids []string, docs map[string]*Document) error {
 	batch := x.NewBatch()
 	for _, id := range ids {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -51,15 +52,15 @@ type Collection struct {
 // Documents returns all items, by ID. The slice must not be modified.
 func (c *Collection) Documents() []*Document { return c.all }
 
-// Document returns the item as words, if it is what it was when the index was made. What a
+// Document returns the item as words, if it is the same as when the index was made. What a
 // profile made of a tool has the words of the tool.
 func (c *Collection) Document(i registry.Item) (*Document, bool) {
 	d, ok := c.docs[docID(i)]
 	return d, ok && isOf(i, d.Item)
 }
 
-// Search returns the items that best match the query, best first, those of
-// equal score by ID. A query whose words no item has finds nothing.
+// Search returns the items that best match the query, best first, items of
+// equal score by ID. A query with words that no item has finds nothing.
 func (c *Collection) Search(ctx context.Context, q Query) ([]Hit, error) {
 	if q.Within.part != nil {
 		c = q.Within.part
@@ -86,7 +87,7 @@ func (q *Query) admits(d *Document) bool {
 	if len(q.Servers) > 0 && !slices.Contains(q.Servers, d.Server()) {
 		return false
 	}
-	wanted := registry.Tags(q.Capabilities)
+	wanted := taglist.Clean(q.Capabilities)
 	lacking := q.least(len(wanted))
 	for _, tag := range wanted {
 		if slices.Contains(tags(d.Item), tag) {

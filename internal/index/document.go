@@ -38,15 +38,15 @@ type Document struct {
 	registry.Item
 	Terms []Term            // sorted by word, each once
 	Len   [NumFields]uint16 // words in each field
-	Verbs verbs.Set         // what a tool does
+	Verbs verbs.Set         // the actions of a tool
 	Same  uint64            // tools with the same name and input schema have the same; 0 unless it is a tool
 
 	// Plurals and Singulars have a bit for each word of the name that is a plural there, or a
-	// singular. The first bit is that of the first of Terms that the name has, and so on.
+	// singular. The first bit is for the first of Terms that the name has, and so on.
 	Plurals, Singulars uint16
 
-	// Takes are the types of values that a tool's parameters take, and Requires those of
-	// which it cannot do without.
+	// Takes are the types of values that a tool's parameters take, and Requires the types that
+	// it cannot do without.
 	Takes, Requires analysis.Types
 
 	norm float32 // 1/√ of how many words bleve has of it
@@ -70,7 +70,7 @@ func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 	return d.Terms[i].Count, true
 }
 
-// maxFieldWords bounds what is indexed of one field: a schema may be a million
+// maxFieldWords bounds the indexed words of one field: a schema may be a million
 // bytes long, but it does not need them to be found.
 const maxFieldWords = 1000
 
@@ -149,8 +149,8 @@ func addWords(i registry.Item, add func(Field, string)) (taken, required analysi
 	return 0, 0
 }
 
-// nearDescription is how many bytes of a tool's description say most of what it does; the words
-// after these count as those of its parameters' descriptions.
+// nearDescription is how many bytes of a tool's description say most about it; the words
+// after these count as words of its parameters' descriptions.
 const nearDescription = 300
 
 func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, required analysis.Types) {
@@ -191,8 +191,8 @@ func addServer(add func(Field, string), server, name string) {
 const maxSchemaDepth = 12
 
 // addSchema adds the parameters that a JSON schema describes: their names, and
-// their descriptions and enumerated strings. The order is that of sorted keys,
-// so that what is cut off is always the same.
+// their descriptions and enumerated strings. The keys are sorted,
+// so that the same end is cut off each time.
 func addSchema(schema any, depth int, add func(Field, string)) {
 	object, ok := schema.(map[string]any)
 	if !ok || depth > maxSchemaDepth {

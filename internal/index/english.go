@@ -10,7 +10,7 @@ import (
 //go:embed english.txt
 var english string
 
-// isEnglish reports whether a stem is that of an English word. It searches the list where it is
+// isEnglish reports whether a stem is of an English word. It searches the list where it is
 // in the program's file: a map of it would take 2 MB.
 func isEnglish(stem string) bool {
 	list := english

@@ -79,7 +79,7 @@ func (x *Indexes) Tools(ctx context.Context) (*Collection, error) {
 }
 
 // Others is [Indexes.Tools] for prompts, resources and templates. The kind of an item is
-// its one capability, so that a search can ask for kinds; a template has that of a
+// its one capability, so that a search can ask for kinds; a template has the one of a
 // resource, too.
 func (x *Indexes) Others(ctx context.Context) (*Collection, error) {
 	return x.others.current(ctx, x.registry)

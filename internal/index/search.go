@@ -11,13 +11,13 @@ import (
 	"github.com/blevesearch/bleve/v2/search"
 	"github.com/blevesearch/bleve/v2/search/query"
 
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 )
 
 // search returns the best of the items that have any of the words: by BM25, times the share of the
 // words that an item has.
 //
-// bleve's order of equal scores is that of its updates, and it adds up in an order that depends on
+// bleve orders equal scores by its updates, and it adds up in an order that depends on
 // them. So scores are rounded, and more hits asked for until all of the last score are there.
 func (c *Collection) search(ctx context.Context, words []weightedWord, q Query) ([]Hit, error) {
 	size := q.Limit + 1
@@ -54,7 +54,7 @@ func (s *statistics) request(words []weightedWord, q Query) *bleve.SearchRequest
 	if len(q.Servers) > 0 {
 		filters = append(filters, terms(serverField, q.Servers))
 	}
-	if tags := registry.Tags(q.Capabilities); len(tags) > 0 {
+	if tags := taglist.Clean(q.Capabilities); len(tags) > 0 {
 		of := terms(capabilityField, tags)
 		of.SetMin(float64(q.least(len(tags))))
 		filters = append(filters, of)
@@ -64,7 +64,7 @@ func (s *statistics) request(words []weightedWord, q Query) *bleve.SearchRequest
 	}
 	request := bleve.NewSearchRequest(text)
 	// bleve counts a word once in each of its segments, so its own figures depend on its updates.
-	// Those of filters are not used, but must be there; "*" is a filter by several terms.
+	// Fields of filters are not used, but must be there; "*" is a filter by several terms.
 	request.PreSearchData = map[string]any{search.BM25PreSearchDataKey: &search.BM25Stats{
 		DocCount:         float64(s.items),
 		FieldCardinality: map[string]int{textField: len(s.docFreq), serverField: 1, capabilityField: 1, "*": 1},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -83,7 +84,7 @@ func TestSearchIsLimited(t *testing.T) {
 	r := open(t)
 	for server, tools := range catalog(200) {
 		for i := range tools {
-			tools[i].Capabilities = registry.Tags([]string{"web", fmt.Sprintf("third%d", i%3)})
+			tools[i].Capabilities = taglist.Clean([]string{"web", fmt.Sprintf("third%d", i%3)})
 		}
 		replace(t, r, server, tools...)
 	}

@@ -20,7 +20,7 @@ type Subset struct {
 	cachedSubset
 }
 
-// A cachedSubset is what is worked out of a subset once.
+// A cachedSubset is computed once for a subset.
 type cachedSubset struct {
 	set  bitset      // nil has all
 	part *Collection // of the subset alone; nil if it is not small
@@ -84,7 +84,7 @@ func (s Subset) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
 	return t
 }
 
-// Correct is as that of [Collection], but for words that no item has.
+// Correct is as for a [Collection], but for words that no item has.
 func (s Subset) Correct(word string) string {
 	if s.part != nil {
 		return s.part.Correct(word)
@@ -130,7 +130,7 @@ func (c *Collection) setOf(catalog *registry.Snapshot) bitset {
 	return set
 }
 
-// isOf reports whether an item is another one, or what a profile made of it.
+// isOf reports whether an item is another one, or made of it by a profile.
 func isOf(i, original registry.Item) bool {
 	if i == original {
 		return true
@@ -158,14 +158,14 @@ const (
 	maxKept = 160_000
 )
 
-// filters keep what searches need within subsets of a collection. They keep no catalogs alive.
+// filters keep the bitmaps that searches need within subsets of a collection. They keep no catalogs alive.
 type filters struct {
 	mu   sync.Mutex // guards the two fields below
 	sets map[weak.Pointer[registry.Snapshot]]cachedSubset
 	size int // of all parts
 }
 
-// of returns what there is of the collection's items that the catalog has.
+// of returns the subset of the collection's items that the catalog has.
 func (f *filters) of(c *Collection, catalog *registry.Snapshot) cachedSubset {
 	key := weak.Make(catalog)
 	f.mu.Lock()
@@ -182,7 +182,7 @@ func (f *filters) of(c *Collection, catalog *registry.Snapshot) cachedSubset {
 	return k
 }
 
-// keep keeps what there is of a catalog.
+// keep stores the subset of a catalog.
 func (f *filters) keep(key weak.Pointer[registry.Snapshot], k cachedSubset) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,16 +18,16 @@ var errClosed = errors.New("index closed")
 
 // An index keeps the newest collection of some of a registry's items, and their words in bleve.
 type index struct {
-	items    func(*registry.Snapshot) []registry.Item // what of a snapshot is in it
+	items    func(*registry.Snapshot) []registry.Item // the items of a snapshot that are in it
 	searched atomic.Bool                              // whether there was a search
-	ready    atomic.Pointer[Collection]               // what searches see
+	ready    atomic.Pointer[Collection]               // for searches
 	words    atomic.Pointer[inverted]                 // of next; nil until there are items
 	updates  atomic.Int32                             // of words
 	closed   atomic.Bool
 
 	// writing holds a token while a goroutine writes. It guards next, and writes to words.
 	writing chan struct{}
-	next    *Collection // what was written so far: ready, but in the middle of catchUp
+	next    *Collection // written so far: ready, but in the middle of catchUp
 }
 
 const (
@@ -54,8 +54,8 @@ func (x *index) current(ctx context.Context, r *registry.Registry) (*Collection,
 	return x.catchUp(ctx, r.Snapshot())
 }
 
-// catchUp returns a collection that is not older than the snapshot. It indexes what is
-// missing; what it has indexed when ctx ends is kept.
+// catchUp returns a collection that is not older than the snapshot. It indexes the items that are
+// missing; the items that it has indexed when ctx ends are kept.
 func (x *index) catchUp(ctx context.Context, want *registry.Snapshot) (*Collection, error) {
 	if c := x.ready.Load(); c.Snapshot.Version >= want.Version {
 		return c, nil
@@ -131,7 +131,7 @@ func outdated(docs map[string]*Document, wanted map[string]registry.Item) (ids [
 	return ids
 }
 
-// write makes the documents those of the items with the IDs, in one batch. An item without one is
+// write replaces the documents of the items with the IDs, in one batch. An item without one is
 // taken out.
 func (x *index) write(ids []string, docs map[string]*Document) (err error) {
 	words := x.words.Load()

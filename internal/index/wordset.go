@@ -2,7 +2,7 @@ package index
 
 import "hash/maphash"
 
-// A WordSet tells most of the terms that are none of its words, by their hashes: the words
+// A WordSet recognizes most terms that are not among its words, by their hashes: the words
 // themselves are all over the memory. The zero value is empty.
 type WordSet struct {
 	bits [setSize / 64]uint64
@@ -10,7 +10,7 @@ type WordSet struct {
 
 const setSize = 1 << 12
 
-// seed is that of all hashes of this process.
+// seed is the seed of all hashes of this process.
 var seed = maphash.MakeSeed()
 
 func hashWord(word string) uint16 { return uint16(maphash.String(seed, word)) }
@@ -21,7 +21,7 @@ func (s *WordSet) Add(word string) {
 	s.bits[h/64] |= 1 << (h % 64)
 }
 
-// MayHave reports whether the term may be one of the words; if not, it is none.
+// MayHave reports whether the term may be one of the words; if not, it is not.
 func (s *WordSet) MayHave(t *Term) bool {
 	h := t.hash % setSize
 	return s.bits[h/64]&(1<<(h%64)) != 0

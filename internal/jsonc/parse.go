@@ -16,7 +16,7 @@ const (
 	maxValues = 200_000 // members and elements, since each takes some hundred bytes once it is parsed
 )
 
-// An Error says where a text is wrong, and what to write. It shows no part of a string of the text,
+// An Error is a mistake in a text, with its place and its correction. It shows no part of a string of the text,
 // which may be a secret.
 type Error struct {
 	Offset    int

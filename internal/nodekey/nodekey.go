@@ -12,7 +12,7 @@ import (
 // length is how many characters the public key of a node has.
 const length = 56
 
-// Check says why a text is not the public key of a node, and what to do; nil if it is one.
+// Check says why a text is not the public key of a node, with the correction; nil if it is one.
 // The error completes a sentence that begins with the key, and shows no part of the text.
 func Check(key string) error {
 	const advice = "; write the key that 'metarouter nodes key' prints on that node, which begins with U"

@@ -27,7 +27,7 @@ type Spec struct {
 func (u Use) ByNPM() bool { return u.By == "npx" || u.By == "npm" }
 
 // KeepsData reports whether the package keeps its data in its own folder, as far as that is
-// known: another version would begin without the data. env is that of the entry.
+// known: another version would begin without the data. env is the env of the entry.
 func (u Use) KeepsData(env map[string]string) bool {
 	const memory = "@modelcontextprotocol/server-memory"
 	return env["MEMORY_FILE_PATH"] == "" && slices.ContainsFunc(u.Specs, func(s Spec) bool {
@@ -35,7 +35,7 @@ func (u Use) KeepsData(env map[string]string) bool {
 	})
 }
 
-// Of returns the use of packages in a command line. ok is false if there is none, or if the
+// Of returns the use of packages in a command line. ok is false without any, or if the
 // command line has unusual arguments.
 func Of(command string, args []string) (u Use, ok bool) {
 	by := strings.ToLower(filepath.Base(command))
@@ -82,8 +82,8 @@ func ofNPM(args []string, at int) []Spec {
 	return named(specs, args, at)
 }
 
-// named returns the packages, or the one that the argument names if options name none. It
-// returns none if any of them may be another thing than a package.
+// named returns the packages, or the package of the argument if options name no package. It
+// returns no package if any of them may be another thing than a package.
 func named(specs []Spec, args []string, at int) []Spec {
 	switch {
 	case at >= len(args):
@@ -120,7 +120,7 @@ func ofUV(args []string, at int) []Spec {
 }
 
 // WithoutVersions returns the arguments of a command without the versions, ranges and tags of
-// the packages that it runs. Arguments of a command that runs none are returned as they are.
+// the packages that it runs. Arguments of a command without packages are returned as they are.
 func WithoutVersions(command string, args []string) []string {
 	use, ok := Of(command, args)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What launch makes of the specs has more cases in its own test.
+// The test of launch has more cases of specs.
 func TestOf(t *testing.T) {
 	for command, want := range map[string]string{
 		"npx -y pkg":                          "npx [{pkg 1 false}]",

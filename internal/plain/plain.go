@@ -1,7 +1,7 @@
 // Package plain makes text of strangers safe to read.
 //
 // [Line] and [Text] are for a person at a terminal, a page or a log: no control sequence, no
-// character that is not seen. [Visible] is for a model: it loses only what a person could not
+// character that is not seen. [Visible] is for a model: it loses only characters that a person could not
 // see. [JSON] escapes the same characters, so that the value stays as it is. A [Writer]
 // cleans all that is written to it.
 //
@@ -38,7 +38,7 @@ const (
 )
 
 // Line returns a text as one line for a person: without control sequences for terminals and
-// hidden characters. Line ends, tabs and spaces of any width become spaces, and what has no
+// hidden characters. Line ends, tabs and spaces of any width become spaces, and a character that has no
 // form, such as a private character, becomes U+FFFD.
 func Line(text string) string {
 	if isPlain(text, false) {
@@ -166,7 +166,7 @@ func each(text string, to func(rune) rune) string {
 	return b.String()
 }
 
-// hasMeaning reports whether a hidden character changes what is seen of its neighbours.
+// hasMeaning reports whether a hidden character changes the look of its neighbours.
 func hasMeaning(before, r, after rune) bool {
 	switch r {
 	case joiner:
@@ -181,7 +181,7 @@ func hasMeaning(before, r, after rune) bool {
 	return false
 }
 
-// unjoined are the scripts whose letters no joiner changes: there it only hides something.
+// unjoined are the scripts with letters that no joiner changes: there it only hides something.
 var unjoined = []*unicode.RangeTable{
 	unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Georgian, unicode.Hebrew, unicode.Thai, unicode.Lao,
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Yi, unicode.Common,
@@ -243,7 +243,7 @@ func sequence(text string) int {
 const controlEnds = "\a\x1b\u0090\u0098\u009b\u009c\u009d\u009e\u009f\n"
 
 // controlString returns the length of the text of a control string with its end, 0 if it
-// has no end in its line. The time for many of them is linear, since none contains another.
+// has no end in its line. The time for many of them is linear, since they do not contain each other.
 func controlString(text string) int {
 	text = text[:min(len(text), maxSequence)]
 	at := strings.IndexAny(text, controlEnds)

@@ -13,11 +13,11 @@ type Writer struct {
 
 	mu   sync.Mutex // guards out and part
 	out  io.Writer
-	part []byte // of a character whose rest was not written yet
+	part []byte // of a character that is not complete yet
 }
 
 // NewWriter returns a Writer of text for a person. own reports whether a control sequence is
-// one that the program itself writes, such as a colour, and stays; nil is none.
+// one that the program itself writes, such as a colour, and stays; may be nil.
 func NewWriter(out io.Writer, own func(sequence string) bool) *Writer {
 	return &Writer{out: out, clean: func(p []byte) []byte { return []byte(TextWith(string(p), own)) }}
 }

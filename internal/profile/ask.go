@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// An Ask is why a person is asked before a call. The zero value is that no one is.
+// An Ask is why a person is asked before a call. The zero value is that no person is asked.
 type Ask struct {
-	Profile string     // whose rule it is
-	Word    config.Ask // AskDestructive, AskWrites or AskAlways; "" if it is a pattern
-	Pattern string     // of the tools before whose calls a person is asked
+	Profile string // that has the rule
+	Word    string // "destructive", "writes" or "always"; "" if it is a pattern
+	Pattern string // of the tools; a person is asked before their calls
 }
 
 // String returns a clause such as `profile "work" asks before tools that match "create_*"`, or "".
@@ -20,18 +19,18 @@ func (a Ask) String() string {
 	switch {
 	case a == Ask{}:
 		return ""
-	case a.Word == config.AskAlways:
+	case a.Word == "always":
 		return fmt.Sprintf("profile %q asks before each call", a.Profile)
-	case a.Word == config.AskWrites:
+	case a.Word == "writes":
 		return fmt.Sprintf("profile %q asks before tools that may write", a.Profile)
-	case a.Word == config.AskDestructive:
+	case a.Word == "destructive":
 		return fmt.Sprintf("profile %q asks before tools that may destroy something", a.Profile)
 	}
 	return fmt.Sprintf("profile %q asks before tools that match %q", a.Profile, a.Pattern)
 }
 
 // Asks returns why a person is asked before a call of the tool. Each choice is enough to ask; of
-// a tool that is not allowed, each profile. Patterns count whatever the tool declares.
+// a tool that is not allowed, each profile. Patterns count for every tool, with any hints.
 func (r *Rules) Asks(t *registry.NormalizedTool) Ask {
 	if terms, ok := r.terms(t); ok {
 		return terms.ask
@@ -56,14 +55,14 @@ func (c *compiled) asks(i item, t *registry.NormalizedTool) Ask {
 }
 
 // asksFor reports whether the word asks before calls of the tool.
-func asksFor(word config.Ask, t *registry.NormalizedTool) bool {
+func asksFor(word string, t *registry.NormalizedTool) bool {
 	switch word {
-	case "", config.AskNever:
+	case "", "never":
 		return false
-	case config.AskDestructive:
+	case "destructive":
 		harmless := t.Hints.Destructive != nil && !*t.Hints.Destructive && t.Doubt == ""
 		return !harmless && !t.Reads()
-	case config.AskWrites:
+	case "writes":
 		return !t.Reads()
 	}
 	return true // also for a word that is not known

@@ -10,19 +10,19 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// An encoded is what clients have chosen, as another node gets it.
+// An encoded is the choice of clients, as another node gets it.
 type encoded struct {
 	Chosen   []string                  `json:"chosen"`
 	Profiles map[string]encodedProfile `json:"profiles,omitempty"`
 }
 
-// An encodedProfile is what a profile allows. The questions and the fixed arguments are not in it:
-// the node whose client calls has asked and has fixed them before another node gets the call.
+// An encodedProfile has the limits of a profile. The questions and the fixed arguments are not in it:
+// the node of the client that calls has asked and has fixed them before another node gets the call.
 //
 // A member that is not set is left out, so that a later member is seen by older nodes only where
-// it limits something; they refuse what they can't read.
+// it limits something; they refuse members that they can't read.
 type encodedProfile struct {
-	Servers  []string `json:"servers,omitzero"` // [] is none, and nil is all
+	Servers  []string `json:"servers,omitzero"` // [] is no server, and nil is all
 	Allow    []string `json:"allow,omitempty"`
 	Deny     []string `json:"deny,omitempty"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
@@ -31,8 +31,7 @@ type encodedProfile struct {
 // MaxEncoded is the most bytes of encoded rules that [Decode] reads.
 const MaxEncoded = 128 << 10
 
-// Encode returns what clients that have chosen these may see and use, for [Decode] on another
-// node.
+// Encode returns the rights of clients with these choices, for [Decode] on another node.
 func Encode(all map[string]config.Profile, chosen ...string) json.RawMessage {
 	e := encoded{Chosen: Applying(all, chosen), Profiles: make(map[string]encodedProfile)}
 	for name, p := range Existing(all, chosen) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Rules that another node has read allow what they allow here.
+// Rules that another node has read allow the same there as here.
 func TestEncode(t *testing.T) {
 	all := map[string]config.Profile{
 		"none":   {Servers: []string{}},
@@ -18,7 +18,7 @@ func TestEncode(t *testing.T) {
 		"reader": {ReadOnly: true},
 		"one":    {Allow: []string{"gpu@box:run"}},
 		"bad":    {Deny: []string{"["}},
-		"asks":   {Ask: config.AskAlways, Arguments: map[string]map[string]json.RawMessage{"*": {"a": json.RawMessage("1")}}},
+		"asks":   {Ask: "always", Arguments: map[string]map[string]json.RawMessage{"*": {"a": json.RawMessage("1")}}},
 	}
 	yes := true
 	var tools []*registry.NormalizedTool
@@ -52,7 +52,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Rules that can't be read allow nothing: there are none.
+// Rules that can't be read are no rules, and allow nothing.
 func TestDecodeFails(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `{}`, `[]`, `{"chosen":[]}`, `{"chosen":["a"]`, `{"chosen":["a"]}{}`, `{"chosen":["a"],"profiles":{"a":{"allow":"x"}}}`,

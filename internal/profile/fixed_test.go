@@ -24,7 +24,7 @@ func TestFixed(t *testing.T) {
 		name      string
 		arguments []string // of each profile
 		schema    string
-		want      string // "" is none
+		want      string // "" for no arguments
 	}{
 		{"a pattern of the ID", []string{`{"github:*": {"owner": "acme"}}`}, schema, `{"owner":"acme"}`},
 		{"a pattern of the name", []string{`{"list_*": {"owner": "acme"}}`}, schema, `{"owner":"acme"}`},
@@ -80,7 +80,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestManyBranches has schemas whose search must end, and in which a server may hide a property.
+// TestManyBranches has schemas with a search that must end, and in which a server may hide a property.
 func TestManyBranches(t *testing.T) {
 	for schema, want := range map[string]bool{
 		`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#"}]}}}`:                            false,

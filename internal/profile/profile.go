@@ -1,12 +1,11 @@
-// Package profile decides what clients of some profiles may see and use.
+// Package profile decides which tools, resources and prompts the clients of some profiles may use.
 //
-// [Of] returns the [Rules] of what a client has chosen: each choice is the name of a profile, a
-// [Union] of profiles, or [ReadOnly]. Choices intersect: what one of them does not allow is not
-// allowed. Rules fail closed: a profile that does not exist, or that has a pattern which can't be
+// [Of] returns the [Rules] of a client's choices: each choice is the name of a profile, a [Union] of
+// profiles, or [ReadOnly]. Choices intersect: an item is allowed if each of them allows it. Rules fail closed: a profile that does not exist, or that has a pattern which can't be
 // read, allows nothing.
 //
 // Patterns are compared with the name and the ID of an item; see [glob.Item]. The name of a
-// resource is its URI, that of a template its URI template.
+// resource is its URI, and the name of a template its URI template.
 package profile
 
 import (
@@ -22,11 +21,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Rules are what some choices allow together. They are immutable. The zero value allows
+// Rules are the limits of some choices together. They are immutable. The zero value allows
 // everything and asks before nothing.
 type Rules struct{ choices []choice } // single profiles before unions
 
-// A choice allows what any of its profiles allows. They are in the order of their names.
+// A choice allows the items that any of its profiles allows. They are in the order of their names.
 type choice []*compiled
 
 // compiled is one profile with its patterns parsed.
@@ -53,13 +52,13 @@ func Of(all map[string]config.Profile, chosen ...string) *Rules {
 	return r
 }
 
-// choiceOf returns what was chosen by a name. A profile that does not exist allows nothing.
+// choiceOf returns the choice of a name. A profile that does not exist allows nothing.
 func choiceOf(all map[string]config.Profile, chosen string) choice {
 	if chosen == ReadOnly {
 		return choice{compile(ReadOnly, config.Profile{ReadOnly: true})}
 	}
 	var c choice
-	for _, name := range members(chosen) {
+	for _, name := range profilesOf(chosen) {
 		p, ok := all[name]
 		if !ok {
 			p = config.Profile{Servers: []string{}}
@@ -105,7 +104,7 @@ func (r *Rules) Everything() bool {
 
 func (c *compiled) everything() bool {
 	p := c.config
-	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != config.AskNever
+	asks := len(p.AskFor) > 0 || p.Ask != "" && p.Ask != "never"
 	return c.allServers && len(p.Allow) == 0 && len(p.Deny) == 0 && !p.ReadOnly && len(p.Arguments) == 0 && !asks
 }
 
@@ -178,8 +177,8 @@ func (r *Rules) Item(i registry.Item) bool {
 // maxURI is the most bytes of a URI that is compared with patterns.
 const maxURI = 64 << 10
 
-// URI reports whether a resource may be read from a server. The URI need not be that of a listed
-// resource. It counts as it is written and as the server may read it: "file:///srv/%2e%2e/etc" is
+// URI reports whether a resource may be read from a server. The URI need not be the URI of a
+// listed resource. It counts as it is written and as the server may read it: "file:///srv/%2e%2e/etc" is
 // "file:///etc" too. A URI of more than 64 KiB is not allowed by any profile.
 func (r *Rules) URI(server, uri string) bool {
 	if len(uri) > maxURI {
@@ -196,7 +195,7 @@ func (r *Rules) URI(server, uri string) bool {
 }
 
 // Fixed returns the arguments, an object, that each call of the tool has and that clients may
-// not send; nil if there are none. They are arguments that the server's schema declares.
+// not send; nil without any. They are arguments that the server's schema declares.
 func (r *Rules) Fixed(t *registry.NormalizedTool) json.RawMessage {
 	terms, ok := r.terms(t)
 	if !ok || len(terms.fixed) == 0 {
@@ -240,7 +239,7 @@ func (c *compiled) allows(i item) bool {
 	return len(c.allow) == 0 || slices.ContainsFunc(c.allow, i.IsAllowed)
 }
 
-// An item is what patterns are compared with.
+// An item is compared with patterns.
 type item struct {
 	server string
 	glob.Item

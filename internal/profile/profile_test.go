@@ -14,7 +14,7 @@ import (
 
 type profiles = map[string]config.Profile
 
-// tool returns a tool "server:name" whose hints and doubt change sets.
+// tool returns a tool "server:name"; change sets its hints and its doubt.
 func tool(server, name string, change ...func(*registry.NormalizedTool)) *registry.NormalizedTool {
 	t := &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
 	for _, c := range change {
@@ -226,7 +226,7 @@ func TestChosen(t *testing.T) {
 func TestEverything(t *testing.T) {
 	restricting := profiles{
 		"servers": {Servers: []string{}}, "allow": {Allow: []string{"x"}}, "deny": {Deny: []string{"x"}}, "readOnly": {ReadOnly: true},
-		"ask": {Ask: config.AskAlways}, "askFor": {AskFor: []string{"x"}},
+		"ask": {Ask: "always"}, "askFor": {AskFor: []string{"x"}},
 		"arguments": {Arguments: map[string]map[string]json.RawMessage{"x": nil}},
 	}
 	for name := range restricting {
@@ -234,7 +234,7 @@ func TestEverything(t *testing.T) {
 			t.Errorf("%s leaves everything as it is", name)
 		}
 	}
-	open := profiles{"zero": {}, "never": {Ask: config.AskNever}, "mode": {Mode: "search", Pinned: []string{"a:b"}}}
+	open := profiles{"zero": {}, "never": {Ask: "never"}, "mode": {Mode: "search", Pinned: []string{"a:b"}}}
 	for name := range open {
 		if !Of(open, name).Everything() {
 			t.Errorf("%s changes something", name)
@@ -268,7 +268,7 @@ func TestIdentity(t *testing.T) {
 	}
 	p := config.Profile{Servers: []string{"a"}, AskFor: []string{"x"}, Arguments: map[string]map[string]json.RawMessage{"t": {"n": json.RawMessage("1"), "m": json.RawMessage("2")}}}
 	q := p
-	q.Ask = config.AskAlways
+	q.Ask = "always"
 	none := p
 	none.Servers = nil
 	seen := make(map[string]bool)
@@ -291,19 +291,19 @@ func TestAsks(t *testing.T) {
 		want    string
 	}{
 		{"the zero profile", config.Profile{}, tool("s", "x"), ""},
-		{"never", config.Profile{Ask: config.AskNever}, tool("s", "x"), ""},
-		{"never, and a pattern", config.Profile{Ask: config.AskNever, AskFor: []string{"x*"}}, tool("s", "x"), `profile "p" asks before tools that match "x*"`},
+		{"never", config.Profile{Ask: "never"}, tool("s", "x"), ""},
+		{"never, and a pattern", config.Profile{Ask: "never", AskFor: []string{"x*"}}, tool("s", "x"), `profile "p" asks before tools that match "x*"`},
 		{"a pattern of an ID", config.Profile{AskFor: []string{"s:*"}}, tool("s", "x"), `profile "p" asks before tools that match "s:*"`},
 		{"a pattern wins over hints", config.Profile{AskFor: []string{"x"}}, tool("s", "x", reads), `profile "p" asks before tools that match "x"`},
 		{"another pattern", config.Profile{AskFor: []string{"y"}}, tool("s", "x"), ""},
-		{"destructive", config.Profile{Ask: config.AskDestructive}, tool("s", "x"), `profile "p" asks before tools that may destroy something`},
-		{"destructive, and it says not", config.Profile{Ask: config.AskDestructive}, tool("s", "x", harmless), ""},
-		{"destructive, and it reads", config.Profile{Ask: config.AskDestructive}, tool("s", "x", reads), ""},
-		{"destructive, with a doubt", config.Profile{Ask: config.AskDestructive}, tool("s", "delete_all", reads, harmless, doubted), `profile "p" asks before tools that may destroy something`},
-		{"writes", config.Profile{Ask: config.AskWrites}, tool("s", "x", harmless), `profile "p" asks before tools that may write`},
-		{"writes, and it reads", config.Profile{Ask: config.AskWrites}, tool("s", "x", reads), ""},
-		{"writes, with a doubt", config.Profile{Ask: config.AskWrites}, tool("s", "x", reads, doubted), `profile "p" asks before tools that may write`},
-		{"always", config.Profile{Ask: config.AskAlways}, tool("s", "x", reads), `profile "p" asks before each call`},
+		{"destructive", config.Profile{Ask: "destructive"}, tool("s", "x"), `profile "p" asks before tools that may destroy something`},
+		{"destructive, and it says not", config.Profile{Ask: "destructive"}, tool("s", "x", harmless), ""},
+		{"destructive, and it reads", config.Profile{Ask: "destructive"}, tool("s", "x", reads), ""},
+		{"destructive, with a doubt", config.Profile{Ask: "destructive"}, tool("s", "delete_all", reads, harmless, doubted), `profile "p" asks before tools that may destroy something`},
+		{"writes", config.Profile{Ask: "writes"}, tool("s", "x", harmless), `profile "p" asks before tools that may write`},
+		{"writes, and it reads", config.Profile{Ask: "writes"}, tool("s", "x", reads), ""},
+		{"writes, with a doubt", config.Profile{Ask: "writes"}, tool("s", "x", reads, doubted), `profile "p" asks before tools that may write`},
+		{"always", config.Profile{Ask: "always"}, tool("s", "x", reads), `profile "p" asks before each call`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := Of(profiles{"p": test.profile}, "p").Asks(test.tool).String(); got != test.want {
@@ -311,13 +311,13 @@ func TestAsks(t *testing.T) {
 			}
 		})
 	}
-	two := Of(profiles{"a": {Ask: config.AskNever}, "b": {Ask: config.AskAlways}}, "a", "b")
-	if got := two.Asks(tool("s", "x", reads)); got != (Ask{Profile: "b", Word: config.AskAlways}) {
+	two := Of(profiles{"a": {Ask: "never"}, "b": {Ask: "always"}}, "a", "b")
+	if got := two.Asks(tool("s", "x", reads)); got != (Ask{Profile: "b", Word: "always"}) {
 		t.Errorf("of two profiles: %+v", got)
 	}
 }
 
-// FuzzURI reads URIs as Go does, and checks that none leaves the allowed folder or enters the
+// FuzzURI reads URIs as Go does, and checks that no URI leaves the allowed folder or enters the
 // denied one.
 func FuzzURI(f *testing.F) {
 	for _, seed := range []string{"file:///srv/a", "file:///srv/../etc", "file:///srv/%2e%2e/etc/x", "FILE:/etc/x", "file://localhost//etc/x", "file://host/etc/x", "file:etc/x", "file:///srv/x?y#z", "%zz", ""} {

@@ -11,7 +11,7 @@ import (
 
 // terms are under which a tool may be called.
 type terms struct {
-	ask   Ask                        // why a person is asked first; the zero value is that no one is
+	ask   Ask                        // why a person is asked first; the zero value is that no person is asked
 	fixed map[string]json.RawMessage // arguments, by name
 }
 
@@ -34,7 +34,7 @@ type judged struct {
 	declares func(argument string) bool // the server's schema; nil until it is needed
 }
 
-// add adds the terms of one more choice: those of the profile that adds the least to the terms so
+// add adds the terms of one more choice: from the profile that adds the least to the terms so
 // far. It reports false if no profile of the choice allows the tool under these.
 func (j *judged) add(profiles choice) bool {
 	var least terms
@@ -61,8 +61,8 @@ func (j *judged) add(profiles choice) bool {
 	return true
 }
 
-// added returns the terms of a profile without what is fixed already. ok is false if it fixes an argument to another
-// value than a profile before.
+// added returns the terms of a profile without the arguments that are fixed already. ok is false if it
+// fixes an argument to another value than a profile before.
 func (j *judged) added(c *compiled) (added terms, ok bool) {
 	for name, value := range c.fixedFor(j.item) {
 		if j.declares == nil {

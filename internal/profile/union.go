@@ -14,8 +14,8 @@ const ReadOnly = "@read"
 // or separates the profiles of a union.
 const or = "|"
 
-// Union returns what is chosen like a profile and allows what any of the profiles allows, such as
-// "dev|ops"; "" for none. The order of the names does not matter. A name that no profile can have
+// Union returns a choice, such as "dev|ops", that allows the items that any of the profiles allows; ""
+// for no profiles. The order of the names does not matter. A name that no profile can have
 // gives nothing, also if it is [ReadOnly] or itself a union.
 //
 // A tool that several of the profiles allow has the fixed arguments and the rule to ask of the one
@@ -41,21 +41,21 @@ func Union(names ...string) string {
 	return or // "" would be no choice, and so no limit
 }
 
-// members returns the profiles of which something chosen is the union, by name: of a profile
-// itself. That of ReadOnly is no profile.
-func members(chosen string) []string {
+// profilesOf returns the names of the profiles in a choice: a profile is its own union. ReadOnly is
+// returned too, though it is no profile.
+func profilesOf(chosen string) []string {
 	return slices.Compact(slices.Sorted(strings.SplitSeq(chosen, or)))
 }
 
-// Exists reports whether what is chosen exists: the profile, one of the profiles of a union, or
+// Exists reports whether a choice exists: the profile, one of the profiles of a union, or
 // [ReadOnly].
 func Exists(all map[string]config.Profile, chosen string) bool {
-	return chosen == ReadOnly || slices.ContainsFunc(members(chosen), func(name string) bool { _, ok := all[name]; return ok })
+	return chosen == ReadOnly || slices.ContainsFunc(profilesOf(chosen), func(name string) bool { _, ok := all[name]; return ok })
 }
 
-// Applying returns what applies to clients that have chosen these: the same, and the profile
+// Applying returns the choices that apply to clients with these choices: the same, and the profile
 // "default" if there is one and they have chosen no profile. [ReadOnly] limits them, but is no
-// choice of a profile. A name may be that of no profile.
+// choice of a profile. There may be no profile of a name.
 func Applying(all map[string]config.Profile, chosen []string) []string {
 	if _, ok := all[config.DefaultProfile]; ok && !slices.ContainsFunc(chosen, func(name string) bool { return name != ReadOnly }) {
 		return append(slices.Clip(chosen), config.DefaultProfile)
@@ -63,12 +63,11 @@ func Applying(all map[string]config.Profile, chosen []string) []string {
 	return chosen
 }
 
-// Existing returns those of the profiles that apply to clients that have chosen these which
-// exist, by name.
+// Existing returns the existing profiles that apply to clients with these choices, by name.
 func Existing(all map[string]config.Profile, chosen []string) map[string]config.Profile {
 	existing := make(map[string]config.Profile)
 	for _, choice := range Applying(all, chosen) {
-		for _, name := range members(choice) {
+		for _, name := range profilesOf(choice) {
 			if p, ok := all[name]; ok {
 				existing[name] = p
 			}

@@ -77,7 +77,7 @@ func unionProfiles(t *testing.T) profiles {
 		"files": {Servers: []string{"files"}}, "web": {Servers: []string{"web"}}, "get": {Allow: []string{"get_*"}},
 		"safe": {Deny: []string{"delete_*"}}, "reads": {ReadOnly: true},
 		"acme": fixes("acme"), "other": fixes("other"), "two": fixing(t, `{"*": {"owner": "acme", "repo": "x"}}`), "team": fixing(t, `{"*": {"team": 1}}`),
-		"asks": {Ask: config.AskAlways}, "writes": {Ask: config.AskWrites}, "fixes-and-asks": {Ask: config.AskAlways, Arguments: fixes("acme").Arguments},
+		"asks": {Ask: "always"}, "writes": {Ask: "writes"}, "fixes-and-asks": {Ask: "always", Arguments: fixes("acme").Arguments},
 	}
 }
 
@@ -137,7 +137,7 @@ func TestUnionOfTools(t *testing.T) {
 		{"fixes-and-asks|acme", true, acme, ""},
 		{"fixes-and-asks|asks", true, "", "asks"},
 		{"fixes-and-asks|asks acme", true, acme, "asks"},
-		{"asks|acme acme", true, acme, ""}, // what is fixed already costs nothing more
+		{"asks|acme acme", true, acme, ""}, // a fixed argument costs nothing more
 		{"asks|acme asks", true, "", "asks"},
 		{"asks|acme other", true, other, "asks"},
 	} {
@@ -214,7 +214,7 @@ func TestUnionOfURIs(t *testing.T) {
 
 func TestUnionAsAWhole(t *testing.T) {
 	all := profiles{
-		"open": {Mode: "search", Pinned: []string{"a:b"}}, "shut": {Servers: []string{}, Mode: "direct"}, "asks": {Ask: config.AskAlways},
+		"open": {Mode: "search", Pinned: []string{"a:b"}}, "shut": {Servers: []string{}, Mode: "direct"}, "asks": {Ask: "always"},
 	}
 	for _, test := range []struct {
 		chosen     string
@@ -279,7 +279,7 @@ func (m maker) some(words ...string) (some []string) {
 func (m maker) profile() config.Profile {
 	p := config.Profile{
 		Allow: m.some("get_*", "x", "a:*", "file:///srv/*", "file:///*"), Deny: m.some("delete_*", "b:*", "file:///etc/*"),
-		ReadOnly: m.IntN(4) == 0, Ask: []config.Ask{"", config.AskNever, config.AskDestructive, config.AskWrites, config.AskAlways}[m.IntN(5)], AskFor: m.some("get_*"),
+		ReadOnly: m.IntN(4) == 0, Ask: []string{"", "never", "destructive", "writes", "always"}[m.IntN(5)], AskFor: m.some("get_*"),
 	}
 	if m.IntN(10) == 0 {
 		p.Deny = append(p.Deny, "[") // a mistake
@@ -312,7 +312,7 @@ func (m maker) tool() *registry.NormalizedTool {
 func (m maker) of(words ...string) string { return words[m.IntN(len(words))] }
 
 // TestUnionProperty compares unions of random profiles with their profiles: a union, also one that
-// another choice limits, allows what one of them allows, on terms that one of them has.
+// another choice limits, allows the items of one of them, on terms that one of them has.
 func TestUnionProperty(t *testing.T) {
 	m := maker{rand.New(rand.NewPCG(21, 1))}
 	for range 1000 {
@@ -331,7 +331,7 @@ func TestUnionProperty(t *testing.T) {
 	}
 }
 
-// compareUnion compares what a union allows of random items with what its profiles allow.
+// compareUnion compares the items that a union allows with the items that its profiles allow.
 func compareUnion(m maker, union *Rules, each []*Rules) string {
 	any := func(allows func(*Rules) bool) bool { return slices.ContainsFunc(each, allows) }
 	server, name := m.of("a", "b", "cc"), m.of("get_x", "delete_x", "x")

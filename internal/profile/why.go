@@ -21,7 +21,7 @@ func (r *Rules) Refusal(t *registry.NormalizedTool) string {
 	return ""
 }
 
-// refusal returns why none of the profiles allows the tool; "" if one does.
+// refusal returns why no profile allows the tool; "" if one does.
 func (profiles choice) refusal(t *registry.NormalizedTool) string {
 	var reasons []string
 	for _, c := range profiles {

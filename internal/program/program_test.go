@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Programs in relative folders of PATH are passed over for those of later folders.
+// Programs in relative folders of PATH are passed over for programs in later folders.
 func TestRelativeFoldersAreSkipped(t *testing.T) {
 	cwd, good := t.TempDir(), t.TempDir()
 	for _, path := range []string{filepath.Join(cwd, "npx"), filepath.Join(cwd, "bin", "npx"), filepath.Join(good, "npx"), filepath.Join(cwd, "only-here")} {

@@ -24,9 +24,9 @@ type Windows struct {
 	Known   bool     // Command is a program that usually starts servers
 }
 
-// ForWindows returns what a command line for Windows runs: without the shell around it (cmd /c,
+// ForWindows returns the command that a command line for Windows runs: without the shell around it (cmd /c,
 // powershell -Command), without the folder on a Windows drive, and without .exe or .cmd. ok is false
-// if it is none. What only a shell understands, such as & and %VAR%, is not taken apart.
+// if the line is not for Windows. Text that only a shell understands, such as & and %VAR%, stays.
 func ForWindows(command string, args []string) (w Windows, ok bool) {
 	if wordsOf := shell(command); wordsOf != nil {
 		return withoutShell(wordsOf(args)), true
@@ -100,7 +100,7 @@ func cmdWords(args []string) []string {
 	return nil
 }
 
-// powershellWords is cmdWords for PowerShell, whose quotes, variables and operators are not plain.
+// powershellWords is cmdWords for PowerShell. Its quotes, variables and operators are not plain.
 func powershellWords(args []string) []string {
 	for i := 0; i < len(args); i++ {
 		switch strings.ToLower(args[i]) {

@@ -21,7 +21,7 @@ func TestForWindows(t *testing.T) {
 		{"powershell.exe|-NoProfile|-ExecutionPolicy|Bypass|-c|uvx|x", "uvx|x"},
 		{"cmd|/c|npx|https://a/%20b", "npx|https://a/%20b"},
 
-		// What only a shell of Windows can run.
+		// Lines that only a shell of Windows can run.
 		{"cmd", ""}, {"cmd|/c", ""}, {"cmd|/k|npx|x", ""}, {"cmd|/c|", ""},
 		{"cmd|/c|npx|x|&|calc", ""}, {"cmd|/c|npx x & calc", ""}, {"cmd|/c|npx|%USERPROFILE%", ""}, {"cmd|/c|npx|a>b", ""}, {`cmd|/c|npx "a b"`, ""}, {"cmd|/c|npx|a^b", ""},
 		{"cmd|/c|cmd|/c|npx|x", ""}, {`cmd|/c|node|C:\Users\me\s.js`, ""}, {`cmd|/c|C:\tools\own.exe`, ""}, {`cmd|/c|.\own`, ""}, {"cmd|/c|./own|x", ""},

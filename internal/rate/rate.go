@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxBuckets bounds the clients whose requests are counted. A client's count is dropped
+// maxBuckets bounds the clients with requests that are counted. A client's count is dropped
 // early only if so many other clients came since.
 const maxBuckets = 10_000
 
@@ -27,7 +27,7 @@ type Limit struct {
 // client. Nil refuses nothing. Its methods may be called by many goroutines at once.
 type Limiter struct {
 	Limit
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	buckets map[string]*linked.Element
 	order   linked.List // of *bucket, the one used last at the end
 }

@@ -17,7 +17,7 @@ type Reference struct {
 	Dir  string // the folder in which a Command runs
 }
 
-// A Kind says where the value is, and what Body is.
+// A Kind says where the value is, and the meaning of Body.
 type Kind string
 
 // The kinds.

@@ -23,7 +23,7 @@ const (
 
 // A Pipeline turns edits of the configuration's files into values for one receiver:
 //
-//	file watch or signal → read → adjust → trust → skip what the receiver has → send
+//	file watch or signal → read → adjust → trust → skip the value that the receiver has → send
 //
 // An edit that can't be used, a missing file included, is logged and changes nothing. If the
 // first configuration was not read from its files, they need not exist yet. The
@@ -42,24 +42,24 @@ type Pipeline struct {
 	// reading as it is.
 	Adjust func(config.Config) config.Config
 
-	// Trusted returns nil if a reading may be used, else the reason, as [config.Config.Trusted]
+	// Trusted returns nil if a reading may be used, else the reason, as [trustfile.Text.Trusted]
 	// does; it gets the text as [config.LoadText] reads it. An edit that is not trusted waits until
 	// it is, and is checked several times a second. The text that the receiver has is
 	// trusted. nil trusts everything.
 	Trusted func(config.Config) error
 
 	// Judged is called with the reason why a reading can't be used, which for an edit that
-	// waits is that of Trusted, or with nil if it can be used. nil if no one needs to know.
+	// waits is the reason of Trusted, or with nil if it can be used. nil if no caller needs it.
 	Judged func(error)
 
-	// Sent is called with each configuration that the receiver has taken. nil if no one
+	// Sent is called with each configuration that the receiver has taken. nil if no caller
 	// needs to know.
 	Sent func(config.Config)
 
 	Log *zap.Logger // nil is silence
 }
 
-// Run sends each new configuration to out, until ctx ends. first is what the receiver has
+// Run sends each new configuration to out, until ctx ends. first is the value that the receiver has
 // already; an edit made since it was loaded is sent too. The error is always nil.
 func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- config.Config) error {
 	if p.Log == nil {
@@ -138,7 +138,7 @@ func (f *feed) read() {
 		return
 	}
 	text, err := config.LoadText(f.latest.Files...)
-	if errors.Is(err, fs.ErrNotExist) && f.latest.Digest() == (config.Config{}).Digest() {
+	if errors.Is(err, fs.ErrNotExist) && f.latest.Text.Digest() == (config.Config{}).Text.Digest() {
 		f.complaint, f.waiting, f.untrusted = "", config.Config{}, nil
 		f.judge(nil)
 		return // the receiver has begun without the files, and they do not exist yet
@@ -149,8 +149,8 @@ func (f *feed) read() {
 		return
 	}
 	f.Log.Debug("config read", zap.Int("servers", len(text.Servers)), zap.Int("problems", len(text.Problems)))
-	f.pending = nil // the receiver is not to get what is not in the files any more
-	if f.Trusted != nil && text.Digest() != f.sent.Digest() {
+	f.pending = nil // the receiver must not get a text that is no longer in the files
+	if f.Trusted != nil && text.Text.Digest() != f.sent.Text.Digest() {
 		if err := f.Trusted(text); err != nil {
 			f.waiting, f.untrusted = text, time.After(recheck)
 			f.refuse(err)

@@ -17,11 +17,12 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 func command(name string) string { return `{"mcpServers": {"a": {"command": "` + name + `"}}}` }
 
-// A watched file, and what comes out.
+// A watched file, and the values that come out.
 type watched struct {
 	*testing.T
 	file string
@@ -405,7 +406,7 @@ func TestPipelineStages(t *testing.T) {
 				t.Errorf("%q is to be trusted: it was expanded before", got)
 			}
 			if !trusted.Load() {
-				return &config.Untrusted{Text: c}
+				return &trustfile.Untrusted{Text: c.Text}
 			}
 			return nil
 		},
@@ -439,7 +440,7 @@ func TestPipelineStages(t *testing.T) {
 	write(t, file, command("${NOT_SET:-second}"))
 	reload <- os.Interrupt
 	err = <-judged
-	if _, ok := errors.AsType[*config.Untrusted](err); !ok {
+	if _, ok := errors.AsType[*trustfile.Untrusted](err); !ok {
 		t.Errorf("got %v, want an Untrusted", err)
 	}
 	w.expectNothing()

@@ -19,13 +19,13 @@ var ErrIrregular = errors.New("it is not a regular file")
 // An Exposed is the error that other users can change a file or folder.
 type Exposed struct {
 	Problem string // half a sentence, such as "other users can write to /x (mode 0777)"
-	Fix     string // what to do, such as "run 'chmod go-w /x'"
+	Fix     string // a command, such as "run 'chmod go-w /x'"
 }
 
 func (e *Exposed) Error() string { return e.Problem + "; " + e.Fix }
 
 // Read returns the content of the regular file at path, which may be a link to one. A file
-// that has more than limit bytes is an error, whatever size it claims to have. Read never
+// that has more than limit bytes is an error, even if it claims to be smaller. Read never
 // waits for a FIFO and never opens a device. Its errors are of type [*fs.PathError].
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)

@@ -35,7 +35,7 @@ func TestReadOnlyRegularFiles(t *testing.T) {
 	}
 }
 
-// What was planted at a log's path is not written to.
+// A file that was planted at a log's path is not written to.
 func TestAppendFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -27,7 +27,7 @@ type fault struct {
 	value any // with repairs; only for kinds that isAllowed finds
 }
 
-// appendPath appends the names of places to that of a root.
+// appendPath appends the names of places to the name of a root.
 func appendPath(root string, path []place) string {
 	for _, p := range path {
 		if p.item {

@@ -17,13 +17,13 @@ type meter struct {
 	look  int // steps until the next look at ctx
 }
 
-// stopped is what stop panics with.
+// stopped is the value with which stop panics.
 type stopped struct{ err error }
 
 // stop ends the validation: Validate returns err.
 func (m *meter) stop(err error) { panic(stopped{err}) }
 
-// spend counts steps, and ends the validation if there are none left, or its context has ended.
+// spend counts steps, and ends the validation if no step is left, or its context has ended.
 func (m *meter) spend(steps int) {
 	m.steps -= steps
 	if m.look -= steps; m.look > 0 && m.steps >= 0 {
@@ -49,7 +49,7 @@ func (m *meter) finds(re jsonschema.Regexp, text string) bool {
 
 // width returns about how many digits the number has when it is written out, and more than
 // maxDigits if they are very many. Numbers of more digits take very long to compute with: a power
-// of ten is one number, whatever its exponent.
+// of ten is one number with any exponent.
 func width(n json.Number) int {
 	digits, exponent, found := strings.Cut(strings.ToLower(string(n)), "e")
 	if !found {
@@ -62,7 +62,7 @@ func width(n json.Number) int {
 	return len(digits) + max(e, -e)
 }
 
-// isInteger reports whether the number has no fraction; 1.0 and 1e2 have none.
+// isInteger reports whether the number has no fraction; so do 1.0 and 1e2.
 func (m *meter) isInteger(n json.Number) bool {
 	return !strings.ContainsAny(string(n), ".eE") || m.rational(n).IsInt()
 }

@@ -24,7 +24,7 @@ type patterns struct {
 	costly          bool // they are above the limits
 }
 
-// A pattern is a regular expression whose cost is known.
+// A pattern is a regular expression with a known cost.
 type pattern struct {
 	*regexp.Regexp
 	size int // instructions

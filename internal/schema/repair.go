@@ -20,8 +20,8 @@ const (
 	maxNamed   = 5      // places that the sentence of Repair names
 )
 
-// Repair returns the JSON value with what can be repaired in one way only, and a sentence that
-// says what was done. A string that holds the JSON of an array, an object, a number or a boolean
+// Repair returns the JSON value with the repairs that are possible in one way only, and a sentence that
+// names the changes. A string that holds the JSON of an array, an object, a number or a boolean
 // becomes that value where the schema wants one and nowhere a string. A null is left out where the
 // schema declares the member and does not allow null. The sentence is "" if nothing was done. The
 // value returned need not fit: Validate says whether it does.
@@ -61,7 +61,7 @@ type change struct {
 	drop bool   // else its string becomes a value
 }
 
-// An edit is what is to be done with a value, or with values in it.
+// An edit is a change of a value, or of values in it.
 type edit struct {
 	parts map[place]*edit
 	change
@@ -148,7 +148,7 @@ func holds(text string, types []string) bool {
 	return fits && wire.Valid([]byte(trimmed))
 }
 
-// at returns the edit of a place, which it adds if there is none.
+// at returns the edit of a place, which it adds if there is no edit.
 func (e *edit) at(path []place) *edit {
 	for _, p := range path {
 		p.declared = false
@@ -208,7 +208,7 @@ func (e *edit) apply(value []byte) []byte {
 	return value
 }
 
-// wantsString reports whether a schema names strings among what it allows.
+// wantsString reports whether a schema allows strings by name.
 func wantsString(s *jsonschema.Schema) bool {
 	isString := func(v any) bool { return typeOf(v) == "string" }
 	return s.Types != nil && *s.Types&types["string"] != 0 ||

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// reference returns what the library says on its own, with the path of each fault.
+// reference returns the answer of the library, with the path of each fault.
 func reference(t testing.TB, s *Schema, value json.RawMessage) []string {
 	t.Helper()
 	v, err := wire.Decode(value)
@@ -38,7 +38,7 @@ func leaves(e *jsonschema.ValidationError) (all []string) {
 	return all
 }
 
-// agree checks that Validate says what the library says.
+// agree checks that Validate answers as the library.
 func agree(t testing.TB, s *Schema, schema, value string) {
 	t.Helper()
 	want := reference(t, s, json.RawMessage(value))
@@ -194,7 +194,7 @@ func (g generator) keyword(depth int) string {
 }
 
 // TestRealServers checks the schemas of real servers, which METAROUTER_REAL_SERVERS is a folder
-// of: none is too costly, and each says of its arguments what the library says.
+// of: each is cheap enough, and answers for its arguments as the library.
 func TestRealServers(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("METAROUTER_REAL_SERVERS"), "*.json"))
 	if len(files) == 0 {

@@ -1,7 +1,7 @@
 // Package schema compares JSON values with the JSON Schemas of strangers, at a bounded cost. It is
 // a leaf.
 //
-// [Compile] rejects a schema that takes long to compile, or whose references unfold to very many
+// [Compile] rejects a schema that takes long to compile, or has references that unfold to very many
 // subschemas. [Schema.Validate] counts its steps, and ends when they are spent or when its context
 // ends. An error for the cost matches [ErrCostly].
 //
@@ -23,7 +23,7 @@ import (
 // ErrCostly is the error for a schema that costs more than the limits of this package.
 var ErrCostly = errors.New("the schema is too costly")
 
-// The limits of a schema. They are at least 10 times what the schemas of known servers have.
+// The limits of a schema. They are at least 10 times the figures of known servers' schemas.
 const (
 	maxBytes    = 1 << 20
 	maxValues   = 20_000    // JSON values of any kind
@@ -115,7 +115,7 @@ func readSchema(raw json.RawMessage) (doc any, s size, err error) {
 // size is how much of everything a schema's document has.
 type size struct{ values, schemas, pointers, refs, names, patterns int }
 
-// add adds a value whose JSON pointer has some bytes. It stops with an error above the limits.
+// add adds a value with a JSON pointer of some bytes. It stops with an error above the limits.
 func (s *size) add(v any, depth, pointer int) error {
 	s.values++
 	s.pointers += pointer

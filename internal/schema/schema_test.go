@@ -86,7 +86,7 @@ func TestCostly(t *testing.T) {
 	}
 }
 
-// TestSteps checks that a comparison ends when its steps are spent, whatever they are spent for.
+// TestSteps checks that a comparison ends when its steps are spent, by any comparison.
 func TestSteps(t *testing.T) {
 	for name, tc := range map[string]struct{ schema, value string }{
 		"a member in three ways": {
@@ -208,7 +208,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestMore checks that values are counted, and not what looks like them in strings.
+// TestMore checks that values are counted, and not texts in strings that look like values.
 func TestMore(t *testing.T) {
 	for value, n := range map[string]int{
 		`{"a":1,"b":[2,3]}`: 5, `"a,[{\",,,,"`: 1, `[{},[],"x\\",","]`: 7, `[`: 2, `"\`: 1,

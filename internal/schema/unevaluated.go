@@ -3,14 +3,14 @@ package schema
 import "github.com/santhosh-tekuri/jsonschema/v6"
 
 // unevaluated are the members or items of a value that no keyword has evaluated yet, for
-// unevaluatedProperties and unevaluatedItems. Nil has none.
+// unevaluatedProperties and unevaluatedItems. Nil has no values.
 type unevaluated struct {
 	members map[string]bool
 	items   map[int]bool
 }
 
-// unevaluatedOf returns what of v is unevaluated before the schema is, if that schema or its
-// caller needs to know.
+// unevaluatedOf returns the parts of v that are unevaluated before the schema is, if that schema or
+// its caller needs them.
 func (e *evaluation) unevaluatedOf(v any, s *jsonschema.Schema, needed bool) *unevaluated {
 	switch v := v.(type) {
 	case map[string]any:

@@ -27,7 +27,7 @@ const (
 const stepsPerLook = 1 << 10
 
 // Validate returns a sentence for each place where the JSON value does not fit the schema, at most
-// 10, with its path below root; none if it fits. With an error, it is not known whether the value
+// 10, with its path below root; no faults if it fits. With an error, it is not known whether the value
 // fits: the cause of ctx's end, or one that matches [ErrCostly].
 func (s *Schema) Validate(ctx context.Context, root string, value json.RawMessage) (faults []string, err error) {
 	e := evaluation{meter: meter{ctx: ctx}, most: maxFaults}
@@ -116,8 +116,8 @@ func (e *evaluation) matches(s *jsonschema.Schema, v any, rest *unevaluated) boo
 	return fits
 }
 
-// fits reports whether v fits the schema, and records the faults. It removes what the schema
-// evaluates from rest, which may be nil, if v fits.
+// fits reports whether v fits the schema, and records the faults. It removes the parts that
+// the schema evaluates from rest, which may be nil, if v fits.
 func (e *evaluation) fits(s *jsonschema.Schema, v any, rest *unevaluated) bool {
 	e.spend(1)
 	if s.Bool != nil {
@@ -143,12 +143,12 @@ func (e *evaluation) fits(s *jsonschema.Schema, v any, rest *unevaluated) bool {
 	return fits
 }
 
-// A comparison compares a value with the keywords of a schema, but for those of isAllowed. Its methods
+// A comparison compares a value with the keywords of a schema, but for the keywords of isAllowed. Its methods
 // for kinds of values and keywords report whether to go on.
 type comparison struct {
 	*evaluation
 	schema *jsonschema.Schema
-	rest   *unevaluated // of the value; nil if no one asks
+	rest   *unevaluated // of the value; nil if no keyword asks
 	failed bool
 }
 

@@ -94,7 +94,7 @@ func (c *comparison) named(name string, v any) (evaluated bool) {
 	return evaluated
 }
 
-// dependencies compares an object with what the presence of a member asks for.
+// dependencies compares an object with the demands of the members that are present.
 func (c *comparison) dependencies(object map[string]any) bool {
 	s := c.schema
 	has := func(name string) bool {
@@ -247,7 +247,7 @@ func (e *evaluation) missing(object map[string]any, required []string) (missing 
 	return missing
 }
 
-// itemSchemas returns the schemas of the first items, and that of the others, which may be nil.
+// itemSchemas returns the schemas of the first items, and the schema of the others, which may be nil.
 func itemSchemas(s *jsonschema.Schema) (first []*jsonschema.Schema, others *jsonschema.Schema) {
 	if s.DraftVersion >= 2020 {
 		return s.PrefixItems, s.Items2020

@@ -18,11 +18,13 @@ type Launch struct {
 	Env     map[string]string
 	URL     string
 	Headers map[string]string
+	OAuth   []string // secrets of the login
 }
 
-// Secrets returns the values of the launch that are secrets: all headers, and the
-// variables, arguments and parts of the URL that look like secrets.
+// Secrets returns the values of the launch that are secrets: all headers, the secrets of the login,
+// and the variables, arguments and parts of the URL that look like secrets.
 func (l Launch) Secrets() (all []string) {
+	all = slices.Clone(l.OAuth)
 	for name, value := range l.Env {
 		if Named(name) && name != "PWD" || Looks(value) {
 			all = append(all, value)
@@ -65,7 +67,7 @@ func (l Launch) Secrets() (all []string) {
 }
 
 // Concealer returns a function that replaces secrets of the launch in a text by their
-// names, such as "${TOKEN}" or "<Authorization>": a server may print what it was given.
+// names, such as "${TOKEN}" or "<Authorization>": a server may print its own values.
 // It looks for more values than [Launch.Secrets] returns.
 func (l Launch) Concealer() func(string) string {
 	var found values
@@ -148,7 +150,7 @@ func (all values) replacer() func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// isConcealed reports whether a value is replaced in what a server prints. A value that
+// isConcealed reports whether a value is replaced in the output of a server. A value that
 // nothing calls a secret is shown if it is a word, a number, a path, or an address without
 // a password.
 func isConcealed(value string, named bool) bool {

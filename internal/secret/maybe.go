@@ -19,7 +19,7 @@ var (
 	parts = []string{"key", "keys", "pat", "pass", "pwd"}
 )
 
-// Maybe reports whether a name may be that of a secret: every name for which [Named] is
+// Maybe reports whether a name may stand for a secret: every name for which [Named] is
 // true, and author, token_count, key_path, accountId, email, and the option -u, but not
 // monkey, path or user.
 func Maybe(name string) bool {

@@ -1,10 +1,10 @@
 // Package secret recognizes secrets: by the name of a value ([Named]), by the form of a
 // text ([Hide]), by the position in a command line ([Words]), and by the part of a
 // program's launch that holds them ([Launch]). The answers are guesses: some secrets are
-// missed, and some of what is reported is harmless. [Maybe] and [HideMaybe] report more.
+// missed, and some of the reported values are harmless. [Maybe] and [HideMaybe] report more.
 //
 // Every package that shows text which it did not write may use this one. The caller
-// chooses what is printed in place of a secret.
+// chooses the text that is printed in place of a secret.
 package secret
 
 import (
@@ -32,7 +32,7 @@ var (
 	lasts = []string{"pass", "keypass", "storepass", "pw", "otp", "pin", "dsn", "psk"}
 )
 
-// Named reports whether a name is that of a secret, such as password, "Api-Key" or dbPass,
+// Named reports whether a name stands for a secret, such as password, "Api-Key" or dbPass,
 // but not author, token_count or monkey.
 func Named(name string) bool {
 	words := split(name)
@@ -147,8 +147,8 @@ var inTokens = []string{
 	"npm_", "hf_", "dop_v1_", "dckr_pat_", "shpat_", "lin_api_", "ntn_", "figd_", "secret_", "eyJ",
 }
 
-// isPlain reports whether none of the expressions of Hide can match a text, as most words of
-// command lines: what is no token needs white space or a separator.
+// isPlain reports whether no expression of Hide can match a text, as most words of command lines: a
+// secret that is no token needs white space or a separator.
 func isPlain(text string) bool {
 	if strings.ContainsAny(text, ":= \t\n\v\f\r") {
 		return false
@@ -163,7 +163,7 @@ func each(text, hidden string, expression *regexp.Regexp, value func(text string
 	shown := 0 // how much of the text is in out or hidden
 	for _, at := range expression.FindAllStringSubmatchIndex(text, -1) {
 		if at[0] < shown && strings.TrimLeft(text[min(at[1], shown):shown], "\\\"' \t\r\n") != "" {
-			continue // it overlaps what was hidden
+			continue // it overlaps a hidden part
 		}
 		from, to := value(text, at)
 		if from = max(from, shown); from >= to || Reference(strings.Trim(text[from:to], `\"'`)) {
@@ -209,7 +209,7 @@ func hideNamed(text, hidden string, maybe bool) string {
 func Looks(text string) bool { return Hide(text, "") != text }
 
 // Clear reports whether a value is almost certainly a secret that is written out: it has the form
-// of a known token, or its name may be that of a secret and it looks generated.
+// of a known token, or its name may stand for a secret and it looks generated.
 func Clear(name, value string) bool {
 	if strings.Contains(value, "${") {
 		return false
@@ -236,8 +236,7 @@ func Words(words []string, hidden string) []string {
 	return shown
 }
 
-// IsOption reports whether a word is an option whose value is a secret and is the next
-// word.
+// IsOption reports whether a word is an option and the next word is its value, a secret.
 func IsOption(word string) bool {
 	return strings.HasPrefix(word, "-") && isName(word) && option(word)
 }

@@ -23,7 +23,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// In each pair the second is what is shown of the first.
+// In each pair the second is the shown text of the first.
 func TestHide(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"", ""},
@@ -112,7 +112,7 @@ func TestMaybe(t *testing.T) {
 	}
 }
 
-// In each pair the second is what is shown of the first.
+// In each pair the second is the shown text of the first.
 func TestHideMaybe(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"", ""}, {"--level=3 /a/tokens/b", "--level=3 /a/tokens/b"}, {"npm_config, sk-12345", "npm_config, sk-12345"},
@@ -147,7 +147,7 @@ func BenchmarkHide(b *testing.B) {
 	}
 }
 
-// A text remains one, whatever it is, and nothing is found in what has been hidden. A plain text
+// Every text remains a text, and no secret is found in a hidden text. A plain text
 // has nothing to be found.
 func FuzzHide(f *testing.F) {
 	for _, seed := range []string{"password=x", `\"token\": \"x`, "https://a@b", "--key -x", "Cookie: a=b", "\xff:=", "é=é", "eyJabcdefgh", "/xoxa-abcdefgh,", "é\fx", "AKIA", "--key\tx", "--key\nx", "--key\fx", "--key\rx"} {

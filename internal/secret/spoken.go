@@ -16,7 +16,7 @@ var (
 	links    = []string{"is", "=", ":", "to", "as", "ist", "lautet", "es", "est", "é", "auf", "a", "à"}
 	fillers  = []string{"the", "my", "his", "her", "their", "our", "new", "value", "of", "for", "with", "user", "set", "der", "die", "das", "el", "la", "le", "de"}
 
-	// aboutPasswords are words that follow "password" and are none.
+	// aboutPasswords are words that follow "password" and are no password.
 	aboutPasswords = []string{
 		"reset", "resets", "manager", "policy", "policies", "field", "hash", "hashes", "strength", "generator", "change", "changes",
 		"protected", "protection", "expiry", "expired", "expires", "rotation", "length", "from", "in", "on", "and", "or", "that", "so",
@@ -40,7 +40,7 @@ func HideSpoken(text, hidden string) string {
 	return strings.Join(words, " ")
 }
 
-// spokenName returns what the word names: "password", "secret", or "" for neither.
+// spokenName returns the name for which the word stands: "password", "secret", or "" for neither.
 func spokenName(words []string, i int) string {
 	word := bare(words[i])
 	switch {

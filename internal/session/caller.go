@@ -1,7 +1,7 @@
 package session
 
 // A Caller is who is behind a client of the router, as far as logins at servers go. The zero
-// value may begin none.
+// value may begin no logins.
 type Caller struct {
 	Principal string // the SHA-256 of its token over HTTP; "" without
 	Name      string // of the principal, for a person; may be ""
@@ -18,6 +18,6 @@ func CallerOf(from Client) (who Caller, ok bool) {
 	return Caller{}, false
 }
 
-// GeminiArgument is what Gemini's command line adds to the schema of every tool for itself. It is left
+// GeminiArgument is the argument that Gemini's command line adds to the schema of every tool for itself. It is left
 // in the arguments that it sends, seen with version 0.61.0.
 const GeminiArgument = "wait_for_previous"

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 )
 
-// An Origin is for whom a request is made, as another node needs to know that carries it out.
+// An Origin is the client of a request, as another node that carries it out needs to know.
 // The zero value is a client that nothing limits.
 type Origin struct {
-	// Profile names the profiles that limit the client, joined by "+"; "" if none does.
+	// Profile names the profiles that limit the client, joined by "+"; may be "".
 	Profile string `json:"profile,omitempty"`
 
-	// Rules are these profiles as package internal/profile writes them; nil if none limits the
+	// Rules are these profiles as package internal/profile writes them; nil if nothing limits the
 	// client.
 	Rules json.RawMessage `json:"rules,omitempty"`
 
@@ -25,7 +25,7 @@ type Origin struct {
 	As string `json:"as,omitempty"`
 }
 
-// NewOrigin returns for whom a request is made. principal is that of a [Caller], "" if it is not
+// NewOrigin returns the origin of a request. principal is a [Caller]'s, "" if it is not
 // known. Another node gets another hash of it, which is of no use where tokens are compared by
 // theirs.
 func NewOrigin(profile string, rules json.RawMessage, principal, name string) *Origin {

@@ -51,7 +51,7 @@ type Session interface {
 	// Done is closed when the session has ended.
 	Done() <-chan struct{}
 
-	// Info returns what the server said about itself. It does not change.
+	// Info returns the server's description of itself. It does not change.
 	Info() Info
 }
 
@@ -70,13 +70,13 @@ type Request struct {
 	// server: it comes from another node.
 	Here bool
 
-	// Origin is for whom the request is made, as another node must know it. Ran, if it is set,
-	// is filled in by a session whose server runs on another node, before Call returns. Both may
+	// Origin is the client of the request, as another node must know it. Ran, if it is set,
+	// is filled in by a session with a server on another node, before Call returns. Both may
 	// be nil.
 	Origin *Origin
 	Ran    *Run
 
-	// Trail is notified when the answer has come; nil if no one follows it.
+	// Trail is notified when the answer has come; may be nil.
 	Trail *Trail
 }
 
@@ -89,14 +89,14 @@ type Client interface {
 	// be compared with ==.
 	Home() Client
 
-	// ClientName returns the name that the client gives itself, "" if it gives none.
+	// ClientName returns the name that the client gives itself; may be "".
 	ClientName() string
 
 	// Modern reports whether the client speaks the modern era: it handles input_required
 	// results itself.
 	Modern() bool
 
-	// Capabilities returns the client's capabilities object, which says what a server may
+	// Capabilities returns the client's capabilities object, which lists the requests that a server may
 	// ask.
 	Capabilities() json.RawMessage
 
@@ -118,7 +118,7 @@ type Message struct {
 	Params json.RawMessage // as sent; nil if absent
 }
 
-// Info is what a server said about itself at the start of the session.
+// Info is a server's description of itself at the start of the session.
 type Info struct {
 	ProtocolVersion string          // the negotiated revision, such as "2025-11-25"
 	Name, Version   string          // serverInfo
@@ -181,4 +181,8 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
+
+	// CodeSelf and the member "metarouter": "self" in Data are the answer of a router that was
+	// started by a router.
+	CodeSelf = -32000
 )

@@ -9,7 +9,7 @@ import (
 const maxDelivery = time.Second
 
 // A Trail follows the answer to a request from the server to the client. If the answer is not
-// written within a second, it calls Late once, in a goroutine of its own, with what the answer
+// written within a second, it calls Late once, in a goroutine of its own, with the step that the answer
 // waits for. The zero value calls nothing; a nil Trail does nothing.
 type Trail struct {
 	Late func(waitsFor string)
@@ -37,7 +37,7 @@ func (t *Trail) Answered(waitsFor string) {
 	}
 }
 
-// Reached notes what the answer waits for now.
+// Reached notes the step that the answer waits for now.
 func (t *Trail) Reached(waitsFor string) {
 	if t == nil {
 		return

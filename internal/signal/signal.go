@@ -3,7 +3,10 @@
 // notice until it is read; and for turns where few may act at a time.
 package signal
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Within reports whether c is closed before d has passed.
 func Within(c <-chan struct{}, d time.Duration) bool {
@@ -43,12 +46,16 @@ func Discard(c chan struct{}) {
 	}
 }
 
-// A Change wakes goroutines that wait for the next change of a value. The zero value is ready;
-// the mutex of the value guards it.
-type Change struct{ next chan struct{} }
+// A Change wakes goroutines that wait for the next change of a value. The zero value is ready.
+type Change struct {
+	mu   sync.Mutex // guards next
+	next chan struct{}
+}
 
 // Next returns a channel that is closed at the next change.
 func (c *Change) Next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = make(chan struct{})
 	}
@@ -57,6 +64,8 @@ func (c *Change) Next() <-chan struct{} {
 
 // Notify wakes the goroutines that wait.
 func (c *Change) Notify() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.next != nil {
 		close(c.next)
 		c.next = nil

@@ -34,8 +34,8 @@ const (
 // those that someone waits for.
 func NewTurns(regular, extra int) *Turns { return &Turns{regular: regular, extra: extra} }
 
-// A Place says where in the line to wait, and for how long the turn is held.
-type Place struct {
+// A Turn says where in the line its caller waits, and for how long it is held.
+type Turn struct {
 	Limit  time.Duration   // the turn is given back when it has passed
 	Soon   bool            // come before the others, but after those that someone waits for
 	Wanted <-chan struct{} // closed when someone waits for this; may be nil
@@ -44,7 +44,7 @@ type Place struct {
 
 // Take waits for a turn, and returns the cause of ctx if that ends first. The turn is
 // given back by release, or when its limit has passed.
-func (t *Turns) Take(ctx context.Context, at Place) (release func(), err error) {
+func (t *Turns) Take(ctx context.Context, at Turn) (release func(), err error) {
 	w := &waiting{turn: make(chan struct{})}
 	switch {
 	case IsClosed(at.Wanted):

@@ -30,7 +30,7 @@ func newCrowd(t *testing.T, regular, extra int) *crowd {
 func (c *crowd) join(name string, soon bool) (want func()) {
 	wanted := make(chan struct{})
 	go func() {
-		free, err := c.Take(c.ctx, Place{Limit: time.Minute, Soon: soon, Wanted: wanted})
+		free, err := c.Take(c.ctx, Turn{Limit: time.Minute, Soon: soon, Wanted: wanted})
 		if err == nil {
 			c.got, c.free[name] = append(c.got, name), free
 		}
@@ -112,7 +112,7 @@ func TestTurnsOfThoseThatLeft(t *testing.T) {
 		why := errors.New("edited")
 		c.end(why)
 		synctest.Wait()
-		if _, err := c.Take(c.ctx, Place{}); !errors.Is(err, why) {
+		if _, err := c.Take(c.ctx, Turn{}); !errors.Is(err, why) {
 			t.Errorf("Take = %v, want the cause", err)
 		}
 		c.ctx = t.Context()
@@ -123,7 +123,7 @@ func TestTurnsOfThoseThatLeft(t *testing.T) {
 		for range 100 { // a turn that comes when the wait ends is not lost
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				if free, err := c.Take(ctx, Place{Limit: time.Minute, Waits: func() { waits++ }}); err == nil {
+				if free, err := c.Take(ctx, Turn{Limit: time.Minute, Waits: func() { waits++ }}); err == nil {
 					free()
 				}
 			}()

@@ -1,4 +1,5 @@
-// Package trustfile keeps which texts of configuration files a person has approved. It is a leaf.
+// Package trustfile keeps which texts of configuration files a person has approved, and tells
+// how another text differs. It is a leaf.
 package trustfile
 
 import (
@@ -28,9 +29,12 @@ func pathIn(dataDir string) string { return filepath.Join(dataDir, "trust.json")
 // maxApprovals is the most bytes of the file of approvals.
 const maxApprovals = 16 << 20
 
-// Read returns what was approved by the absolute paths of the files. A missing or
-// damaged file approves nothing. The error says who else could have written approvals.
-func Read(dataDir string) (map[string]Approval, error) {
+// read returns the approvals by the absolute paths of the files. A missing or damaged file of
+// approvals has no approvals. The error says who else could have written approvals.
+func read(dataDir string) (map[string]Approval, error) {
+	if dataDir == "" {
+		return nil, nil
+	}
 	path := pathIn(dataDir)
 	for _, p := range []string{dataDir, path} {
 		if err := safefile.OwnersOnly(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -45,8 +49,8 @@ func Read(dataDir string) (map[string]Approval, error) {
 	return approved, nil
 }
 
-// Write keeps what was approved in the data folder, which it makes.
-func Write(dataDir string, approved map[string]Approval) error {
+// write keeps the approvals in the data folder, which it makes.
+func write(dataDir string, approved map[string]Approval) error {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return err
 	}
@@ -57,8 +61,8 @@ func Write(dataDir string, approved map[string]Approval) error {
 	return atomicfile.Write(pathIn(dataDir), data, true)
 }
 
-// An Approval is what the file of approvals keeps of the text of a file. The digest alone
-// decides; the rest names what differs from a later text.
+// An Approval is the record of an approved text of one file. The digest alone decides; the other
+// digests show which parts of a later text differ.
 type Approval struct {
 	Digest   string            `json:"digest"`
 	Settings string            `json:"settings"` // the digest of the "metarouter" object
@@ -68,10 +72,9 @@ type Approval struct {
 // maxNames is the most bytes of the names of servers that an approval keeps.
 const maxNames = 64 << 10
 
-// Of returns what an approval covers of an object with the servers and the settings of a file, in
-// a canonical spelling. A duplicate key stays, so that no value hides behind another. In a bare
-// object, each key but that of the settings is the name of a server.
-func Of(said *hujson.Object, bare bool) Approval {
+// approvalOf returns the approval of an object with the servers and the settings of a file, by its
+// canonical spelling. A duplicate key counts, so that no value hides behind another.
+func approvalOf(object *hujson.Object, bare bool) Approval {
 	a := Approval{Entries: make(map[string]string)}
 	type part struct{ key, name, digest string }
 	var parts []part
@@ -83,7 +86,7 @@ func Of(said *hujson.Object, bare bool) Approval {
 		a.Entries[name] = chain(a.Entries[name], p.digest)
 		names += len(name)
 	}
-	for _, m := range said.Members {
+	for _, m := range object.Members {
 		key := jsonc.Key(m)
 		servers, isObject := m.Value.Value.(*hujson.Object)
 		switch {

@@ -39,7 +39,7 @@ func isPort(s string) bool {
 
 func isWebSocket(u string) bool { return strings.HasPrefix(strings.ToLower(u), "ws") }
 
-// CheckNATS says what is wrong with valid URLs of NATS servers together.
+// CheckNATS says why valid URLs of NATS servers do not fit together.
 func CheckNATS(all []string) error {
 	switch {
 	case len(all) == 0:

@@ -1,4 +1,4 @@
-// Package urls says what is wrong with URLs that people write into a configuration. Its errors
+// Package urls finds mistakes in URLs that people write into a configuration. Its errors
 // complete a sentence that begins with the key, and show no part of a URL, which may be a secret. It
 // is a leaf.
 package urls
@@ -73,7 +73,7 @@ func Issuer(s string) error {
 // Keys checks the URL of the keys of an issuer.
 func Keys(s string) error { return secure(s, `"https://id.example.com/keys"`) }
 
-// secure checks a whole URL that no one on the way can answer for: of https, or of this machine.
+// secure checks a whole URL that others on the way can't answer: of https, or of this machine.
 func secure(s, example string) error {
 	u, err := url.Parse(s)
 	switch {
@@ -85,7 +85,7 @@ func secure(s, example string) error {
 	return nil
 }
 
-// prefix is what a path of the router may be: without escapes, so that it is the same in each
+// prefix matches the paths that the router may have: without escapes, so that it is the same in each
 // request.
 var prefix = lazy.Regexp(`^(/[A-Za-z0-9_~.-]*[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*$`)
 

@@ -28,7 +28,7 @@ enable helps help you users user agent agents it can will is be i when call simp
 var questions = lazy.Words(`what which who whom whose where when why how is are was were does did do has have had am any anything whats what's wheres
 where's hows how's whos who's`)
 
-// Task returns what each step of a task asks for, as far as it is known. The polite words
+// Task returns the actions that each step of a task asks for, as far as they are known. The polite words
 // of the task have to be in it: "show me the open issues" asks to list.
 func Task(text string) (steps []Set) {
 	l := words()
@@ -46,7 +46,7 @@ func Task(text string) (steps []Set) {
 	return steps
 }
 
-// Word returns what a word in lower case, or its English stem, asks for. It is empty for a
+// Word returns the actions that a word in lower case, or its English stem, asks for. It is empty for a
 // noun.
 func Word(word string) Set {
 	l := words()
@@ -56,7 +56,7 @@ func Word(word string) Set {
 	return l.verbs[word]
 }
 
-// step returns what the words of one step ask for.
+// step returns the actions that the words of one step ask for.
 func (l *lexicon) step(all []string) Set {
 	for at, word := range all {
 		if s := l.phrase(all, at); s != 0 {
@@ -120,7 +120,7 @@ func (l *lexicon) phrase(all []string, at int) Set {
 	return 0
 }
 
-// Tool returns what a tool does, by its name and else by its description. A tool that is
+// Tool returns the actions of a tool, by its name and else by its description. A tool that is
 // read-only does nothing that writes, whatever its name says.
 func Tool(server, name, description string, readOnly bool) Set {
 	l := words()

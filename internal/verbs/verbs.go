@@ -1,4 +1,4 @@
-// Package verbs tells what a task asks for and what a tool does, as classes of verbs: to
+// Package verbs finds the actions that a task asks for and that a tool does, as classes of verbs: to
 // list, to create, to delete and so on. A class reads or writes, and may have opposites.
 // The classes are in verbs.txt.
 package verbs
@@ -16,7 +16,7 @@ type Set uint64
 
 const maxClasses = 64
 
-// A kind is what the verbs of a class do to things outside.
+// A kind is the effect of a class of verbs on things outside.
 type kind string
 
 const (
@@ -42,8 +42,8 @@ type lexicon struct {
 	nouns      map[string]bool   // forms that are nouns as well
 	adjectives map[string]bool   // verbs that are adjectives as well
 	phrases    map[string][]verb // verbs of several words, by the first, the longest first
-	question   Set               // what a question asks for
-	statement  Set               // what a task without a verb asks for
+	question   Set               // of a question
+	statement  Set               // of a task without a verb
 }
 
 // A verb is one of several words.
@@ -109,7 +109,7 @@ func (l *lexicon) relate(i int, relations []string) {
 	}
 }
 
-// class returns the class of that name, or none.
+// class returns the class of that name, or an empty one.
 func (l *lexicon) class(name string) Set {
 	if i := slices.Index(l.names, name); i >= 0 {
 		return 1 << i
@@ -166,7 +166,7 @@ func forms(v string) []string {
 	return all
 }
 
-// Agreement returns how far a tool does what is asked for, from 0 to 1.
+// Agreement returns how far a tool does the actions asked for, from 0 to 1.
 func Agreement(task, tool Set) float64 {
 	l := words()
 	switch {
@@ -178,7 +178,7 @@ func Agreement(task, tool Set) float64 {
 	return 0
 }
 
-// Conflict returns how far a tool does what is not asked for, from 0 to 1: the opposite, or
+// Conflict returns how far a tool does actions that are not asked for, from 0 to 1: the opposite, or
 // writing where reading is asked for. readOnly says that the tool changes nothing.
 func Conflict(task, tool Set, readOnly bool) float64 {
 	l := words()

@@ -9,12 +9,12 @@ import (
 const maxHashDepth = 64
 
 // Hash returns the hash of a JSON value. The order of an object's members, white space and the form
-// of numbers do not matter. What is nested too deep counts as it is written.
+// of numbers do not matter. A value nested too deep counts as it is written.
 func Hash(seed maphash.Seed, b []byte) uint64 { return hasher{seed}.value(b, 0) }
 
 type hasher struct{ maphash.Seed }
 
-// value returns the hash of a value. Those of an object's members are added, so that their order
+// value returns the hash of a value. The hashes of an object's members are added, so that their order
 // does not matter.
 func (h hasher) value(b []byte, depth int) uint64 {
 	sum := uint64(0)

@@ -25,7 +25,7 @@ type Reader struct {
 	// Objects has Next return a JSON object as soon as it is complete, though it has several
 	// lines, or more follows on its line. It may change between calls of Next.
 	Objects bool
-	Shape   Shape // of what Next returned last
+	Shape   Shape // of the line that Next returned last
 
 	r          io.Reader
 	max        int
@@ -43,7 +43,7 @@ const (
 	Line     Shape = iota // a line of its own
 	Indented              // several lines
 	Part                  // a part of a line
-	Unended               // a line whose end has not come
+	Unended               // a line without its end
 )
 
 // Ends are the beginning and the end of a line that was too long to be kept.
@@ -141,7 +141,7 @@ func (r *Reader) object() ([]byte, error) {
 // with "{", too.
 var continues = []byte(" \t\r\n}]\"[,")
 
-// cut returns what comes before buf[i], and continues there.
+// cut returns the bytes before buf[i], and continues there.
 func (r *Reader) cut(i int) []byte {
 	object := bytes.Clone(bytes.TrimSpace(r.buf[r.start:i]))
 	rest, _, ended := bytes.Cut(r.buf[i:r.end], []byte("\n"))
@@ -164,7 +164,7 @@ func (r *Reader) Again(line []byte) {
 	r.start, r.end = 0, n+1+copy(r.buf[n+1:], rest)
 }
 
-// skipIfLong begins to skip what is too long.
+// skipIfLong begins to skip a line that is too long.
 func (r *Reader) skipIfLong() {
 	if r.end-r.start > r.max && !r.skipping {
 		r.skipping, r.skipped = true, Ends{}
@@ -183,7 +183,7 @@ func (r *Reader) fill() error {
 	return err
 }
 
-// last returns what the stream ends with without a line end, else its error.
+// last returns the end of the stream if it has no line end, else its error.
 func (r *Reader) last(err error) ([]byte, error) {
 	if r.end > r.start || r.skipping {
 		if line, err := r.take(r.end); err != nil || len(line) > 0 {

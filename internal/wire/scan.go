@@ -9,7 +9,7 @@ import (
 // maxDepth bounds the nesting of a message, with the same bound as encoding/json.
 const maxDepth = 10000
 
-// A survey is what a scan notes of the bytes that it passes.
+// A survey is the notes of a scan on the bytes that it passes.
 type survey struct {
 	bits      uint64 // all bytes of strings, eight at a time, or-ed: without a high bit all is ASCII
 	surrogate bool   // an escape in a string is half of a pair of UTF-16, perhaps without the other half
@@ -304,7 +304,7 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the offset after the string whose opening quote is b[i]. It scans eight
+// skipString returns the offset after the string with the opening quote b[i]. It scans eight
 // bytes at a time, since nearly all of a large message is inside strings.
 func skipString(b []byte, i int, seen *survey) (int, error) {
 	if i >= len(b) || b[i] != '"' {
@@ -352,7 +352,7 @@ func skipString(b []byte, i int, seen *survey) (int, error) {
 
 const ones, highs = 0x0101010101010101, 0x8080808080808080 // the lowest and the highest bit of each byte
 
-// special returns a mask whose lowest set bit is in the first byte of w (the least significant
+// special returns a mask with the lowest set bit in the first byte of w (the least significant
 // one) that is a quote, a backslash or a control character.
 func special(w uint64) uint64 {
 	quote := w ^ ones*'"'

@@ -18,7 +18,7 @@ var (
 	ErrTooDeep = errors.New("nested too deep")
 )
 
-// judge returns the fault of the message in the line, from what a scan has noted. Before that
+// judge returns the fault of the message in the line, from the survey of a scan. Before that
 // it replaces the escapes in the line that many parsers refuse.
 func (m *Message) judge(line []byte, seen *survey) error {
 	if seen.surrogate {
@@ -105,8 +105,8 @@ func unquote(b []byte) (string, error) {
 	return s, err
 }
 
-// unescape decodes what is inside a JSON string whose first backslash is at b[first]. It reports
-// false for code units in hexadecimal and for what is not UTF-8, which are rare.
+// unescape decodes the inside of a JSON string with its first backslash at b[first]. It reports
+// false for code units in hexadecimal and for invalid UTF-8, which are rare.
 func unescape(b []byte, first int) (string, bool) {
 	if !utf8.Valid(b) {
 		return "", false

@@ -162,7 +162,7 @@ func (m *machine) kill(t *testing.T) {
 func (m *machine) packages(t *testing.T) {
 	for _, name := range []string{
 		"internal/atomicfile", "internal/filewatch", "internal/program", "server/internal/stdio",
-		"supervisor", "supervisor/internal/process", "supervisor/internal/transport",
+		"supervisor", "internal/process", "supervisor/internal/transport",
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.goBuild(t, "tests.exe", "test", "-c", "../../"+name)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -15,7 +16,7 @@ import (
 // A keptSample is a sample as a file has it: of tools, only the names.
 type keptSample struct {
 	Origin, Group, Kind string
-	Query               selector.Example
+	Query               evaluation.Example
 	Tools               [][2]string
 	Numbers             [][]float32 // features and evidence of each candidate
 }

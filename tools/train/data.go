@@ -7,15 +7,15 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // A corpus is tools and queries about them.
 type corpus struct {
 	name    string
 	tools   []registry.NormalizedTool
-	queries []selector.Example
+	queries []evaluation.Example
 }
 
 // smallest is a corpus too small to count in means, and to fit anything to.
@@ -34,10 +34,10 @@ func load(log *zap.Logger, dir string, large []string) (all []*corpus, err error
 	for _, path := range paths {
 		folder := filepath.Dir(path)
 		c := &corpus{name: filepath.Base(folder)}
-		if c.queries, err = selector.ReadExamples(path); err != nil {
+		if c.queries, err = evaluation.ReadExamples(path); err != nil {
 			return nil, err
 		}
-		if c.tools, err = selector.ReadCatalog(log, filepath.Join(folder, "tools.jsonl")); err != nil {
+		if c.tools, err = evaluation.ReadCatalog(log, filepath.Join(folder, "tools.jsonl")); err != nil {
 			return nil, err
 		}
 		if slices.Contains(large, c.name) {
@@ -46,7 +46,7 @@ func load(log *zap.Logger, dir string, large []string) (all []*corpus, err error
 		all = append(all, c)
 	}
 	if len(big.queries) > 0 {
-		if big.tools, err = selector.ReadCatalog(log, files...); err != nil {
+		if big.tools, err = evaluation.ReadCatalog(log, files...); err != nil {
 			return nil, err
 		}
 		all = append(all, big)
@@ -55,7 +55,7 @@ func load(log *zap.Logger, dir string, large []string) (all []*corpus, err error
 }
 
 // serversWithout returns the servers that the query does not need.
-func (c *corpus) serversWithout(q *selector.Example) (others []string) {
+func (c *corpus) serversWithout(q *evaluation.Example) (others []string) {
 	known := make(map[string]bool)
 	for i := range c.tools {
 		if server := c.tools[i].Server; !known[server] && !q.Needs(server) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -15,8 +16,8 @@ const measuredLimit = 150 // candidates
 // the means over the corpora.
 func (t *trainer) measure(ctx context.Context) error {
 	fmt.Printf("%-16s %6s %6s %7s %6s\n", "", "R@1", "R@5", "nDCG@10", "MRR")
-	var means []selector.Scores
-	row := func(name string, s selector.Scores) {
+	var means []evaluation.Scores
+	row := func(name string, s evaluation.Scores) {
 		fmt.Printf("%-16s %6.3f %6.3f %7.3f %6.3f\n", name, s.Recall1, s.Recall5, s.NDCG10, s.MRR)
 	}
 	for _, c := range t.corpora {
@@ -24,7 +25,7 @@ func (t *trainer) measure(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		scores := make([]selector.Scores, len(c.queries))
+		scores := make([]evaluation.Scores, len(c.queries))
 		for i := range c.queries {
 			found, err := s.Find(ctx, selector.Query{Task: c.queries[i].Text, Limit: measuredLimit})
 			if err != nil {
@@ -35,13 +36,13 @@ func (t *trainer) measure(ctx context.Context) error {
 		if err := s.Close(); err != nil {
 			return err
 		}
-		mean := selector.MeanScores(scores)
+		mean := evaluation.Mean(scores)
 		row(c.name, mean)
 		if c.name != smallest {
 			means = append(means, mean)
 		}
 	}
-	row("mean", selector.MeanScores(means))
+	row("mean", evaluation.Mean(means))
 	return nil
 }
 
@@ -74,7 +75,7 @@ func encodedOnce(ctx context.Context, tools []registry.NormalizedTool) (selector
 	if m, ok := encodedTools.Load(&tools[0]); ok {
 		return m.(selector.Meanings), nil
 	}
-	m, err := selector.Encoded(ctx, tools)
+	m, err := evaluation.Encoded(ctx, tools)
 	if err == nil {
 		encodedTools.Store(&tools[0], m)
 	}

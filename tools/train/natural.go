@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 )
 
 // heldOut are catalogs of tasks that nothing is fitted to: they are reported only.
@@ -26,13 +26,13 @@ func naturalScenes(log *zap.Logger, dir, lists string, out bool) (all []*scene, 
 		if slices.Contains(heldOut, filepath.Base(folder)) != out {
 			continue
 		}
-		c, err := selector.ReadTasks(log, filepath.Join(folder, "catalog.json"), path, lists)
+		c, err := evaluation.ReadTasks(log, filepath.Join(folder, "catalog.json"), path, lists)
 		if err != nil {
 			return nil, err
 		}
 		s := &scene{origin: fromNatural, group: c.Name, tools: c.Tools}
 		for _, t := range c.Tasks {
-			a := ask{Example: selector.Example{ID: t.ID, Text: t.Text}, kind: t.Kind}
+			a := ask{Example: evaluation.Example{ID: t.ID, Text: t.Text}, kind: t.Kind}
 			for _, id := range t.Right {
 				a.need(id, "any")
 			}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -34,7 +35,7 @@ const kindNone = "none"
 
 // An ask is a task that is asked of a catalog.
 type ask struct {
-	selector.Example
+	evaluation.Example
 	kind    string   // [kindNone] if nothing in the catalog fits
 	servers []string // if not empty, all that is there
 }
@@ -42,7 +43,7 @@ type ask struct {
 // A sample is a task and what was found for it.
 type sample struct {
 	origin, group, kind string
-	query               selector.Example
+	query               evaluation.Example
 	found               []selector.Candidate
 	weight              float64 // see balance
 }
@@ -105,7 +106,7 @@ func (c *corpus) some(queries, vain int) (asks []ask) {
 		}
 		if taken < vain {
 			if others := c.serversWithout(&q); len(others) > 0 {
-				asks = append(asks, ask{selector.Example{ID: q.ID, Text: q.Text}, kindNone, others})
+				asks = append(asks, ask{evaluation.Example{ID: q.ID, Text: q.Text}, kindNone, others})
 			}
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 const (
@@ -29,7 +29,7 @@ func smallScenes(corpora []*corpus) (all []*scene) {
 			byServer[t.Server] = append(byServer[t.Server], t)
 		}
 		for range smallCatalogs {
-			var queries []*selector.Example
+			var queries []*evaluation.Example
 			for _, i := range random.Perm(len(c.queries)) {
 				queries = append(queries, &c.queries[i])
 			}
@@ -43,7 +43,7 @@ func smallScenes(corpora []*corpus) (all []*scene) {
 
 // fill puts servers into the catalog: those that the first queries need, and others until it
 // is large enough. It asks these queries, and some that need other servers.
-func (s *scene) fill(random *rand.Rand, byServer map[string][]registry.NormalizedTool, queries []*selector.Example) {
+func (s *scene) fill(random *rand.Rand, byServer map[string][]registry.NormalizedTool, queries []*evaluation.Example) {
 	size := smallestNumber + random.IntN(greatestNumber-smallestNumber)
 	chosen := make(map[string]bool)
 	add := func(server string) {
@@ -69,7 +69,7 @@ func (s *scene) fill(random *rand.Rand, byServer map[string][]registry.Normalize
 			s.asks = append(s.asks, ask{Example: *q, kind: "query"})
 		case !needs && vain < smallQueries:
 			vain++
-			s.asks = append(s.asks, ask{Example: selector.Example{ID: q.ID, Text: q.Text}, kind: kindNone})
+			s.asks = append(s.asks, ask{Example: evaluation.Example{ID: q.ID, Text: q.Text}, kind: kindNone})
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // A line of the files of pairs: what someone asked for, and what it needs.
@@ -172,7 +172,7 @@ func toolsOf(log *zap.Logger, file *os.File, chosen []*pooled) ([]registry.Norma
 	if err := os.WriteFile(file.Name(), lines, 0o600); err != nil {
 		return nil, err
 	}
-	return selector.ReadCatalog(log, file.Name())
+	return evaluation.ReadCatalog(log, file.Name())
 }
 
 // askSome asks for so many of the tools, each once, with one of its queries.
@@ -185,7 +185,7 @@ func askSome(random *rand.Rand, tools []*pooled, n int, vain bool) (asks []ask) 
 		if random.Float64() > pairSources[p.kind] {
 			continue
 		}
-		a := ask{kind: p.kind, Example: selector.Example{ID: p.kind, Text: p.queries[random.IntN(len(p.queries))]}}
+		a := ask{kind: p.kind, Example: evaluation.Example{ID: p.kind, Text: p.queries[random.IntN(len(p.queries))]}}
 		if vain {
 			a.kind = kindNone
 		} else {
@@ -228,7 +228,7 @@ func strayScenes(natural []*scene, servers map[string][]*pooled) (all []*scene) 
 			other := natural[(n+1+random.IntN(len(natural)-1))%len(natural)]
 			for _, i := range random.Perm(len(other.asks))[:strayAsks] {
 				if a := other.asks[i]; !s.hasNamed(a.Example) {
-					s.asks = append(s.asks, ask{kind: kindNone, Example: selector.Example{ID: a.ID, Text: a.Text}})
+					s.asks = append(s.asks, ask{kind: kindNone, Example: evaluation.Example{ID: a.ID, Text: a.Text}})
 				}
 			}
 			all = append(all, s)
@@ -238,7 +238,7 @@ func strayScenes(natural []*scene, servers map[string][]*pooled) (all []*scene) 
 }
 
 // hasNamed reports whether the scene has a tool of the name of one that the task needs.
-func (s *scene) hasNamed(e selector.Example) bool {
+func (s *scene) hasNamed(e evaluation.Example) bool {
 	return slices.ContainsFunc(s.tools, func(t registry.NormalizedTool) bool {
 		for _, r := range e.Relevant {
 			if r.Name == t.Name {

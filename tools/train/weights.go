@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -224,7 +225,7 @@ type quality struct{ first, three, ndcg, tasks float64 }
 // qualities returns them by origin and kind; corpora as their names say.
 func qualities(all []sample) map[string]quality {
 	sums := make(map[string]quality)
-	add := func(key string, weight float64, s selector.Scores) {
+	add := func(key string, weight float64, s evaluation.Scores) {
 		q := sums[key]
 		q.tasks += weight
 		q.ndcg += weight * s.NDCG10

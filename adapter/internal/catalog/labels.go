@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/classify"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -52,7 +53,7 @@ func (l *labels) label(o registry.Offer) registry.Offer {
 	tools := slices.Clone(o.Tools)
 	for i := range tools {
 		if tag := l.known[l.text(&tools[i])].tag; tag != "" && !slices.Contains(tools[i].Capabilities, tag) {
-			tools[i].Capabilities = registry.Tags(append(slices.Clone(tools[i].Capabilities), tag))
+			tools[i].Capabilities = taglist.Clean(append(slices.Clone(tools[i].Capabilities), tag))
 		}
 	}
 	o.Tools = tools

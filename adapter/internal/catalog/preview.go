@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -24,7 +25,7 @@ type Preview struct {
 // configuration's server, too, if that differs only in its name, its variables or the rules for its
 // tools. other may be nil.
 func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
-	store := registry.NewStore(dataDir, zap.NewNop())
+	store := offerstore.NewStore(dataDir, zap.NewNop())
 	load := func(c *config.Config, s config.Server) (registry.Offer, bool) {
 		return store.Load(storeKey(s, c.Router.Capabilities), s.Name)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -25,7 +26,7 @@ const (
 
 // A saver stores offers, a moment after they were listed.
 type saver struct {
-	store    *registry.Store
+	store    *offerstore.Store
 	registry *registry.Registry
 	log      *zap.Logger
 	due      chan struct{} // holds a notice while there may be something to store

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -18,14 +19,14 @@ import (
 
 // A Tagger gives tools the capability tags of one configuration.
 type Tagger struct {
-	Taxonomy  *discovery.Taxonomy
+	Taxonomy  *capability.Taxonomy
 	tags      map[string][]string // the configuration's own, on which stored tools depend
 	discovery *discovery.Discovery
 }
 
 // NewTagger returns the tagger of the key "capabilities".
 func NewTagger(tags map[string][]string, log *zap.Logger) *Tagger {
-	taxonomy := discovery.NewTaxonomy(tags)
+	taxonomy := capability.NewTaxonomy(tags)
 	return &Tagger{taxonomy, tags, discovery.New(taxonomy, log)}
 }
 

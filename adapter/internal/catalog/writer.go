@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/hints"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -32,7 +33,7 @@ type Writer struct {
 }
 
 // NewWriter returns a writer that tags tools by t. onDemand is an option of the router.
-func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *registry.Store, log *zap.Logger) *Writer {
+func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *offerstore.Store, log *zap.Logger) *Writer {
 	log = log.Named("catalog")
 	return &Writer{
 		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), offers: make(map[string]registry.Offer), older: make(map[string]registry.Offer)},

@@ -11,13 +11,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/adapter/internal/offerstore"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // opened returns a writer with the stored offers of the folder.
 func opened(data string, c config.Config) *Writer {
-	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), registry.NewStore(data, zap.NewNop()), zap.NewNop())
+	w := NewWriter(false, NewTagger(nil, zap.NewNop()), registry.New(), offerstore.NewStore(data, zap.NewNop()), zap.NewNop())
 	w.Configure(c)
 	return w
 }

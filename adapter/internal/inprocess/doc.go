@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/discovery"
+	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -63,7 +65,7 @@ func IsModel(t *registry.NormalizedTool) bool {
 
 // NewTool returns the tool of an MCP tool definition, cleaned as tools of servers are, with the given
 // capabilities and others that the taxonomy, which may be nil, infers.
-func NewTool(provider string, x *discovery.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {
+func NewTool(provider string, x *capability.Taxonomy, definition any, capabilities []string) (registry.NormalizedTool, error) {
 	encoded, err := json.Marshal(definition)
 	if err != nil {
 		return registry.NormalizedTool{}, err
@@ -78,7 +80,7 @@ func NewTool(provider string, x *discovery.Taxonomy, definition any, capabilitie
 			tags = append(tags, tag.Name)
 		}
 	}
-	tool.Capabilities = registry.Tags(tags)
+	tool.Capabilities = taglist.Clean(tags)
 	return tool, nil
 }
 

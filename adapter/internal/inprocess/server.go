@@ -11,16 +11,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // Options are the options of a [Server].
 type Options struct {
-	Info   session.Info    // its name, version and whether it asks another machine; the Server adds the rest
-	Policy selector.Policy // how calls are made; a MaxConcurrent below 0 is any number
+	Info   session.Info   // its name, version and whether it asks another machine; the Server adds the rest
+	Policy execute.Policy // how calls are made; a MaxConcurrent below 0 is any number
 	Log    *zap.Logger
 
 	// Run runs a tool until ctx ends. Its result is a CallToolResult; its error says
@@ -56,7 +56,7 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Session implements [selector.Sessions].
+// Session implements [execute.Sessions].
 func (s *Server) Session(context.Context, string, session.Client) (session.Session, error) {
 	if s.Closed() {
 		return nil, ErrClosed
@@ -64,10 +64,10 @@ func (s *Server) Session(context.Context, string, session.Client) (session.Sessi
 	return s, nil
 }
 
-// Policy implements [selector.Sessions].
-func (s *Server) Policy(string) selector.Policy { return s.options.Policy }
+// Policy implements [execute.Sessions].
+func (s *Server) Policy(string) execute.Policy { return s.options.Policy }
 
-// State implements [selector.Sessions].
+// State implements [execute.Sessions].
 func (s *Server) State(string) status.State { return status.Ready }
 
 // Call implements [session.Session].

@@ -1,9 +1,13 @@
 package inprocess
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -14,17 +18,29 @@ type Store struct {
 	name     string
 	registry *registry.Registry
 	selector *selector.Selector
+	executor *execute.Executor
 	refresh  func()
 }
 
-// NewStore returns the store of a provider's registry, which the selector searches, too. refresh, unless
-// nil, brings the registry up to date before each list and search.
-func NewStore(name string, r *registry.Registry, s *selector.Selector, refresh func()) *Store {
+// NewStore returns the store of a provider's registry, with tools that run in sessions. It makes the
+// executor of the options. refresh, unless nil, brings the registry up to date before each list and
+// search. [Store.Close] must be called.
+func NewStore(name string, r *registry.Registry, sessions execute.Sessions, o selector.Options, refresh func()) *Store {
 	if refresh == nil {
 		refresh = func() {}
 	}
-	return &Store{name, r, s, refresh}
+	o.Executor = execute.New(execute.Options{Registry: r, Sessions: sessions, Log: cmp.Or(o.Log, zap.NewNop())})
+	return &Store{name, r, selector.New(r, o), o.Executor, refresh}
 }
+
+// Run updates the index of the tools until ctx ends.
+func (s *Store) Run(ctx context.Context) error { return s.selector.Run(ctx) }
+
+// Close frees the index of the tools.
+func (s *Store) Close() error { return s.selector.Close() }
+
+// Fail returns the result of a call that no tool answered, because of err.
+func (s *Store) Fail(c selector.Call, err error) selector.Result { return s.executor.Fail(c, err) }
 
 // Name returns the provider's name.
 func (s *Store) Name() string { return s.name }
@@ -66,7 +82,7 @@ func (s *Store) Plan(ctx context.Context, q selector.Query) ([]selector.Step, er
 
 // Check implements [selector.Provider].
 func (s *Store) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {
-	return s.selector.Check(ctx, t, args)
+	return s.executor.Check(ctx, t, args)
 }
 
 // Explain returns the parts of the scores of tools that were found for a task.
@@ -85,7 +101,7 @@ func (s *Store) Execute(ctx context.Context, c selector.Call) (selector.Result, 
 	if now, ok := s.Tool(c.Tool.ID); ok {
 		c.Tool = now
 	}
-	return s.selector.Execute(ctx, c)
+	return s.executor.Execute(ctx, c)
 }
 
 // Changed returns a channel that is closed at the next change of the tools.

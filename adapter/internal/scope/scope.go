@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/fixed"
-	"github.com/mcp-metarouter/metarouter/classify"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -35,10 +35,9 @@ type Scope struct {
 	chosen []string
 	whole  bool // no profile limits it, not even "default"
 
-	limits     atomic.Pointer[Limits]
-	building   sync.Mutex // one goroutine at a time replaces visible: that takes long for very many tools
-	visible    atomic.Pointer[Visible]
-	classifier atomic.Pointer[scopedClassifier]
+	limits   atomic.Pointer[Limits]
+	building sync.Mutex // one goroutine at a time replaces visible: that takes long for very many tools
+	visible  atomic.Pointer[Visible]
 }
 
 // New returns the scope of clients that have chosen all of these profiles; see Scope of
@@ -177,23 +176,11 @@ func (f *filter) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
 	return clone
 }
 
-// A scopedClassifier is a classifier with the tags of a snapshot.
-type scopedClassifier struct {
-	whole    *classify.Classifier
-	snapshot *registry.Snapshot
-	limited  *classify.Classifier
-}
-
 // Classifier returns the classifier without capability tags that no visible tool has.
 func (s *Scope) Classifier(whole *classify.Classifier) *classify.Classifier {
 	v := s.Visible()
 	if v.Rules == nil {
 		return whole
 	}
-	last := s.classifier.Load()
-	if last == nil || last.whole != whole || last.snapshot != v.Snapshot || whole.HasOutside() { // which may have named its categories meanwhile
-		last = &scopedClassifier{whole, v.Snapshot, whole.Within(v.Snapshot.Capabilities())}
-		s.classifier.Store(last)
-	}
-	return last.limited
+	return whole.Within(v.Snapshot.Capabilities())
 }

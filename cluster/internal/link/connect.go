@@ -60,7 +60,7 @@ func (l *Link) connect() (*nats.Conn, error) {
 		nats.ClosedHandler(func(*nats.Conn) { l.closed <- struct{}{} }),
 	)
 	conn, err := nats.Connect("", options...)
-	if err != nil && l.options.Config.TLS != (config.ClusterTLS{}) {
+	if err != nil && l.options.Config.TLS != (config.Cluster{}.TLS) {
 		err = fmt.Errorf(`use the files of "tls": %w`, err)
 	}
 	return conn, err

@@ -302,6 +302,13 @@ func TestLogins(t *testing.T) {
 	late.connected()
 }
 
+// withTLS returns a cluster at a URL with the files of "tls".
+func withTLS(url, ca, cert, key string) (c config.Cluster) {
+	c.URLs = []string{url}
+	c.TLS.CA, c.TLS.Cert, c.TLS.Key = ca, cert, key
+	return c
+}
+
 func TestTLS(t *testing.T) {
 	ours, theirs := natsserver.NewAuthority(t), natsserver.NewAuthority(t)
 	cert, key := ours.Issue("")
@@ -309,21 +316,21 @@ func TestTLS(t *testing.T) {
 	mine, mineKey := ours.Issue("")
 	wrong, wrongKey := theirs.Issue("")
 
-	if state := open(t, config.Cluster{URLs: []string{s.URL()}, TLS: config.ClusterTLS{CA: ours.File, Cert: mine, Key: mineKey}}).connected(); !state.TLS {
+	if state := open(t, withTLS(s.URL(), ours.File, mine, mineKey)).connected(); !state.TLS {
 		t.Errorf("the state is %+v", state)
 	}
-	open(t, config.Cluster{URLs: []string{s.URL()}, TLS: config.ClusterTLS{CA: theirs.File, Cert: mine, Key: mineKey}}).problem("unknown authority")
-	open(t, config.Cluster{URLs: []string{s.URL()}, TLS: config.ClusterTLS{CA: ours.File}}).problem("certificate")
-	open(t, config.Cluster{URLs: []string{s.URL()}, TLS: config.ClusterTLS{CA: ours.File, Cert: wrong, Key: wrongKey}}).problem("certificate")
-	open(t, config.Cluster{URLs: []string{s.URL()}, TLS: config.ClusterTLS{CA: ours.File, Cert: mine, Key: wrongKey}}).problem(`"tls"`)
-	open(t, config.Cluster{URLs: []string{s.URL()}, TLS: config.ClusterTLS{CA: mineKey}}).problem(`"tls"`)
+	open(t, withTLS(s.URL(), theirs.File, mine, mineKey)).problem("unknown authority")
+	open(t, withTLS(s.URL(), ours.File, "", "")).problem("certificate")
+	open(t, withTLS(s.URL(), ours.File, wrong, wrongKey)).problem("certificate")
+	open(t, withTLS(s.URL(), ours.File, mine, wrongKey)).problem(`"tls"`)
+	open(t, withTLS(s.URL(), mineKey, "", "")).problem(`"tls"`)
 
 	host, hostKey := ours.Issue("hub.example")
 	named := natsserver.Start(t, natsserver.Options{NoJetStream: true, TLS: &natsserver.TLS{Cert: host, Key: hostKey}})
-	open(t, config.Cluster{URLs: []string{named.URL()}, TLS: config.ClusterTLS{CA: ours.File}}).problem("another name")
+	open(t, withTLS(named.URL(), ours.File, "", "")).problem("another name")
 
 	plain := natsserver.Start(t, natsserver.Options{NoJetStream: true})
-	open(t, config.Cluster{URLs: []string{plain.URL()}, TLS: config.ClusterTLS{CA: ours.File}}).problem("has no TLS")
+	open(t, withTLS(plain.URL(), ours.File, "", "")).problem("has no TLS")
 }
 
 func TestCredentials(t *testing.T) {

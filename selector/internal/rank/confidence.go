@@ -15,8 +15,8 @@ type Evidence int
 const (
 	CoveredEvidence Evidence = iota // the share of the task's words that it has; actions and unknown words count less
 	NamedEvidence                   // the share of its name's words that the task has
-	UnmetEvidence                   // whether it has none of the words that say what the task is about
-	UnknownEvidence                 // the share of the words that say what the task is about that no item has
+	UnmetEvidence                   // whether it has no word of the task's subject
+	UnknownEvidence                 // the share of the words of the task's subject that no item has
 	ScoreEvidence                   // its score
 	ShareEvidence                   // the logarithm of the odds for it among the first, by their scores
 	CrowdEvidence                   // logarithm of how many there are to choose from
@@ -32,7 +32,7 @@ const (
 )
 
 // calibrated returns the confidence in a candidate: the probability that anything fits the
-// task, times that of the candidate being right if so, and what this product has meant for
+// task, times the probability that the candidate is right if so, and the meaning of this product for
 // tasks with known tools.
 func calibrated(c *Candidate) float64 {
 	by := cmp.Or(c.by, &bySentences) // candidates that were stored do not say it
@@ -50,11 +50,11 @@ func product(a, b float64) float64 {
 	return 1 / (x + y + float64(x*y))
 }
 
-// A learned is what was fitted to tasks with known tools.
+// A learned is fitted to tasks with known tools.
 type learned struct {
 	weights     [NumFeatures]float64    // of the features, in the score
 	sharpness   float64                 // makes logarithms of odds of differences of scores
-	fitness     weights                 // the odds for the catalog to have what the task needs
+	fitness     weights                 // the odds that the catalog has the tool that the task needs
 	rightness   weights                 // the odds for a candidate to be right if it has
 	confidences [numConfidences]float64 // the calibrated confidences, see leastOdds
 }
@@ -91,7 +91,7 @@ const synonymShare = 0.75
 // evidence returns the evidence that does not depend on other candidates.
 func (s *scorer) evidence(d *index.Document, m *matching) (e [NumEvidence]float64) {
 	covered, named := 0.0, 0.0
-	specific, met := 0, 0 // words that say what the task is about, and those of them that the candidate has
+	specific, met := 0, 0 // words of the task's subject, and how many of them the candidate has
 	for i, w := range s.words {
 		covered += float64(m.covered[i] * w.weight)
 		named += m.named[i]
@@ -115,7 +115,7 @@ func (s *scorer) evidence(d *index.Document, m *matching) (e [NumEvidence]float6
 	return e
 }
 
-// unknownShare returns the share of the words that say what the task is about that no item
+// unknownShare returns the share of the words of the task's subject that no item
 // has, nor a synonym of them.
 func (s *scorer) unknownShare() float64 {
 	known := make([]bool, len(s.words))
@@ -160,7 +160,7 @@ const shareAmong = 20
 const maxOdds = 6
 
 // setConfidence sets the confidence in candidates that are in order. A candidate without
-// any feature has none.
+// a feature has no share.
 func setConfidence(ranked []Candidate, sharpness float64) {
 	if len(ranked) == 0 || ranked[0].Score == 0 {
 		return

@@ -10,14 +10,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
-// An Explanation says what a candidate's score is made of.
+// An Explanation is the composition of a candidate's score.
 type Explanation struct {
 	Features []FeatureShare `json:"features"` // by share, the greatest first
 	Words    []WordShare    `json:"words"`    // of the task, that the candidate has; likewise
 	Missing  []string       `json:"missing"`  // words of the task that it lacks
 }
 
-// A FeatureShare is what one feature brings.
+// A FeatureShare is the share of one feature.
 type FeatureShare struct {
 	Name   string  `json:"name"`
 	Label  string  `json:"-"` // the name in plain words, after "its score is made of"
@@ -26,7 +26,7 @@ type FeatureShare struct {
 	Share  float64 `json:"share"` // of the score; below 0 if it speaks against the candidate
 }
 
-// A WordShare is what one word of the task brings.
+// A WordShare is the share of one word of the task.
 type WordShare struct {
 	Word   string             `json:"word"`         // as the task has it
 	As     []string           `json:"as,omitempty"` // its synonyms in the candidate
@@ -55,7 +55,7 @@ var (
 	}
 )
 
-// Explain says what the scores of candidates are made of. words is the task as Rank got it.
+// Explain returns the composition of the scores of candidates. words is the task as Rank got it.
 func Explain(task string, words text.Task, c *index.Collection, candidates []Candidate) []Explanation {
 	s := newScorer(words, c)
 	spell := text.Speller(task)
@@ -117,7 +117,7 @@ func (s *scorer) explain(c Candidate, d *index.Document) (e Explanation) {
 	return e
 }
 
-// explainWord returns what the word brings, with its score as its share.
+// explainWord returns the share of the word, with its score as the share.
 func (s *scorer) explainWord(i int, score float64, d *index.Document) WordShare {
 	w := WordShare{Word: s.task.Words[i].Text, Fields: make(map[string]float64), Share: score}
 	for _, f := range s.forms {

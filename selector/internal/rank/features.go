@@ -10,30 +10,30 @@ import (
 // namesOf returns the share of the words of the tool's name that the task has, rare ones
 // counting more; and 1 if the task names the tool's server, else 0.
 func (s *scorer) namesOf(d *index.Document, m *matching) (share, server float64) {
-	all, met, said := 0.0, 0.0, 0.0
+	inName, met, inServer := 0.0, 0.0, 0.0
 	for i := range d.Terms {
 		t := &d.Terms[i]
 		if t.Count[index.NameField] > 0 {
 			idf := s.idf(t.Word)
-			all += idf
+			inName += idf
 			met += float64(m.name[i] * idf)
 		}
 		if t.Count[index.ServerField] > 0 && !isGeneric(t.Word) {
 			idf := s.idf(t.Word)
-			said += idf
+			inServer += idf
 			if s.values.named[t.Word] {
 				server += idf
 			}
 		}
 	}
-	if all > 0 {
-		share = met / all
+	if inName > 0 {
+		share = met / inName
 	}
-	return share, server / max(said, 1e-9)
+	return share, server / max(inServer, 1e-9)
 }
 
-// verbs returns how far the tool does what a step of the task asks for, and how far it does
-// what no step asks for.
+// verbs returns how far the tool does the actions that a step of the task asks for, and how far it does
+// actions that no step asks for.
 func (s *scorer) verbs(d *index.Document) (agreement, conflict float64) {
 	if len(s.task.Verbs) == 0 {
 		return 0, 0

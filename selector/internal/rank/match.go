@@ -8,13 +8,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// A matching is what a tool has of each word of the task.
+// A matching is how a tool has each word of the task.
 type matching struct {
-	scores  []float64 // what the word adds to its BM25F score
+	scores  []float64 // the word's part of its BM25F score
 	matched []float64 // how much of the word it has, for the score
 	covered []float64 // likewise, for the confidence
 	named   []float64 // how much of the word its name has
-	name    []float64 // by its terms: how much the task has of those of its name
+	name    []float64 // by its terms: how much the task has of the terms of its name
 }
 
 func newMatching(words int) *matching {
@@ -30,7 +30,7 @@ func (m *matching) clear(terms int) {
 	clear(m.name)
 }
 
-// match fills in what a tool has of the words. Most of its terms are none of the forms,
+// match fills in how a tool has the words. Most of its terms are not among the forms,
 // which s.met tells without a look at the word.
 func (s *scorer) match(d *index.Document, m *matching) {
 	m.clear(len(d.Terms))

@@ -18,8 +18,8 @@ func Unranked(d *index.Document) Candidate { return Candidate{Tool: d.Tool, same
 // JoinPlaces makes one candidate of the equal tools of several servers, so that they are one
 // choice: the first of them, with all in its Places. ranked is in order, and stays so.
 func JoinPlaces(ranked []Candidate) []Candidate {
-	first := make(map[uint64]int, len(ranked)) // the index in joined of the first of equal tools, by what they have in common
-	others := make(map[uint64][]int)           // those of equal tools that are another choice
+	first := make(map[uint64]int, len(ranked)) // the index in joined of the first of equal tools, by their common hash
+	others := make(map[uint64][]int)           // the equal tools that are another choice
 	joined := ranked[:0]
 	for _, c := range ranked {
 		i, known := first[c.same]
@@ -54,13 +54,13 @@ func (c *Candidate) all() []*registry.NormalizedTool {
 	return []*registry.NormalizedTool{c.Tool}
 }
 
-// isSameAs reports whether d, whose score is not above that of c and whose tool is equal, is
+// isSameAs reports whether d, which has an equal tool and no higher score than c, is
 // the same choice.
 func (c *Candidate) isSameAs(d *Candidate) bool {
 	return c.Tool.Server != d.Tool.Server && (c.Tool.Description == d.Tool.Description || d.Score >= sameScore*c.Score)
 }
 
-// IDs returns the tool's ID, and then those of its other places.
+// IDs returns the tool's ID, and then the IDs of its other places.
 func (c Candidate) IDs() (ids []string) {
 	if c.Tool == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package rank orders tools by how well they suit a task, and says with what confidence.
+// Package rank orders tools by how well they suit a task, and how confident it is.
 // It is pure: features make the score, evidence makes the calibrated confidence, and the
 // same arguments give the same result everywhere.
 package rank
@@ -44,7 +44,7 @@ type Candidate struct {
 	by   *learned // by which it was ranked
 }
 
-// Item returns what the candidate is.
+// Item returns the candidate's item.
 func (c Candidate) Item() registry.Item {
 	return registry.Item{Tool: c.Tool, Prompt: c.Prompt, Resource: c.Resource, Template: c.Template}
 }
@@ -76,10 +76,10 @@ const (
 	StepMeaningFeature                // the same of the step that is nearest
 	CoverageFeature                   // the share of the task's words that the tool has, rare ones counting more
 	UseFeature                        // whether the tool was called after such tasks before
-	CategoryFeature                   // the probability that the task is of a category whose tag the tool has
+	CategoryFeature                   // the probability that the task is of a category with a tag of the tool
 	TaskFeature                       // the words of the whole task, divided by the best candidate's
 	NameFeature                       // the share of the name's words that the task has, rare ones counting more
-	VerbFeature                       // whether it does what the task's verb says
+	VerbFeature                       // whether it does the action of the task's verb
 	ConflictFeature                   // whether it does the opposite, or writes where the task reads
 	ServerFeature                     // whether the task names its server
 	TypeFeature                       // whether it takes values such as those in the task
@@ -96,7 +96,7 @@ func Weights(sentences bool) [NumFeatures]float64 {
 	return byWords.weights
 }
 
-// A Prior is what is known of a task besides its words. The zero value is nothing.
+// A Prior is knowledge of a task besides its words. The zero value is nothing.
 type Prior struct {
 	Use         map[string]float64 // evidence from use, by tool ID
 	Category    string             // the tag of the task's category
@@ -112,7 +112,7 @@ type Prior struct {
 // the cosines of the model in the program.
 type Nearness struct{ Whole, Step float64 }
 
-// Rank orders tools by how well they suit the task, best first, those of equal score by
+// Rank orders tools by how well they suit the task, best first, equal scores by
 // ID.
 //
 // The score is the weighted sum of the features. The feature of a step's words is BM25F
@@ -162,7 +162,7 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 	return ranked
 }
 
-// sorted returns the candidates by score, those of equal score by ID.
+// sorted returns the candidates by score, equal scores by ID.
 func sorted(all []Candidate) []Candidate {
 	order := make([]*Candidate, len(all))
 	for i := range all {
@@ -213,7 +213,7 @@ type scorer struct {
 // A scoredWord is a word of the task as one collection sees it.
 type scoredWord struct {
 	share  float64 // of all words, by their inverse document frequencies
-	weight float64 // in what the tool covers of the task
+	weight float64 // of the task that the tool covers
 	names  bool    // whether it says something in the name of a tool
 	missed bool    // whether a tool without it lacks something
 
@@ -226,7 +226,7 @@ type scoredWord struct {
 type form struct {
 	text    string
 	word    int     // its index in the task
-	gain    float64 // what it adds to the score at full saturation
+	gain    float64 // its part of the score at full saturation
 	synonym bool
 }
 
@@ -281,7 +281,7 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 	return s
 }
 
-// features returns the features of one tool; see normalize for what depends on the others.
+// features returns the features of one tool; see normalize for those that depend on the others.
 func (s *scorer) features(d *index.Document, m *matching) (f [NumFeatures]float64) {
 	for i := range s.words {
 		f[CoverageFeature] += float64(m.matched[i] * s.words[i].share)
@@ -317,7 +317,7 @@ func (s *scorer) frequency(d *index.Document, counts [index.NumFields]uint8) flo
 	return tf
 }
 
-// inField returns what so many occurrences in a field come to.
+// inField returns the weight of so many occurrences in a field.
 func (s *scorer) inField(d *index.Document, f index.Field, count uint8) float64 {
 	p := fieldWeights[f]
 	return p.w * float64(count) / (1 - p.b + float64(p.b*float64(d.Len[f])/s.meanLen[f]))
@@ -344,7 +344,7 @@ func weight(w *text.Word, c *index.Collection) float64 {
 	return weight
 }
 
-// SearchWords returns what to search for, and the weight of each word.
+// SearchWords returns the words to search for, and the weight of each.
 func SearchWords(words []text.Word) map[string]float64 {
 	weights := make(map[string]float64)
 	for _, w := range words {

@@ -13,7 +13,7 @@ import (
 // against those that do not.
 //
 // The weights are logarithms of likelihood ratios, from tasks of public corpora and the
-// schemas of the tools that they need; those of values that are rare there are by hand.
+// schemas of the tools that they need; weights of values that are rare there are set by hand.
 var typeWeights = [analysis.NumTypes]struct {
 	taken       analysis.Types
 	hit, missed float64
@@ -35,7 +35,7 @@ var typeWeights = [analysis.NumTypes]struct {
 	analysis.VariableType: {typeSet(analysis.VariableType, analysis.NameType), 0.4, 0},
 }
 
-// lacking weighs what a tool requires and the task does not have.
+// lacking weighs the arguments that a tool requires and the task does not have.
 const lacking = -0.2
 
 // needed are the types of values of which a person says one if the tool requires it.
@@ -52,7 +52,7 @@ func typeSet(all ...analysis.Type) (s analysis.Types) {
 type values struct {
 	types      analysis.Types
 	extensions []string        // of paths, as words
-	named      map[string]bool // the task's words, and those of the hosts in it
+	named      map[string]bool // the task's words, and the words of the hosts in it
 }
 
 func valuesOf(t text.Task) (v values) {

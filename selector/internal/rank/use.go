@@ -1,7 +1,7 @@
 package rank
 
-// What several votes of a client, or of several clients, say of a tool for these very words
-// decides, whatever the words themselves say. Evidence from tasks that are only alike stays
+// Several votes of a client, or of several clients, for a tool and these very words
+// decide, whatever the words themselves say. Evidence from tasks that are only alike stays
 // below; see package usage.
 const decisive = 0.45
 

@@ -13,15 +13,15 @@ const (
 	nearEnough = 0.2 // nearness that is worth a word
 )
 
-// Why says in plain words what speaks for the candidate: the words of the task that
-// it has and where, whether it means the same and does what the task's verb says, and
+// Why gives in plain words the reasons for the candidate: the words of the task that
+// it has and where, whether it means the same and does the action of the task's verb, and
 // whether it was used before. For example:
 //
 //	its name has "convert" and "unit", its parameters have "feet"; its meaning is near
 //
 // It is empty if nothing speaks for it.
 func (e Explanation) Why() string {
-	var fields []string // in the order of what they bring
+	var fields []string // in the order of their shares
 	words := make(map[string][]string)
 	for _, w := range e.Words[:min(len(e.Words), maxReasons)] {
 		field := strongest(w.Fields)

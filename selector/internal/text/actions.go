@@ -7,10 +7,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
-// maxActions bounds what [Actions] returns.
+// maxActions bounds the parts that [Actions] returns.
 const maxActions = 10
 
-// actionEnds match what may stand between two actions.
+// actionEnds match the text between two actions.
 var actionEnds = lazy.Regexp(`[.!?;]\s+|\n+|[。！？；]|,?\s+(?:and\s+)?then\s+|,\s+(?:and\s+)?|\s+and\s+`)
 
 // Actions splits a task into the actions that are to be done one after the other. Each

@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
-// classify returns what literal a token without spaces is, if it is one.
+// classify returns the literal that a token without spaces is, if it is one.
 func (r *reader) classify(token string) (v value, ok bool) {
 	if all(token, unicode.IsLetter) && !strings.EqualFold(token, "localhost") {
 		return value{}, false
@@ -116,7 +116,7 @@ func isNumber(token string) bool {
 	return ok
 }
 
-// readID reads ACME-142, a UUID, a SHA and what is like cus_9s6XKzkNRiz8i3.
+// readID reads ACME-142, a UUID, a SHA and IDs like cus_9s6XKzkNRiz8i3.
 func readID(token string) (value, bool) {
 	const (
 		leastSHA    = 7

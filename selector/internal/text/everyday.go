@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
-// A phrase is what people say, and what tools call it.
+// A phrase of people, and the words of tools for it.
 type phrase struct {
 	stems []string // of its words, but for small ones
 	means []string // as analysis.Words returns them
@@ -22,11 +22,11 @@ var everydayList string
 var everyday = sync.OnceValue(func() map[string][]phrase {
 	all, stemmer := make(map[string][]phrase), make(analysis.Stemmer)
 	for line := range strings.Lines(everydayList) {
-		said, means, ok := strings.Cut(line, ":")
+		phrases, means, ok := strings.Cut(line, ":")
 		if !ok || strings.HasPrefix(line, "#") {
 			continue
 		}
-		for one := range strings.SplitSeq(said, ",") {
+		for one := range strings.SplitSeq(phrases, ",") {
 			stems := phraseStems(one, stemmer)
 			all[stems[0]] = append(all[stems[0]], phrase{stems, analysis.Words(means)})
 		}
@@ -56,27 +56,27 @@ func phraseStems(phrase string, stemmer analysis.Stemmer) (stems []string) {
 
 // withValues returns the stems of a task's plain text, with its values where they stood. A
 // date leaves words that phrases know.
-func withValues(plain string, spots []spot, stems analysis.Stemmer) (said []string) {
+func withValues(plain string, spots []spot, stems analysis.Stemmer) (tokens []string) {
 	last := 0
 	for _, s := range spots {
 		if s.kind == analysis.DateType {
 			continue
 		}
-		said = append(append(said, sayings(plain[last:s.at], stems)...), "<"+s.kind.String()+">")
+		tokens = append(append(tokens, sayings(plain[last:s.at], stems)...), "<"+s.kind.String()+">")
 		last = s.at
 	}
-	return append(said, sayings(plain[last:], stems)...)
+	return append(tokens, sayings(plain[last:], stems)...)
 }
 
-// translate gives words of the task what tools call what they say.
-func (t *Task) translate(said []string) { eachPhrase(said, t.mean) }
+// translate gives words of the task the words of tools for them.
+func (t *Task) translate(tokens []string) { eachPhrase(tokens, t.mean) }
 
 // eachPhrase calls f for the phrases of the list that a text has. Where they overlap, the
 // first and longest one counts.
-func eachPhrase(said []string, f func(phrase)) {
-	for i := 0; i < len(said); i++ {
-		for _, p := range everyday()[said[i]] {
-			if len(p.stems) > len(said)-i || !slices.Equal(p.stems, said[i:i+len(p.stems)]) {
+func eachPhrase(tokens []string, f func(phrase)) {
+	for i := 0; i < len(tokens); i++ {
+		for _, p := range everyday()[tokens[i]] {
+			if len(p.stems) > len(tokens)-i || !slices.Equal(p.stems, tokens[i:i+len(p.stems)]) {
 				continue
 			}
 			f(p)
@@ -87,8 +87,8 @@ func eachPhrase(said []string, f func(phrase)) {
 }
 
 // aboutValue reports whether a text has a phrase with a value, such as "what is in <path>".
-func aboutValue(said []string) (found bool) {
-	eachPhrase(said, func(p phrase) {
+func aboutValue(tokens []string) (found bool) {
+	eachPhrase(tokens, func(p phrase) {
 		found = found || slices.ContainsFunc(p.stems, func(w string) bool { return strings.HasPrefix(w, "<") })
 	})
 	return found

@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
-// maxForeign bounds what foreignWords returns.
+// maxForeign bounds the words that foreignWords returns.
 const maxForeign = 256
 
 // maxForeignLen bounds a foreign word in bytes.
@@ -47,17 +47,17 @@ func foreignWords(task string) []string {
 	return english[:min(len(english), maxForeign)]
 }
 
-// A lexicon is what foreign.txt and the English word lists say.
+// A lexicon holds foreign.txt and the English word lists.
 // Its words are folded; the words that they stand for are as analysis.Words returns them.
 type lexicon struct {
-	terms    map[string][]string // what a word stands for; nothing for words without meaning
-	stems    map[string][]string // what the words with a stem stand for
+	terms    map[string][]string // the English words for a word; empty for words without meaning
+	stems    map[string][]string // the English words for the words with a stem
 	longest  int                 // bytes in the longest term of Han and Kana
 	stop     map[string]bool     // foreign words that mean nothing, as analysis.Words returns them
 	evidence map[string]int      // of a foreign task, below zero of an English one
 }
 
-// What a word is as evidence of a task's language: those that only hold a
+// Kinds of words as evidence of a task's language: words that only hold a
 // sentence together say more than those for things, which languages borrow from
 // each other.
 const (
@@ -86,7 +86,7 @@ func (l *lexicon) languages(task string) (latin, han bool) {
 	return evidence > margin || !known, han
 }
 
-// longestTerm returns what the longest term stands for that a run of Han and
+// longestTerm returns the English words for the longest term that a run of Han and
 // Kana starts with, and its size: nothing and the size of one character without a term.
 func (l *lexicon) longestTerm(run []byte) ([]string, int) {
 	const size = 3 // of one character; rare ones have more, and no term has those
@@ -127,7 +127,7 @@ func (l *lexicon) translate(word string) []string {
 	return nil
 }
 
-// lookup returns what a folded word stands for, as it is or by its stem.
+// lookup returns the English words for a folded word, as it is or by its stem.
 func (l *lexicon) lookup(word string) ([]string, bool) {
 	if english, ok := l.terms[word]; ok {
 		return english, true
@@ -136,7 +136,7 @@ func (l *lexicon) lookup(word string) ([]string, bool) {
 	return english, ok
 }
 
-// endings are those of verbs, nouns and adjectives, the longest first.
+// endings are the endings of verbs, nouns and adjectives, the longest first.
 var endings = strings.Fields("iendo ando en er es em et st ar ir as os an ez a e i n o s t")
 
 // foreignStem takes the ending off a folded word.

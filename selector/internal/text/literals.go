@@ -13,13 +13,13 @@ import (
 type Literal struct {
 	Type      analysis.Type
 	Text      string // as it stands in the task
-	Extension string // of a file name, in lower case without the dot; "" if it has none
+	Extension string // of a file name, in lower case without the dot; may be ""
 }
 
-// maxLiterals bounds how many literals of a task are found; what follows stays words.
+// maxLiterals bounds how many literals of a task are found; the text after them stays words.
 const maxLiterals = 64
 
-// A value is what is known of a literal before it is taken out of a task.
+// A value is a literal before it is taken out of a task.
 type value struct {
 	kind      analysis.Type
 	extension string

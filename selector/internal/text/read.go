@@ -8,7 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 )
 
-// A reader takes the literals out of a task. It reads each byte once, but for what it
+// A reader takes the literals out of a task. It reads each byte once, but for bytes that it
 // looks ahead, which its budget bounds.
 type reader struct {
 	text    string
@@ -17,7 +17,7 @@ type reader struct {
 	budget  int  // bytes that may still be read ahead
 
 	plain    strings.Builder // the task without its literals, but with the words that they leave
-	optional strings.Builder // those of plain that are optional
+	optional strings.Builder // the optional words of plain
 	found    []Literal
 	spots    []spot
 
@@ -55,7 +55,7 @@ func readLiterals(text string, names bool) *reader {
 	return r
 }
 
-// survey looks at all words of the task. Where most are capitalised, none is a name.
+// survey looks at all words of the task. Where most are capitalised, a capital is no sign of a name.
 func (r *reader) survey(names bool) {
 	upper, lower := 0, 0
 	for field := range strings.FieldsSeq(r.text) {
@@ -80,7 +80,7 @@ func ends(c rune) bool {
 // maxSelector is how many bytes are read to tell a CSS selector from punctuation.
 const maxSelector = 200
 
-// token reads what begins at i, and returns its size in bytes.
+// token reads the token at i, and returns its size in bytes.
 func (r *reader) token(i int) int {
 	full := len(r.found) >= maxLiterals
 	if !full {
@@ -191,7 +191,7 @@ func (r *reader) word(i int, token string) {
 }
 
 // isName reports whether a capitalised word within a sentence is the name of something: no
-// acronym, and no word that tools have for what they do or do it to.
+// acronym, and no word that tools have for their actions or objects.
 func isName(word string) bool {
 	c, size := utf8.DecodeRuneInString(word)
 	if !unicode.IsUpper(c) || !strings.ContainsFunc(word, unicode.IsLower) {

@@ -47,7 +47,7 @@ func (r *reader) span(i int) int {
 	return 0
 }
 
-// ahead returns what may be read ahead of a text, up to most bytes, and counts it.
+// ahead returns the part of a text that may be read ahead, up to most bytes, and counts it.
 func (r *reader) ahead(rest string, most int) string {
 	return rest[:min(len(rest), most, max(0, r.budget))]
 }
@@ -80,7 +80,7 @@ func (r *reader) quoted(rest string, size int, closing string, most int) int {
 	return size + n + len(closing)
 }
 
-// takeQuoted takes the text between quotation marks. A single word may be that of a tool;
+// takeQuoted takes the text between quotation marks. A single word may be a tool's;
 // a path, a URL or the like is one here, too.
 func (r *reader) takeQuoted(content string, isCode bool) {
 	v := value{kind: analysis.QuotedType}
@@ -162,7 +162,7 @@ func (r *reader) query(rest string) int {
 }
 
 // isQuery reports whether a text begins with SQL. In lower case most of its words are
-// those of a sentence as well.
+// words of a sentence as well.
 func isQuery(s string) bool {
 	const near = 500 // bytes
 	verb, rest, _ := strings.Cut(s[:min(len(s), near)], " ")

@@ -1,4 +1,4 @@
-// Package text turns a task, in the words of a person or a model, into what ranking
+// Package text turns a task, in the words of a person or a model, into the form that ranking
 // compares: words, their synonyms, the English for foreign words, and the steps that a
 // task has.
 package text
@@ -14,14 +14,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/verbs"
 )
 
-// A Task is what is to be done, as words.
+// A Task is a task as words.
 type Task struct {
 	Words []Word   // each once, in the order of their first appearance
 	Text  []string // all of them, in order
-	Said  string   // the task
+	Raw   string   // the task as it was given
 	Steps []Step   // at least one, if there are words
 
-	Verbs []verbs.Set // what the steps ask for, as far as it is known
+	Verbs []verbs.Set // the actions that the steps ask for, as far as they are known
 
 	Plural   map[string]bool // by word of an English task: whether it is a plural there
 	Literals []Literal       // values that tools get as arguments, in order
@@ -33,7 +33,7 @@ type Word struct {
 	Synonyms  []string // other words for the same, sorted
 	Spellings []string // the same word joined with the next, or split; see [Task.Respell]
 	Foreign   bool     // the task is in another language, and so is this word
-	Optional  bool     // part of a literal: it counts where a tool has it, and is never missed if none has it
+	Optional  bool     // part of a literal: it counts where a tool has it, and is never missed if no tool has it
 }
 
 // A Step is a part of a task that may need a tool of its own.
@@ -49,11 +49,6 @@ const (
 	maxSteps = 32       // the longest are kept
 )
 
-// Words returns the words by which tools for a task are found: those of
-// [analysis.Words] without literals and chatter such as "please", unless there is
-// nothing else. Foreign words come after the English ones that they stand for.
-func Words(task string) []string { return read(task, make(analysis.Stemmer)).words }
-
 // A reading is a task without its literals.
 type reading struct {
 	plain    string
@@ -65,7 +60,7 @@ type reading struct {
 }
 
 // read takes the literals out of a task. If they leave nothing to search for, they are
-// what to search for.
+// the subject of the search.
 func read(task string, stems analysis.Stemmer) reading {
 	task = task[:min(len(task), MaxTask)]
 	latin, _ := foreignLexicon().languages(task)
@@ -85,7 +80,7 @@ func read(task string, stems analysis.Stemmer) reading {
 	return r
 }
 
-// says reports whether the words that literals do not need say what to search for. Next to a
+// says reports whether the words that literals do not need name a subject to search for. Next to a
 // quoted text, "find" or "tool" does not.
 func (r *reading) says() bool {
 	quotes := slices.ContainsFunc(r.literals, func(l Literal) bool {
@@ -117,7 +112,7 @@ func content(text string, stems analysis.Stemmer) (words []string, foreign int) 
 func Parse(text string) Task {
 	stems := make(analysis.Stemmer)
 	r := read(text, stems)
-	t := Task{Text: r.words, Said: text, Literals: r.literals}
+	t := Task{Text: r.words, Raw: text, Literals: r.literals}
 	at := make(map[string]int, len(t.Text))
 	for k, w := range t.Text {
 		if _, ok := at[w]; !ok {
@@ -159,7 +154,7 @@ func Parse(text string) Task {
 	return t
 }
 
-// asked returns what the steps of a task ask for. Of a task in another language, the first
+// asked returns the actions that the steps of a task ask for. Of a task in another language, the first
 // of the English words for it tells.
 func asked(text string, english []string) []verbs.Set {
 	if foreignWords(text) == nil {
@@ -199,7 +194,7 @@ func replace(all []string, was, is string) {
 	}
 }
 
-// stepEnds is what stands between the steps of a task.
+// stepEnds matches the text between the steps of a task.
 var stepEnds = lazy.Regexp(`[.!?;:]\s|[\n•;。！？；，]|,\s|\s[—–-]\s|—|\b(?:then|and|also)\b`)
 
 // step makes a step of words of the task. Chatter that stands alone is no step.
@@ -237,7 +232,7 @@ type lists struct {
 	chatter  map[string]bool     // how people ask, whatever they ask for
 	general  map[string]bool     // actions and qualities that tools of all kinds have
 	actions  map[string]bool     // with which a task may begin
-	finding  map[string]bool     // which say that something is to be found, not what
+	finding  map[string]bool     // which ask to find something, and do not name it
 	small    map[string]bool     // which may stand in a phrase
 	synonyms map[string][]string // sorted, without the word itself
 }

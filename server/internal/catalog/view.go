@@ -13,6 +13,7 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -219,7 +220,7 @@ func (v *View) belongsToOther(at Address) bool {
 // address, "" if the snapshot does not have it.
 func (v *View) Exposed(at Address) string { return v.exposed[at] }
 
-const ownScheme = registry.OwnScheme + "//"
+const ownScheme = urls.OwnScheme + "//"
 
 // qualified returns a URI that names the server.
 func (a Address) qualified() string { return ownScheme + url.PathEscape(a.Server) + "/" + a.URI }
@@ -248,7 +249,7 @@ func (v *View) addInterfaces() {
 		for _, member := range [][]byte{wire.Member(wire.Member(meta, "ui"), "resourceUri"), wire.Member(meta, "ui/resourceUri")} {
 			uri, ok := wire.String(member)
 			at := Address{t.Server, uri}
-			if ok && v.addresses[uri].URI == "" && !v.belongsToOther(at) && !registry.IsOwnURI(uri) {
+			if ok && v.addresses[uri].URI == "" && !v.belongsToOther(at) && !urls.IsOwn(uri) {
 				v.addresses[uri] = at
 			}
 		}
@@ -265,7 +266,7 @@ func (v *View) locate(uri string, servers []string) []Address {
 	if at, ok := parseQualified(uri); ok {
 		return []Address{at}
 	}
-	if registry.IsOwnURI(uri) {
+	if urls.IsOwn(uri) {
 		return nil
 	}
 	if claim, ok := v.Snapshot.Claims()[uri]; ok { // it lists the URI no more

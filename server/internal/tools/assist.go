@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/mcp-metarouter/metarouter/internal/assist"
 	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -62,12 +61,12 @@ func (s sampler) Choose(ctx context.Context, task string, choices []string) (ind
 }
 
 func (s sampler) choose(ctx context.Context, task string, choices []string) (int, error) {
-	instructions, text := assist.Prompt(task, choices)
-	result, err := sample(ctx, s.from, instructions, text, assist.MaxTokens)
+	instructions, text := endpoint.Prompt(task, choices)
+	result, err := sample(ctx, s.from, instructions, text, endpoint.MaxTokens)
 	if err != nil {
 		return 0, err
 	}
-	return assist.Parse(result, len(choices))
+	return endpoint.Parse(result, len(choices))
 }
 
 // sample asks the client's model, and returns its text.

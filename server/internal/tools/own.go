@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -68,7 +69,7 @@ func Own() []*registry.NormalizedTool {
 // notified unless a server's tool was executed: then it was notified of that.
 func (t *Tools) callOwn(ctx context.Context, own ownTool, c *toolCall) (json.RawMessage, error) {
 	began := time.Now()
-	ctx, span := selector.StartSpan(ctx, t.Tracer, "tools/call", own.Name, c.Meta)
+	ctx, span := execute.StartSpan(ctx, t.Tracer, "tools/call", own.Name, c.Meta)
 	c.tracedBy(span)
 	result, err := t.runOwn(ctx, own, c.Args, c)
 	t.reporter.ended(own, c, began, span, result, err)

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -32,8 +33,8 @@ func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.S
 	}
 	r.complete(&e, c)
 	e.Trace, _ = wire.String(wire.Member(wire.Member(result, "_meta"), "trace_id"))
-	e.Outcome, e.Fault = selector.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
-	selector.EndSpan(span, e, err)
+	e.Outcome, e.Fault = execute.OutcomeOf(selector.Result{JSON: result, IsError: string(wire.Member(result, "isError")) == "true", Tool: e.Answered}, err)
+	execute.EndSpan(span, e, err)
 	if r.Observer != nil && !c.executed {
 		r.Observer.Executed(e)
 	}
@@ -41,7 +42,7 @@ func (r *reporter) ended(own ownTool, c *toolCall, began time.Time, span trace.S
 
 // meta returns the keys for the result of one of our own tools.
 func (r *reporter) meta(t ownTool, c *toolCall, began time.Time, checked bool) json.RawMessage {
-	p := selector.Provenance{
+	p := execute.Provenance{
 		Tool: &registry.NormalizedTool{Server: ownName, Name: t.Name}, Node: r.Node, Version: r.Version,
 		Began: began, Request: c.Meta, Trace: c.trace, Attempts: 1, Checked: checked,
 		Repaired: c.repaired, ArgumentsRepaired: c.repaired != "",
@@ -54,7 +55,7 @@ func (r *reporter) meta(t ownTool, c *toolCall, began time.Time, checked bool) j
 func (r *reporter) unreached(called string, why error, c *toolCall, began time.Time) json.RawMessage {
 	server, tool, _ := r.Catalog.Split(r.Catalog.Unprefixed(called))
 	r.unansweredSpan(c, began, nil)
-	p := selector.Provenance{
+	p := execute.Provenance{
 		Tool: &registry.NormalizedTool{Server: server, Name: tool}, Node: r.Node, Began: began, Request: c.Meta, Trace: c.trace,
 	}
 	meta := p.JSON()
@@ -74,11 +75,11 @@ func (r *reporter) unknown(called string, why error, c *toolCall, began time.Tim
 
 // unansweredSpan makes the span of a call that no tool has answered.
 func (r *reporter) unansweredSpan(c *toolCall, began time.Time, why error) {
-	_, span := selector.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
+	_, span := execute.StartSpan(c.Context(), r.Tracer, "tools/call", "", c.Meta, trace.WithTimestamp(began))
 	c.tracedBy(span)
-	e := selector.Execution{Outcome: selector.NoAnswer}
+	e := selector.Execution{Outcome: execute.NoAnswer}
 	r.complete(&e, c)
-	selector.EndSpan(span, e, why)
+	execute.EndSpan(span, e, why)
 }
 
 // unanswered notifies the observer of such a call.
@@ -86,7 +87,7 @@ func (r *reporter) unanswered(c *toolCall, e selector.Execution, why error) {
 	if r.Observer == nil {
 		return
 	}
-	e.Outcome, e.Fault = selector.NoAnswer, why.Error()
+	e.Outcome, e.Fault = execute.NoAnswer, why.Error()
 	r.complete(&e, c)
 	r.Observer.Executed(e)
 }

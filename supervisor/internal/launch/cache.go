@@ -14,14 +14,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
 
-// A ProbeResult is what was found out about a server and is remembered over restarts
+// A ProbeResult is the knowledge about a server that is remembered over restarts
 // of it and of the router.
 type ProbeResult struct {
 	Era       peer.Era         `json:"era,omitempty"`
 	Transport config.Transport `json:"transport,omitempty"` // of a url that does not say
 	Fetched   bool             `json:"fetched,omitempty"`   // its package is in the cache of its package runner
 
-	// What the server has asked a client for.
+	// Requests that the server has sent to a client.
 	AsksRoots       bool `json:"asksRoots,omitempty"` // which servers do when the session begins
 	AsksSampling    bool `json:"asksSampling,omitempty"`
 	AsksElicitation bool `json:"asksElicitation,omitempty"`
@@ -42,7 +42,7 @@ func (r *ProbeResult) Asked(method string) {
 // Asks reports whether the server has asked a client for anything.
 func (r *ProbeResult) Asks() bool { return r.AsksRoots || r.AsksSampling || r.AsksElicitation }
 
-// AskedOf returns what the server has asked for that a client with these capabilities
+// AskedOf returns the things that the server has asked for and that a client with these capabilities
 // answers, such as "roots".
 func (r *ProbeResult) AskedOf(capabilities json.RawMessage) (asked []string) {
 	if r.AsksRoots && session.Answers(capabilities, "roots/list") {
@@ -62,7 +62,7 @@ func (r *ProbeResult) AskedOf(capabilities json.RawMessage) (asked []string) {
 type Cache struct {
 	dir string // "" keeps nothing
 
-	mu      sync.Mutex // guards what follows, and the files against concurrent edits
+	mu      sync.Mutex // guards the fields below, and the files against concurrent edits
 	known   map[string]ProbeResult
 	unsaved map[string][]func(*ProbeResult) // changes that the files do not have yet
 	saving  *time.Timer                     // calls Save if anything is unsaved
@@ -79,17 +79,17 @@ func newCache(data string) *Cache {
 	return c
 }
 
-// Get returns what is known of the entry's server.
+// Get returns the probe result of the entry's server.
 func (c *Cache) Get(entry config.Server) ProbeResult { return c.ByHash(entry.Hash()) }
 
-// ByHash is Get for an entry whose hash is known; a hash takes time to compute.
+// ByHash is Get for a known hash of an entry; a hash takes time to compute.
 func (c *Cache) ByHash(hash string) ProbeResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.load(hash)
 }
 
-// load returns what is known. c.mu must be held.
+// load returns the results. c.mu must be held.
 func (c *Cache) load(hash string) ProbeResult {
 	t, ok := c.known[hash]
 	if ok || c.dir == "" {
@@ -100,7 +100,7 @@ func (c *Cache) load(hash string) ProbeResult {
 	return t
 }
 
-// read reads what is known from the file.
+// read reads the result from the file.
 func (c *Cache) read(hash string) (t ProbeResult) {
 	if b, err := safefile.Read(filepath.Join(c.dir, hash), maxFile); err == nil && json.Unmarshal(b, &t) != nil {
 		t = ProbeResult{} // damaged: the server is probed again
@@ -111,7 +111,7 @@ func (c *Cache) read(hash string) (t ProbeResult) {
 	return t
 }
 
-// Edit changes what is known of the entry's server. The change is saved later.
+// Edit changes the probe result of the entry's server. The change is saved later.
 func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 	c.unsaved[hash] = append(c.unsaved[hash], change)
 }
 
-// Save writes what was edited to the files. If that fails, those servers are probed again. The
+// Save writes edited results to the files. If that fails, those servers are probed again. The
 // owner calls it after the last edit.
 func (c *Cache) Save() {
 	c.mu.Lock()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/containers"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
 // containerLabel is a label of each container, with the name of its server.

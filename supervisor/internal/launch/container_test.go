@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
 // A command that runs no container, or for which that is not certain, is started as it is written.

@@ -15,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// A fetch is what npx and uvx do before they run the server: they look its packages up, and
+// A fetch is the work of npx and uvx before they run the server: they look its packages up, and
 // bring them into their cache if they are not there.
 type fetch struct {
 	by       string // the command, without its folder
@@ -23,7 +23,7 @@ type fetch struct {
 	cached   []string // those that npx had before, as name@version
 }
 
-// fetchOf returns what the entry's command fetches. ok is false if it fetches
+// fetchOf returns the fetch of the entry's command. ok is false if it fetches
 // nothing, or has unusual arguments: then it is started as it is.
 func fetchOf(entry config.Server) (f fetch, ok bool) {
 	if entry.Transport != config.Stdio {
@@ -61,7 +61,7 @@ func (l *Launcher) AwaitTurn(ctx context.Context, job Job) (done func(), err err
 	if !ok || l.Cache.Get(job.Entry).Fetched || f.cached != nil {
 		return func() {}, nil
 	}
-	return l.fetching.Take(ctx, signal.Place{
+	return l.fetching.Take(ctx, signal.Turn{
 		Limit: job.Entry.StartTimeout / 3, Wanted: job.Wanted,
 		Waits: func() { job.Doing("waiting to be fetched") },
 	})
@@ -69,7 +69,7 @@ func (l *Launcher) AwaitTurn(ctx context.Context, job Job) (done func(), err err
 
 // Fetch has the entry's package fetched, if that can be done without running the
 // server. It returns the command to start instead of the entry's, or nil if that
-// command fetches the package when it is started, or fetches none.
+// command fetches the package when it is started, or fetches nothing.
 func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 	f, ok := fetchOf(job.Entry)
 	if !ok {

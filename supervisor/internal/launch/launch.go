@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 // A Launcher starts the processes of entries. It is shared by all servers.
@@ -28,7 +28,7 @@ type Launcher struct {
 }
 
 // New returns a Launcher that starts processes with starter. reporter is the path of
-// a program that calls [Report], "" if none does. dataDir is where results are kept;
+// a program that calls [process.Report]; may be "". dataDir is where results are kept;
 // "" keeps them in memory.
 func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 	return &Launcher{
@@ -40,12 +40,12 @@ func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 // A Job is one start of a server.
 type Job struct {
 	Entry config.Server
-	// Resolved is the entry with the values of its references to secrets; nil if it has none.
+	// Resolved is the entry with the values of its references to secrets; may be nil.
 	Resolved *config.Server
 	Hide     func(string) string // replaces these values in a text; nil for nothing
-	Doing    func(what string)   // called with what the start waits for; "" is the server itself
+	Doing    func(what string)   // called with the step that the start waits for; "" is the server itself
 	Wanted   <-chan struct{}     // closed when someone waits for the server; nil for never
-	LogFile  *process.LogFile    // for what package runners print on stderr
+	LogFile  *process.LogFile    // for the stderr of package runners
 	Log      *zap.Logger
 }
 
@@ -140,5 +140,5 @@ type FetchError struct {
 func (e *FetchError) Error() string { return e.err.Error() }
 func (e *FetchError) Unwrap() error { return e.err }
 
-// Doing says what failed, as "npx is fetching pkg".
+// Doing names the step that failed, as "npx is fetching pkg".
 func (e *FetchError) Doing() string { return e.doing }

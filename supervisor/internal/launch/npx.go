@@ -19,14 +19,14 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 // npx runs a shell that runs the server, and stays: two more processes, some 80 MB,
 // and signals end at npx. So npx is run with a program of ours as its shell, which
-// reports the command that it gets and ends ([Report]). Then that command is run
+// reports the command that it gets and ends ([process.Report]). Then that command is run
 // without npx.
 //
 // npm still decides everything: whether the newest version is there, which program
@@ -35,7 +35,10 @@ import (
 // variables are among them since packages read some (npm_config_user_agent,
 // npm_lifecycle_event).
 
-// A plan is what npx would run.
+// offlineVariable is npm's setting to ask the registry only for packages that its cache lacks.
+const offlineVariable = "npm_config_prefer_offline"
+
+// A plan is the command that npx would run.
 type plan struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"`
@@ -59,7 +62,7 @@ func canReport(c process.Command, reporter string) bool {
 	}
 	if slices.ContainsFunc(c.Env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return strings.EqualFold(strings.ReplaceAll(name, "-", "_"), shellVariable)
+		return strings.EqualFold(strings.ReplaceAll(name, "-", "_"), process.ShellVariable)
 	}) {
 		return false
 	}
@@ -74,7 +77,7 @@ func canReport(c process.Command, reporter string) bool {
 	return ok && npm.Name == "npm" && n >= 7
 }
 
-// plan has npx fetch what it needs and report what it would run. It returns nil if
+// plan has npx fetch the packages and report the command that it would run. It returns nil if
 // npx has to be run as the entry has it.
 //
 // An exact version that was fetched once does not change, so npx is not asked again. What is
@@ -91,11 +94,11 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 	rand.Read(random[:])
 	fence := hex.EncodeToString(random[:])
 	asked := c
-	asked.Env = append(slices.Clone(c.Env), shellVariable+"="+l.reporter, ReportVariable+"="+fence)
+	asked.Env = append(slices.Clone(c.Env), process.ShellVariable+"="+l.reporter, process.ReportVariable+"="+fence)
 	if exact && slices.Contains(f.cached, f.packages[0]) { // else npx asks the registry once more in each folder
 		asked.Env = append([]string{offlineVariable + "=true"}, asked.Env...)
 	}
-	conceal := job.Entry.Concealer()
+	conceal := job.Entry.Launch().Concealer()
 	words := process.NewTail(func(text string) string { return conceal(job.hide(text)) })
 	out, failure, err := l.starter.Run(ctx, asked, words, job.LogFile)
 	failed := func(err error) error {
@@ -123,7 +126,7 @@ func (l *Launcher) plan(ctx context.Context, c, written process.Command, f fetch
 // readReport returns the plan in a report in npx's output, or the reason why npx has
 // to be run as the entry has it.
 func readReport(out []byte, fence string, npx process.Command) (p *plan, why string) {
-	var r report
+	var r process.NpxCommand
 	_, line, ok := bytes.Cut(out, []byte(fence+" "))
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	if !ok || json.Unmarshal(line, &r) != nil {
@@ -144,7 +147,7 @@ func readReport(out []byte, fence string, npx process.Command) (p *plan, why str
 		if name == "PATH" {
 			search = value
 		}
-		if !given[variable] && !slices.Contains([]string{ReportVariable, shellVariable, offlineVariable, process.MarkVariable}, name) {
+		if !given[variable] && !slices.Contains([]string{process.ReportVariable, process.ShellVariable, offlineVariable, process.MarkVariable}, name) {
 			p.Set = append(p.Set, variable)
 		}
 	}
@@ -300,11 +303,11 @@ func npmErrors(printed *process.Tail) []string {
 
 // npmReason returns npm's reason for a failure as part of a sentence.
 func npmReason(printed *process.Tail) string {
-	said := npmErrors(printed)
-	if len(said) == 0 {
+	lines := npmErrors(printed)
+	if len(lines) == 0 {
 		return printed.Reason()
 	}
-	return "; npm error " + said[0] // such as "code E404"
+	return "; npm error " + lines[0] // such as "code E404"
 }
 
 // isMissing reports whether npm says that the package does not exist: trying again at

@@ -14,20 +14,20 @@ import (
 // whether new ones may begin.
 type Calls struct {
 	mu            sync.Mutex // guards the fields below
-	pending       map[int64]*call
+	pending       map[int64]*pendingRequest
 	subscriptions int           // of the pending calls
-	idle          chan struct{} // closed when no call is pending; nil if no one waits for that
-	since         time.Time     // since when no call is pending, if none is
+	idle          chan struct{} // closed when no call is pending; nil if no goroutine waits for that
+	since         time.Time     // since when no call is pending, if so
 	refused       bool          // no call may begin: those under way may end, then the session does
 	served        int           // requests of users that were answered
 }
 
-// A call is a request that was begun and has not ended.
-type call struct {
+// A pendingRequest is a request that was begun and has not ended.
+type pendingRequest struct {
 	id       int64
 	method   string
 	from     session.Client
-	token    json.RawMessage // the client's progress token; nil if it gave none
+	token    json.RawMessage // the client's progress token; may be nil
 	answer   chan Reply      // receives at most one
 	trail    *session.Trail  // of the answer; may be nil
 	sent     Outgoing
@@ -36,13 +36,13 @@ type call struct {
 	declined atomic.Int32 // questions of the server during the call
 }
 
-// standing reports whether the call is a subscription, for whose answer no caller waits.
-func (c *call) standing() bool { return c.method == listen }
+// standing reports whether the call is a subscription: no caller waits for its answer.
+func (c *pendingRequest) standing() bool { return c.method == listen }
 
 var errRefused = errors.New("the session is about to end")
 
 // add registers a call, unless calls are refused.
-func (c *Calls) add(one *call) error {
+func (c *Calls) add(one *pendingRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused && !one.standing() {
@@ -59,7 +59,7 @@ func (c *Calls) add(one *call) error {
 func (c *Calls) busy() int { return len(c.pending) - c.subscriptions }
 
 // remove ends a call.
-func (c *Calls) remove(one *call) {
+func (c *Calls) remove(one *pendingRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending[one.id] == nil {
@@ -82,7 +82,7 @@ func (c *Calls) remove(one *call) {
 
 // settled returns the call with the id, nil if it has ended, and counts its answer if it
 // got one.
-func (c *Calls) settled(id int64, answered bool) *call {
+func (c *Calls) settled(id int64, answered bool) *pendingRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.pending[id]
@@ -100,24 +100,24 @@ func (c *Calls) Served() int {
 }
 
 // get returns the call with the id, nil if it has ended.
-func (c *Calls) get(id int64) *call {
+func (c *Calls) get(id int64) *pendingRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pending[id]
 }
 
-// client returns the client on whose behalf the server says something, nil if that
+// client returns the client for which the server says something, nil if that
 // can't be known. See asker.
 func (c *Calls) client(origin int64) session.Client {
 	_, from := c.asker(origin)
 	return from
 }
 
-// asker returns the call on whose behalf the server says or asks something, and its
+// asker returns the call for which the server says or asks something, and its
 // client: the call origin, with which the message came; else the latest call. The call
 // is nil if no call of a client is under way, and the client is nil if one client has
 // not made all calls.
-func (c *Calls) asker(origin int64) (latest *call, from session.Client) {
+func (c *Calls) asker(origin int64) (latest *pendingRequest, from session.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one := c.pending[origin]; one != nil && one.from != nil {
@@ -141,7 +141,7 @@ func (c *Calls) asker(origin int64) (latest *call, from session.Client) {
 
 // takeRoots reports whether the server may be given the roots once more because of a
 // call: the given one, or another one of a client.
-func (c *Calls) takeRoots(given *call) bool {
+func (c *Calls) takeRoots(given *pendingRequest) bool {
 	if given == nil {
 		return false
 	}
@@ -200,7 +200,7 @@ func (c *Calls) Refuse() {
 	c.refused = true
 }
 
-// RefuseUnlessBusy does what Refuse does unless a call is under way, and reports
+// RefuseUnlessBusy is Refuse, unless a call is under way, and reports
 // whether calls are refused.
 func (c *Calls) RefuseUnlessBusy() bool {
 	c.mu.Lock()

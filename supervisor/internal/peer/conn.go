@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -25,7 +24,7 @@ type Conn struct {
 	Flood    Flood
 	Spoke    atomic.Bool // a message has come from the server
 
-	OpenEvent atomic.Bool // as that of [Outgoing], where one stream has all answers
+	OpenEvent atomic.Bool // as in [Outgoing], for the one stream of all answers
 
 	server string
 	roots  Roots // see Host.Roots
@@ -35,23 +34,19 @@ type Conn struct {
 	agreed agreement                                // set by the handshake, before the session is shared
 	lastID atomic.Int64
 
-	life context.Context // ends with the session, whose cause is its cause
-	end  context.CancelCauseFunc
-
-	mu      sync.Mutex     // guards the order of Go and Close: after Close nothing is added to running
-	running sync.WaitGroup // the goroutines of Go
+	lifetime
 }
 
-// An agreement is what the handshake has found out and settled.
+// An agreement is the result of the handshake.
 type agreement struct {
 	info     session.Info
-	meta     json.RawMessage // what modern requests must carry in _meta; nil in the legacy era
+	meta     json.RawMessage // for modern requests' _meta; nil in the legacy era
 	bothEras bool            // the server speaks the legacy era as well
 }
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
-func (c *Conn) begin(ctx context.Context, r session.Request) (*call, error) {
-	one := &call{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
+func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, error) {
+	one := &pendingRequest{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
@@ -81,13 +76,13 @@ func notSent(c *Conn, err error) error {
 
 // await waits for the result of a call and ends the call. If ctx ends first, the
 // server is notified that the request is cancelled.
-func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
+func (c *Conn) await(ctx context.Context, one *pendingRequest) (json.RawMessage, error) {
 	defer c.Calls.remove(one)
 	select {
 	case reply := <-one.answer:
 		return reply.Result()
 	case <-ctx.Done():
-		c.cancel(one)
+		cancelAtServer(c, one)
 		if one.sent.OpenEvent.Load() || c.OpenEvent.Load() {
 			return nil, fmt.Errorf("%w: %w", session.ErrOpenEvent, context.Cause(ctx))
 		}
@@ -105,8 +100,8 @@ func (c *Conn) await(ctx context.Context, one *call) (json.RawMessage, error) {
 	}
 }
 
-// cancel notifies the server that no caller waits for the answer any more.
-func (c *Conn) cancel(one *call) {
+// cancelAtServer notifies the server that no caller waits for the answer any more.
+func cancelAtServer(c *Conn, one *pendingRequest) {
 	c.NotifyLater(Cancelled, fmt.Appendf(nil, `{"requestId":%d,"reason":"cancelled by the client"}`, one.id))
 }
 
@@ -199,7 +194,7 @@ func (c *Conn) Settle(id int64, r Reply) {
 		return
 	}
 	if r.Message.Fault != nil {
-		r = c.check(one.method, r)
+		r = check(c, one.method, r)
 	}
 	if r.Err == nil {
 		one.trail.Answered("the call to go on") // first, since the call says where it is from then on
@@ -210,36 +205,6 @@ func (c *Conn) Settle(id int64, r Reply) {
 		c.Flood.admit("", len(r.Message.Result))
 	}
 }
-
-// Go runs f as part of the session, which [Conn.Wait] waits for. It returns false,
-// and does not run f, if the session has ended.
-func (c *Conn) Go(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
-		return false
-	}
-	c.running.Go(f)
-	return true
-}
-
-// Close ends the session: calls under way and to come fail with the cause. Only the
-// first cause counts.
-func (c *Conn) Close(cause error) {
-	c.mu.Lock()
-	c.end(cause)
-	c.mu.Unlock()
-}
-
-// Wait returns when all functions that Go runs have returned. The session must have
-// ended.
-func (c *Conn) Wait() { c.running.Wait() }
-
-// Done implements [session.Session].
-func (c *Conn) Done() <-chan struct{} { return c.life.Done() }
-
-// Cause returns why the session has ended, nil if it has not.
-func (c *Conn) Cause() error { return context.Cause(c.life) }
 
 // Info implements [session.Session].
 func (c *Conn) Info() session.Info { return c.agreed.info }

@@ -25,7 +25,7 @@ const (
 	maxWeight = passBurst / 10
 )
 
-// A Flood limits what a server sends without a request: notifications, requests, and
+// A Flood limits messages that a server sends without a request: notifications, requests, and
 // lines that are no messages.
 type Flood struct {
 	mu         sync.Mutex // guards the fields below
@@ -48,7 +48,7 @@ var lasting = []string{
 	"notifications/subscriptions/acknowledged", Cancelled,
 }
 
-// admit counts a message of the method; "" is none. It reports whether the message is to
+// admit counts a message of the method, which may be "". It reports whether the message is to
 // be passed on.
 func (f *Flood) admit(method string, size int) bool {
 	now, weight := time.Now(), min(1+size/heavy, maxWeight)
@@ -74,7 +74,7 @@ func (f *Flood) admit(method string, size int) bool {
 	return false
 }
 
-// Seen returns what exceeded the limit so far.
+// Seen returns the messages above the limit so far.
 func (f *Flood) Seen() status.Flood {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,10 +82,9 @@ func (f *Flood) Seen() status.Flood {
 }
 
 // Pace waits before the next message is read, if the server floods the session. It is
-// called on the goroutine that reads.
-func (c *Conn) Pace() {
-	if c.Flood.pause.Load() == 0 {
-		return
+// called on the goroutine that reads. ended is closed when the session ends.
+func (f *Flood) Pace(ended <-chan struct{}) {
+	if f.pause.Load() != 0 {
+		signal.Within(ended, time.Duration(f.pause.Swap(0)))
 	}
-	signal.Within(c.Done(), time.Duration(c.Flood.pause.Swap(0)))
 }

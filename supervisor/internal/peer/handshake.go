@@ -26,15 +26,11 @@ var ErrProbeExit = errors.New("the server ended at server/discover")
 // speak the revision of a request.
 const CodeUnsupportedVersion = -32022
 
-// SelfCode and the member "metarouter": "self" in an error's data are the answer of
-// a router that was started by a router.
-const SelfCode = -32000
-
 // ErrSelf is returned by Handshake when the server is a router that was started by a
 // router.
 var ErrSelf = errors.New("it would start a router inside the router")
 
-// An Era is what is known of the protocol that a server speaks.
+// An Era is the known part of the protocol that a server speaks.
 type Era string
 
 // The eras. Legacy servers open a session with initialize, modern ones do not.
@@ -45,7 +41,7 @@ const (
 	BothEras   Era = "both"
 )
 
-// A Greeting is what a handshake says, and what it need not find out.
+// A Greeting is the input of a handshake, with known facts of the server.
 type Greeting struct {
 	Known        Era             // the server's era; UnknownEra has the handshake probe
 	Version      string          // of the router
@@ -62,7 +58,7 @@ type Greeting struct {
 // counts.
 func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	client, meta := identity(g.Version)
-	var begun []*call
+	var begun []*pendingRequest
 	defer func() {
 		for _, one := range begun {
 			p.Calls.remove(one)
@@ -121,7 +117,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	}
 }
 
-// complete adds to info what the greeting says of the server.
+// complete adds to info the greeting's facts of the server.
 func (g Greeting) complete(info session.Info) session.Info {
 	info.PID, info.Remote = g.PID, g.PID == 0
 	return info
@@ -129,10 +125,10 @@ func (g Greeting) complete(info session.Info) session.Info {
 
 func isSelf(err error) bool {
 	e, ok := errors.AsType[*session.Error](err)
-	return ok && e.Code == SelfCode && string(wire.Member(e.Data, "metarouter")) == `"self"`
+	return ok && e.Code == session.CodeSelf && string(wire.Member(e.Data, "metarouter")) == `"self"`
 }
 
-// identity returns what the router calls itself, and the _meta that its requests to
+// identity returns the router's name and version, and the _meta that its requests to
 // modern servers carry.
 func identity(version string) (client, meta json.RawMessage) {
 	client = wire.Marshal(map[string]string{"name": "metarouter", "version": version})
@@ -155,7 +151,7 @@ func supported(refusal Reply) (versions []string, err error) {
 }
 
 // newestLegacy returns the newest legacy revision among the versions that we know,
-// and our own choice if they have none.
+// and our own choice if they have no revision in common.
 func newestLegacy(versions []string) string {
 	versions = slices.DeleteFunc(versions, func(v string) bool { return v < session.Oldest || v > session.LatestLegacy })
 	if len(versions) == 0 {
@@ -164,7 +160,7 @@ func newestLegacy(versions []string) string {
 	return slices.Max(versions)
 }
 
-// readDiscovered returns what a modern server says of itself. ok is false if the
+// readDiscovered returns a modern server's description of itself. ok is false if the
 // server does not speak our modern revision.
 func readDiscovered(answer Reply) (info session.Info, bothEras, ok bool) {
 	m := answer.Message
@@ -185,7 +181,7 @@ func readDiscovered(answer Reply) (info session.Info, bothEras, ok bool) {
 
 type implementation struct{ Name, Version, Title string }
 
-// maxSaid bounds the bytes of what a server says of itself in a word or two. Each result of its
+// maxSaid bounds the bytes of a server's short texts about itself. Each result of its
 // tools has the version.
 const maxSaid = 256
 
@@ -223,7 +219,7 @@ func (p *Peer) initialized(ctx context.Context, g Greeting, answer Reply) error 
 }
 
 // revision returns the revision that a legacy server means by its protocolVersion. Those before
-// the first one, of which some servers have kept the number, and what is no revision, are taken
+// the first one, of which some servers have kept the number, and texts that are no revision, are taken
 // as the first.
 func (p *Peer) revision(version json.RawMessage) (string, error) {
 	v, ok := wire.String(version)

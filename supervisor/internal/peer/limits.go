@@ -12,7 +12,7 @@ const (
 	// does not say.
 	defaultQuestions = 60
 
-	// maxRoutine bounds what a server may ask a minute at any time in one session:
+	// maxRoutine bounds the requests of a server a minute at any time in one session:
 	// pings, and separately the client's roots.
 	maxRoutine = 10
 )

@@ -35,7 +35,7 @@ type Outgoing struct {
 	ID     int64           // of a request; 0 for other messages
 	Method string          // "" for an answer
 	Params json.RawMessage // as in Line
-	Meta   json.RawMessage // the client's _meta; nil if it sent none
+	Meta   json.RawMessage // the client's _meta; may be nil
 	Line   []byte          // the whole message and a line end
 	Unsent atomic.Bool     // set before the session ends if nothing of the message was sent
 
@@ -43,7 +43,7 @@ type Outgoing struct {
 	OpenEvent  atomic.Bool // data of an event has come in answer to it, and no blank line that ends the event
 }
 
-// A Reply ends a request: it is the server's response, or the reason why none comes.
+// A Reply ends a request: it is the server's response, or the reason why no response comes.
 type Reply struct {
 	Message wire.Message
 	Err     error

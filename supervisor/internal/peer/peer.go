@@ -12,10 +12,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A Host is what a Peer needs to know of its user.
+// A Host has the functions and settings of a Peer's user.
 type Host struct {
 	Server string                       // its name
-	Stray  func(line []byte, why error) // called with what the server sent that is no message
+	Stray  func(line []byte, why error) // called with lines of the server that are no message
 	Text   func(first string)           // called with the first line of a server that writes text, and no message yet; may be nil
 	Asked  func(method string)          // called when the server sends its client the first request of a method
 	Limits *Limits                      // of its questions; nil for the default
@@ -42,7 +42,7 @@ func New(h Host, open func(*Conn) Link) *Peer {
 		h.Limits = NewLimits(func() int { return 0 })
 	}
 	c := &Conn{
-		Calls:  Calls{pending: make(map[int64]*call), since: time.Now()},
+		Calls:  Calls{pending: make(map[int64]*pendingRequest), since: time.Now()},
 		Strays: Strays{log: h.Stray},
 		Flood:  newFlood(),
 		server: h.Server, roots: h.Roots, text: h.Text,
@@ -159,7 +159,7 @@ func (p *Peer) SetLevel(ctx context.Context, level string) {
 	p.Request(ctx, session.Request{Method: "logging/setLevel", Params: params})
 }
 
-// Listeners are functions that hear notifications. The zero value has none.
+// Listeners are functions that hear notifications. The zero value is empty.
 type listeners struct {
 	mu  sync.Mutex // held while all is replaced
 	all atomic.Pointer[[]*listener]

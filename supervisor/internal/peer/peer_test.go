@@ -95,7 +95,7 @@ func pair(t *testing.T) (*Peer, *script) {
 func receive(c *Conn, r io.Reader) {
 	lines := wire.NewReader(r, wire.MaxLine)
 	for {
-		c.Pace()
+		c.Flood.Pace(c.Done())
 		line, err := lines.Next()
 		if err != nil {
 			return

@@ -64,10 +64,10 @@ type Questions struct {
 type question struct {
 	message wire.Message
 	cancel  context.CancelFunc
-	call    *call          // during which it came; nil if none was under way
-	from    session.Client // that is meant; nil if that can't be known from the calls
-	routine bool           // for roots, and counted as rootsOpen
-	noRoots bool           // it is answered with an empty list, since no client with roots is meant
+	call    *pendingRequest // during which it came; may be nil
+	from    session.Client  // that is meant; nil if that can't be known from the calls
+	routine bool            // for roots, and counted as rootsOpen
+	noRoots bool            // it is answered with an empty list, since no client with roots is meant
 }
 
 func newQuestions(c *Conn, h Host) *Questions {
@@ -265,7 +265,7 @@ func asMessage(m wire.Message) session.Message {
 	return session.Message{ID: m.ID, Method: m.Method, Params: m.Params}
 }
 
-// refusal is the error for a question whose client is not known.
+// refusal is the error for a question to an unknown client.
 func refusal(server, why string) error {
 	return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf(
 		"the router can't pass this request of server %q on: %s; from its next session on, each client gets a process of its own", server, why)}

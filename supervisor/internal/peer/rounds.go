@@ -20,7 +20,7 @@ const (
 )
 
 // stamp returns the parameters of the request with the _meta that the server's era
-// asks for. own is what every request to a modern server carries, and nil for a
+// asks for. own is for every request to a modern server, and nil for a
 // legacy one. A modern server gets the client's capabilities, a legacy one no key of
 // the modern era. The progress token becomes the request's id, since tokens of
 // several clients may be equal; the client's own is returned.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Notes are what a server does against the protocol and is understood all the same, each once.
+// Notes are a server's violations of the protocol that are understood all the same, each once.
 type Notes struct {
 	mu  sync.Mutex // guards all
 	all []string
@@ -31,7 +31,7 @@ func (n *Notes) All() []string {
 	return slices.Clone(n.all)
 }
 
-// Strays counts what a server sent that is no message.
+// Strays counts lines of a server that are no message.
 type Strays struct {
 	count atomic.Int64
 	first atomic.Pointer[string]
@@ -50,7 +50,7 @@ func (s *Strays) Skip(line []byte, why error) {
 // Count returns how many lines were skipped so far.
 func (s *Strays) Count() int64 { return s.count.Load() }
 
-// First returns the beginning of the first line that is [Showable], "" if none was.
+// First returns the beginning of the first line that is [Showable], may be "".
 func (s *Strays) First() string {
 	if line := s.first.Load(); line != nil {
 		return *line

@@ -115,7 +115,7 @@ func (s *Subscriptions) Wanted() []string {
 	return slices.Sorted(maps.Keys(s.count))
 }
 
-// agree notes what a modern server has acknowledged.
+// agree notes the subscriptions that a modern server has acknowledged.
 func (s *Subscriptions) agree(params json.RawMessage) {
 	var agreed []string
 	if json.Unmarshal(wire.Member(wire.Member(params, "notifications"), "resourceSubscriptions"), &agreed) != nil {
@@ -127,7 +127,7 @@ func (s *Subscriptions) agree(params json.RawMessage) {
 	s.news.Notify()
 }
 
-// agreement returns what the server has acknowledged last, and a channel that is
+// agreement returns the subscriptions that the server has acknowledged last, and a channel that is
 // closed at its next acknowledgement.
 func (s *Subscriptions) agreement() (uris []string, news <-chan struct{}) {
 	s.mu.Lock()
@@ -178,13 +178,13 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer first()
-	var current *call
+	var current *pendingRequest
 	pause := minPause
 	for lost := false; ; {
 		begun := time.Now()
 		next, err := s.subscribe(ctx)
 		if current != nil {
-			s.conn.cancel(current)
+			cancelAtServer(s.conn, current)
 			s.conn.Calls.remove(current)
 		}
 		if err != nil {
@@ -225,7 +225,7 @@ func (s *Subscriptions) follow(first func(), log *zap.Logger) {
 
 // subscribe sends a subscription to everything that is wanted, and waits until it is
 // in force or has ended. It returns nil if nothing is wanted.
-func (s *Subscriptions) subscribe(ctx context.Context) (*call, error) {
+func (s *Subscriptions) subscribe(ctx context.Context) (*pendingRequest, error) {
 	_, news := s.agreement()
 	filter := []byte{}
 	for _, kind := range s.changingLists() {

@@ -16,7 +16,7 @@ import (
 // An AnswerError says why an answer of a server was not passed on.
 type AnswerError struct {
 	Server string
-	Cause  error // [wire.ErrNotUTF8], [wire.ErrTooDeep], [wire.ErrTooLong], or what is wrong with the JSON
+	Cause  error // [wire.ErrNotUTF8], [wire.ErrTooDeep], [wire.ErrTooLong], or the fault of the JSON
 }
 
 func (e *AnswerError) Error() string {
@@ -54,9 +54,9 @@ func (u *Unusable) note(cause error) {
 	}
 }
 
-// check returns the reply to a request of the method, whose message has a fault. What
-// the router reads and cleans itself is kept: lists, and what a server says of itself.
-func (c *Conn) check(method string, r Reply) Reply {
+// check returns the reply, a message with a fault, to a request of the method. Answers that
+// the router reads and cleans itself are kept: lists, and a server's description of itself.
+func check(c *Conn, method string, r Reply) Reply {
 	fault := r.Message.Fault
 	switch method {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
@@ -71,7 +71,7 @@ func (c *Conn) check(method string, r Reply) Reply {
 	return Reply{Err: &AnswerError{c.server, fault}}
 }
 
-// refuse answers a request of the server whose message has a fault. A notification is
+// refuse answers a faulty request of the server. A notification is
 // left out.
 func (c *Conn) refuse(m wire.Message) error {
 	c.Unusable.note(m.Fault)
@@ -90,7 +90,7 @@ const lastChance = 10 * time.Second
 // the caller does not wait in vain.
 func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 	c.Flood.admit("", len(line))
-	one := c.answered(ends)
+	one := answered(&c.Calls, ends)
 	if one == nil {
 		c.Strays.Skip(line, why)
 		return
@@ -100,18 +100,19 @@ func (c *Conn) SkipLine(line []byte, ends wire.Ends, why error) {
 		return
 	}
 	c.Strays.Skip(line, why)
-	c.doubt(one, why)
+	giveUpLater(c, one, why)
 }
 
 // Doubt deals with a line that may be the first of a message. If it looks like an answer, and
 // the rest does not come, its request fails.
 func (c *Conn) Doubt(line []byte, why error) {
-	if one := c.answered(wire.Ends{Head: line, Tail: line}); one != nil {
-		c.doubt(one, why)
+	if one := answered(&c.Calls, wire.Ends{Head: line, Tail: line}); one != nil {
+		giveUpLater(c, one, why)
 	}
 }
 
-func (c *Conn) doubt(one *call, why error) {
+// giveUpLater fails a request if its answer does not come soon.
+func giveUpLater(c *Conn, one *pendingRequest, why error) {
 	if one.method == Initialize || one.method == Discover {
 		return // its wait is bounded anyway, and a server that starts may be slow
 	}
@@ -124,7 +125,7 @@ func (c *Conn) doubt(one *call, why error) {
 	}
 }
 
-// Fail ends a request, if it is still under way, whose answer can't be passed on.
+// Fail ends a request, if it is still under way: its answer can't be passed on.
 func (c *Conn) Fail(id int64, why error) {
 	if c.Calls.get(id) != nil {
 		c.Unusable.note(why)
@@ -133,7 +134,7 @@ func (c *Conn) Fail(id int64, why error) {
 }
 
 // answered returns the request under way that a line seems to answer, or nil.
-func (c *Conn) answered(line wire.Ends) *call {
+func answered(calls *Calls, line wire.Ends) *pendingRequest {
 	const version = `"jsonrpc"`
 	if !bytes.HasPrefix(bytes.TrimLeft(line.Head, " \t"), []byte("{")) || bytes.Contains(line.Head, []byte(`"method"`)) ||
 		!bytes.Contains(line.Head, []byte(version)) && !bytes.Contains(line.Tail, []byte(version)) {
@@ -143,5 +144,5 @@ func (c *Conn) answered(line wire.Ends) *call {
 	if err != nil {
 		return nil
 	}
-	return c.Calls.get(id)
+	return calls.get(id)
 }

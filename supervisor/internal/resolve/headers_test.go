@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 // The headers that a command prints win, it runs for each connection, and it knows the server.

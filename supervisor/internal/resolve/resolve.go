@@ -1,7 +1,7 @@
 // Package resolve turns the references to secrets of an entry into their values, when a
 // process starts or a request is sent.
 //
-// A [Resolver] is shared by all servers. It keeps what commands have printed, until a
+// A [Resolver] is shared by all servers. It keeps the output of commands, until a
 // server that uses a value has it forgotten. Values of our own store and of files are read
 // each time. A [Server] resolves for one server, and hides the values in texts.
 package resolve
@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 const (
@@ -54,7 +54,7 @@ type Resolver struct {
 	printed map[string]*result
 }
 
-// A result is what a command has printed.
+// A result is the output of a command.
 type result struct {
 	done  chan struct{} // closed when value and err are valid
 	value string
@@ -66,7 +66,7 @@ func New(store Store, run Runner) *Resolver {
 	return &Resolver{store: store, run: run, slots: make(chan struct{}, maxCommands), printed: make(map[string]*result)}
 }
 
-// An Error is a reference whose value can't be got. It never contains a value.
+// An Error is a reference without a value. It never contains a value.
 type Error struct {
 	Reference string // as the entry has it
 	Err       error
@@ -120,7 +120,7 @@ func (r *Resolver) read(ctx context.Context, entry config.Server, ref reference.
 	return "", fmt.Errorf("references of the kind %q are unknown", ref.Kind)
 }
 
-// printedBy returns what the command of a reference prints, or has printed.
+// printedBy returns the output of the command of a reference.
 func (r *Resolver) printedBy(ctx context.Context, entry config.Server, ref reference.Reference) (string, error) {
 	key := keyOf(entry, ref)
 	for {
@@ -167,16 +167,16 @@ func (r *Resolver) forget(entry config.Server) {
 	}
 }
 
-// keyOf identifies what a command depends on.
+// keyOf identifies the dependencies of a command.
 func keyOf(entry config.Server, ref reference.Reference) string {
 	return strings.Join(append([]string{string(ref.Kind), ref.Body, ref.Dir}, entry.InheritEnv...), "\x00")
 }
 
-// errAborted is a command whose caller did not wait for it.
+// errAborted is a command that its caller did not wait for.
 var errAborted = errors.New("the start was aborted")
 
-// command runs the command of a reference and returns what it prints. Its environment is
-// that of servers, with the variables that programs for secrets need.
+// command runs the command of a reference and returns its output. Its environment is
+// a server's, with the variables that programs for secrets need.
 func (r *Resolver) command(ctx context.Context, entry config.Server, ref reference.Reference) (string, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -221,7 +221,7 @@ func wordsOf(ref reference.Reference) []string {
 }
 
 // needed returns the names of variables that programs for secrets need and servers do not
-// get: those of the session bus, of GnuPG, pass and 1Password.
+// get: variables of the session bus, of GnuPG, pass and 1Password.
 func needed(environ []string) []string {
 	names := []string{"DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "GPG_TTY", "PASSWORD_STORE_DIR"}
 	for _, variable := range environ {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
-	"github.com/mcp-metarouter/metarouter/supervisor/internal/process"
 )
 
 // A store is a Store in memory.

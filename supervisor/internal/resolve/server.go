@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxHidden is how many values are hidden, those of earlier times included.
+	// maxHidden is how many values are hidden, with earlier ones.
 	maxHidden = 200
 	// minHidden is the least bytes of a value that is hidden: a shorter one may be a part of
 	// any text.
@@ -31,14 +31,14 @@ const (
 	// minInMessage is the least bytes of a token that is hidden in messages. Tokens that are hard to
 	// guess are longer, and an issuer must not choose which words are replaced.
 	minInMessage = 16
-	// tokenText is what replaces a token.
+	// tokenText replaces a token.
 	tokenText = "${token of its login}"
 )
 
 // A Server resolves the references of the entries of one server.
 type Server struct {
 	resolver *Resolver
-	noted    func(values []string) // called with values before they are used; nil if no one needs to know
+	noted    func(values []string) // called with values before they are used; may be nil
 
 	mu     sync.Mutex // guards the fields below
 	hidden []pair     // the values that were resolved, the oldest first
@@ -179,7 +179,7 @@ func (s *Server) remember(resolved []pair) (added []string) {
 	return added
 }
 
-// update replaces what hides the values; s.mu is held.
+// update makes the replacer of the values; s.mu is held.
 func (s *Server) update() {
 	all := slices.Clone(s.hidden)
 	s.inside = nil

@@ -24,7 +24,7 @@ const authorization = "Authorization"
 
 // do sends the request. If the server refuses it for its headers or its token, do sends it
 // once more with new ones. An error wraps [session.ErrNotSent] or [session.ErrClosed],
-// according to what is known of it, or is a [*NeedsAuthError] or a [*RedirectError].
+// according to the knowledge of it, or is a [*NeedsAuthError] or a [*RedirectError].
 func (s *Site) do(r *http.Request) (*http.Response, error) {
 	token, err := s.authorize(r)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Site) do(r *http.Request) (*http.Response, error) {
 }
 
 // authorize sets the token of a request that has no Authorization header. It returns that
-// token, "" if the request gets none.
+// token; may be "".
 func (s *Site) authorize(r *http.Request) (string, error) {
 	if s.tokens == nil || r.Header.Get(authorization) != "" {
 		return "", nil
@@ -138,7 +138,7 @@ type NeedsAuthError struct {
 	Status   int  // of the HTTP response
 	HadToken bool // the request had an Authorization header
 
-	Renewal error // why its secrets could not be read again; nil if they could, or are none
+	Renewal error // why its secrets could not be read again; nil if they could, or without secrets
 	Login   error // a [*login.NeededError], nil if no login helps
 	NoLogin error // why no login helps; nil if that is not known
 }
@@ -171,7 +171,7 @@ func (e *NeedsAuthError) Error() string {
 	return `needs a token: put "Authorization": "Bearer ${TOKEN}" into the entry's headers`
 }
 
-// advice says why a login is needed, and what to do.
+// advice says why a login is needed, and how to log in.
 func advice(err error) string {
 	if needed, ok := errors.AsType[*login.NeededError](err); ok {
 		return needed.Advice()

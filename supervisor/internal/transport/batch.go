@@ -13,7 +13,7 @@ import (
 const maxBatch = 1000
 
 // receiveAll calls f for each message in data, which holds one message or a batch.
-// The Conn skips what is no message.
+// The Conn skips elements that are no message.
 func receiveAll(c *peer.Conn, data []byte, f func(wire.Message) error) {
 	if wire.HasLineEnd(data) { // it would end a line of another link
 		var compact bytes.Buffer

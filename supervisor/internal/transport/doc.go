@@ -3,12 +3,12 @@
 // transport of revision 2024-11-05.
 //
 // A link sends messages as [peer.Link] says, and hands the messages of the server to
-// its [peer.Conn]. What it can't send it reports to the Conn as the reply to the
+// its [peer.Conn]. A message that it can't send it reports to the Conn as the reply to the
 // request. A link runs its goroutines with [peer.Conn.Go], so that the session is
 // over only when they have returned; [Lines] has two that its user runs.
 //
 // A [Site] is the address of a remote server and the HTTP client for it. Its errors
-// say by their type what is wrong: [*NeedsAuthError], [*RedirectError],
+// say by their type which fault occurred: [*NeedsAuthError], [*RedirectError],
 // [*StatusError], [*URLError].
 //
 // The package imports package peer, and no other package of the supervisor but

@@ -95,7 +95,7 @@ type mirror struct {
 	header string
 }
 
-// mirrors are those of a server's tools, as listed last.
+// mirrors are the mirrored arguments of a server's tools, as listed last.
 type mirrors struct {
 	mu     sync.Mutex // guards byTool
 	byTool map[string][]mirror
@@ -141,7 +141,7 @@ func primitive(value []byte) (string, bool) {
 }
 
 // learn notes the annotations of the tools in a result of tools/list. It returns the
-// result without the tools whose annotations are invalid, and calls reject for them: "the client
+// result without the tools with invalid annotations, and calls reject for them: "the client
 // MUST exclude the invalid tool from the result of tools/list".
 func (s *mirrors) learn(result json.RawMessage, reject func(tool string, why error)) json.RawMessage {
 	var tools []json.RawMessage

@@ -55,12 +55,12 @@ type Streamable struct {
 	abort context.CancelFunc
 
 	mu       sync.Mutex // guards the fields below
-	id       string     // of the session; "" if it has none
+	id       string     // of the session; may be ""
 	revision string     // agreed on; "" before the handshake has ended
 	calls    map[int64]inFlight
 }
 
-// An inFlight is a request whose answer has not come yet.
+// An inFlight is a request without its answer yet.
 type inFlight struct {
 	modern bool
 	abort  context.CancelFunc
@@ -196,7 +196,7 @@ func (l *Streamable) End() {
 }
 
 // exchange sends a message and gives the Conn its answer, or the reason why it gets
-// none. "If the server rejects a request with a HeaderMismatch error
+// no answer. "If the server rejects a request with a HeaderMismatch error
 // … the client SHOULD call tools/list …, then retry."
 func (l *Streamable) exchange(ctx context.Context, o *peer.Outgoing, revision string) {
 	err := l.try(ctx, o, revision, o.Method != "tools/call")
@@ -259,7 +259,7 @@ func isPassing(err error) bool {
 	return ok && (e.Status == http.StatusTooManyRequests || e.Status > http.StatusNotImplemented)
 }
 
-// try sends a message once and receives what comes back. last says that it will
+// try sends a message once and receives the answer. last says that it will
 // not be tried again, whatever the answer.
 func (l *Streamable) try(ctx context.Context, o *peer.Outgoing, revision string, last bool) error {
 	var inSession bool

@@ -33,7 +33,7 @@ type Lines struct {
 	conn   *peer.Conn
 	framed atomic.Bool // the server writes and wants Content-Length headers
 	w      Writer
-	stall  time.Duration       // how long the server may leave what is written unread
+	stall  time.Duration       // how long the server may leave written bytes unread
 	turn   chan struct{}       // holds an item while a message is written
 	rest   chan unwritten      // from the holder of turn, which passes turn on with it
 	later  chan *peer.Outgoing // messages that no caller waits for
@@ -42,7 +42,7 @@ type Lines struct {
 // A Writer is a server's stdin.
 type Writer interface {
 	io.Writer
-	TryWrite(p []byte) (int, error) // what can be written without waiting
+	TryWrite(p []byte) (int, error) // the bytes that can be written without waiting
 	SetWriteDeadline(time.Time)
 }
 
@@ -52,7 +52,7 @@ type unwritten struct {
 	written int // bytes of it
 }
 
-// NewLines returns a link that writes to w. A server that leaves what is written
+// NewLines returns a link that writes to w. A server that leaves written bytes
 // unread for longer than stall breaks the link.
 func NewLines(w Writer, stall time.Duration, c *peer.Conn) *Lines {
 	return &Lines{

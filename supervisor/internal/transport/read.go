@@ -23,7 +23,7 @@ func (l *Lines) Read(r io.Reader) {
 	lines := wire.NewReader(&opening{r: r, begun: l.begun}, wire.MaxLine)
 	lines.Objects = true // until a line was a message
 	for {
-		l.conn.Pace()
+		l.conn.Flood.Pace(l.conn.Done())
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong):
@@ -83,9 +83,9 @@ func isPart(line []byte) bool {
 // maxBanner bounds the text before the first message that has no line end, in bytes.
 const maxBanner = 4 << 10
 
-// understand acts on what comes before the first message: a header, or the first message after
+// understand acts on the bytes before the first message: a header, or the first message after
 // a text. It reports whether the line was one. After the first message, no text is searched for
-// messages, since it may hold what others wrote.
+// messages, since it may hold texts of others.
 func (l *Lines) understand(line []byte) bool {
 	if (l.framed.Load() || !l.conn.Spoke.Load()) && endsWithHeader(line) {
 		if !l.framed.Swap(true) {
@@ -144,7 +144,7 @@ func (l *Lines) frame(o *peer.Outgoing) {
 // textTime is how long a server may take to send a message after it has begun to write.
 const textTime = 2 * time.Second
 
-// jsonBegins matches what may be the beginning of an object, or of a list of objects.
+// jsonBegins matches the possible beginning of an object, or of a list of objects.
 var jsonBegins = lazy.Regexp(`^(\[\s*)?\{\s*(["}]|$)`)
 
 // begun waits for the first message of a server that has begun to write, and reports the text
@@ -163,7 +163,7 @@ func (l *Lines) begun(first func() []byte) {
 	})
 }
 
-// An opening is a stream whose first bytes are kept.
+// An opening is a stream that keeps its first bytes.
 type opening struct {
 	r     io.Reader
 	begun func(first func() []byte) // called at the first bytes

@@ -24,7 +24,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// maxRefusal bounds what is read of the body of an error, in bytes.
+	// maxRefusal bounds the bytes that are read of the body of an error.
 	maxRefusal = 1 << 20
 	// shown is how much of such a body an error quotes, in bytes.
 	shown = 200
@@ -40,7 +40,7 @@ type Site struct {
 	client *http.Client
 	hide   func(string) string
 	inside func([]byte) []byte // HideTokens of its Access
-	tokens Tokens              // nil for none
+	tokens Tokens              // may be nil
 
 	headers  atomic.Pointer[map[string]string]
 	renew    func(context.Context) (map[string]string, error) // nil: the headers stay
@@ -49,7 +49,7 @@ type Site struct {
 	before   map[string]string                                // the headers until then; guarded by renewing
 }
 
-// An Access is what a site needs of an entry besides its address.
+// An Access is the part of an entry that a site needs besides its address.
 type Access struct {
 	Headers map[string]string // of all requests
 
@@ -57,11 +57,11 @@ type Access struct {
 	// minute at most. nil if the headers can't be others.
 	Renew func(context.Context) (map[string]string, error)
 
-	// Tokens give the requests that have no Authorization header their bearer token; nil for
-	// none.
+	// Tokens give the requests that have no Authorization header their bearer token; may be
+	// nil.
 	Tokens Tokens
 
-	Hide func(string) string // replaces secrets in what the server says; nil for nothing
+	Hide func(string) string // replaces secrets in texts of the server; may be nil
 
 	// HideTokens replaces the tokens of the login in a message, so that no client and no catalog
 	// has them. It returns another slice if it replaces some. nil for nothing.
@@ -289,7 +289,7 @@ func (s *Site) hideError(m *wire.Message) {
 		return
 	}
 	if hidden := s.hide(string(m.Error)); hidden != string(m.Error) {
-		if m.Error = json.RawMessage(hidden); !json.Valid(m.Error) { // what is put there has quotes
+		if m.Error = json.RawMessage(hidden); !json.Valid(m.Error) { // the replacement has quotes
 			m.Error = wire.Marshal(&session.Error{Code: session.CodeInternal, Message: "the server's error contains a secret"})
 		}
 	}

@@ -102,10 +102,10 @@ func endpoint(stream *sse.Reader, base *url.URL) (string, error) {
 	}
 }
 
-// read receives what the server sends until its stream ends.
+// read receives the server's messages until its stream ends.
 func (l *SSE) read() {
 	for {
-		l.conn.Pace()
+		l.conn.Flood.Pace(l.conn.Done())
 		ev, err := l.stream.Next()
 		if errors.Is(err, wire.ErrTooLong) {
 			l.conn.SkipLine(nil, l.stream.Skipped(), err)

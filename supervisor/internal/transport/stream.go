@@ -27,7 +27,7 @@ const (
 	maxResumes = 5
 
 	// lostTimeout is how long the answer may take to come on the server's own stream
-	// after the server has ended that of the request and can't resume it.
+	// after the server has ended the request's stream and can't resume it.
 	lostTimeout = 15 * time.Second
 
 	// lingerTimeout is how long a stream may stay open after the answer, so that its
@@ -91,7 +91,7 @@ func (l *Streamable) follow(ctx context.Context, resp *http.Response, o *peer.Ou
 	}
 }
 
-// resume asks for what follows in a stream that has ended.
+// resume asks for the rest of a stream that has ended.
 func (l *Streamable) resume(ctx context.Context, at *position) (*http.Response, error) {
 	for {
 		if signal.Within(ctx.Done(), at.wait()) {
@@ -104,7 +104,7 @@ func (l *Streamable) resume(ctx context.Context, at *position) (*http.Response, 
 	}
 }
 
-// listen receives what the server sends without a request, if it offers that, until
+// listen receives messages that the server sends without a request, if it offers that, until
 // the session has ended. begun is called when the stream is open, or was refused.
 func (l *Streamable) listen(begun func()) {
 	defer begun()
@@ -159,7 +159,7 @@ func (l *Streamable) get(ctx context.Context, lastID string) (*http.Response, er
 	return resp, nil
 }
 
-// read receives what comes on the stream of the request o, or on the server's own if
+// read receives the messages on the stream of the request o, or on the server's own if
 // o is nil, until the answer has come or the stream ends.
 func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revision string) (answered bool, err error) {
 	stream := sse.NewReader(body, wire.MaxLine)
@@ -167,7 +167,7 @@ func (l *Streamable) read(body io.Reader, o *peer.Outgoing, at *position, revisi
 		stream.Open = &o.OpenEvent
 	}
 	for {
-		l.conn.Pace()
+		l.conn.Flood.Pace(l.conn.Done())
 		ev, err := stream.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong) && o != nil:

@@ -5,6 +5,7 @@ Parameters are a dictionary: word (pieces × narrow), widen (narrow × width, ab
 (width × dim, absent if the vector is the mean itself).
 """
 
+import itertools
 import os
 import struct
 
@@ -22,8 +23,8 @@ DENSE = {
 NORMAL = {"attended": "attention.output.LayerNorm", "fed": "output.LayerNorm"}
 
 
-def from_teacher(folder, layers=range(6), inner=None):
-    """Takes some layers of a BERT, with the inner numbers of the feed-forward part that weigh most; None means all."""
+def from_teacher(folder):
+    """Returns the parameters of a BERT of six layers."""
     weights = load_file(os.path.join(folder, "model.safetensors"))
     embeddings = {k.removeprefix("embeddings."): v for k, v in weights.items() if k.startswith("embeddings.")}
     role = embeddings["token_type_embeddings.weight"][0]
@@ -34,15 +35,20 @@ def from_teacher(folder, layers=range(6), inner=None):
         "first": (embeddings["LayerNorm.weight"], embeddings["LayerNorm.bias"]),
         "layers": [],
     }
-    for i in layers:
+    for i in range(6):
         of = f"encoder.layer.{i}."
         layer = {k: (weights[of + v + ".weight"].T.copy(), weights[of + v + ".bias"]) for k, v in DENSE.items()}
         layer |= {k: (weights[of + v + ".weight"], weights[of + v + ".bias"]) for k, v in NORMAL.items()}
+        params["layers"].append(layer)
+    return params
+
+
+def prune(params, inner):
+    """Keeps the inner numbers of the feed-forward part that weigh most in each layer."""
+    for layer in params["layers"]:
         (up, up_bias), (down, down_bias) = layer["up"], layer["down"]
         keep = np.sort(np.argsort(-np.abs(down).sum(1) * np.abs(up).sum(0))[:inner])
         layer["up"], layer["down"] = (up[:, keep], up_bias[keep]), (down[keep], down_bias)
-        params["layers"].append(layer)
-    return params
 
 
 def normal(x, gain_shift):
@@ -50,14 +56,22 @@ def normal(x, gain_shift):
     return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-12) * gain_shift[0] + gain_shift[1]
 
 
-def forward(params, pieces, role, mask=None):
-    """Returns unit vectors of texts: pieces is an array of numbers, 0 after the end of a text unless mask says what counts."""
+def forward(params, pieces, role, mask=None, key=None, dropped=0.0):
+    """Returns unit vectors of texts: pieces is an array of numbers, 0 after the end of a text unless mask says what counts. While
+    it learns, a share of the numbers may be dropped."""
     if mask is None:
         mask = (pieces > 0).astype(jnp.float32)
+    draws = itertools.count()
+
+    def drop(x):
+        if not dropped:
+            return x
+        return x * jax.random.bernoulli(jax.random.fold_in(key, next(draws)), 1 - dropped, x.shape) / (1 - dropped)
+
     x = params["word"][pieces]
     if "widen" in params:
         x = x @ params["widen"]
-    x = normal(x + params["place"][: pieces.shape[1]] + params["role"][role], params["first"])
+    x = drop(normal(x + params["place"][: pieces.shape[1]] + params["role"][role], params["first"]))
     texts, length, width = x.shape
     for layer in params["layers"]:
         def dense(x, name):
@@ -69,9 +83,9 @@ def forward(params, pieces, role, mask=None):
         scores = jnp.einsum("bthd,bshd->bhts", heads("query"), heads("key")) / np.sqrt(width // HEADS)
         shares = jax.nn.softmax(scores + ((1 - mask) * -1e9)[:, None, None, :], -1)
         taken = jnp.einsum("bhts,bshd->bthd", shares, heads("value")).reshape(x.shape)
-        x = normal(x + dense(taken, "join"), layer["attended"])
-        x = normal(x + dense(jax.nn.gelu(dense(x, "up"), approximate=False), "down"), layer["fed"])
-    mean = (x * mask[:, :, None]).sum(1) / mask.sum(1)[:, None]
+        x = normal(x + drop(dense(taken, "join")), layer["attended"])
+        x = normal(x + drop(dense(jax.nn.gelu(dense(x, "up"), approximate=False), "down")), layer["fed"])
+    mean = (x * mask[:, :, None]).sum(1) / jnp.maximum(mask.sum(1), 1)[:, None]
     if "out" in params:
         mean = mean @ params["out"]
     return mean / jnp.linalg.norm(mean, axis=1, keepdims=True)

@@ -3,6 +3,9 @@
 tasks.jsonl.gz was written for this project: what people say to an assistant, over the tools of 690 MCP servers. Each line has
 the tasks, each with and without its values, and the tools that do them, as hash(server, name). Lines with a catalog are tasks
 over several servers together, with all tools that do them; the others are for one tool, which alone of its server does them.
+
+A batch is (tasks, tools, right, there, weights, pairs): numbers of texts; which tools do a task, and which are asked about;
+the weight of each task; and 1 if each tool has the task with its number, else 0.
 """
 
 import gzip
@@ -15,97 +18,104 @@ import numpy as np
 
 import pairs
 
-WITHOUT_VALUES = 0.7  # how often a task is taken without its values
+WITHOUT_VALUES = 0.5  # how often a task is taken without its values
+WITHOUT_SERVER, WITH_PARAMS = 0.3, 0.25  # how often a tool is taken so
 OF_A_SERVER = 24  # tools of a server in a batch, at most
 OF_A_CATALOG = 64  # tasks
+EPOCHS = 6  # of rows, before they repeat
 
 
 def hash_of(server, name):
     return hashlib.sha256(f"{server}\n{name}".encode()).hexdigest()[:12]
 
 
-class Tasks:
-    """The tasks of tasks.jsonl.gz over the tools of a pool: lines of {"server", "name", "description", "input_schema"}."""
+class Numbers(dict):
+    """Numbers texts in the order in which they come."""
 
-    def __init__(self, pool, chance):
-        self.chance = chance
-        tools = {}
+    def __missing__(self, text):
+        self[text] = len(self)
+        return self[text]
+
+
+class Batches:
+    """Draws batches. The pool is a file with lines of {"server", "name", "description", "input_schema"}."""
+
+    def __init__(self, pool, rows, everyday, chance):
+        self.chance, self.tasks, self.tools = chance, Numbers(), Numbers()
+        known = {}
         for line in open(pool):
             t = json.loads(line)
             description = "" if "Try in Playground" in t["description"] else t["description"]
-            tools[hash_of(t["server"], t["name"])] = {
-                "of": t["server"],
-                "server": pairs.split_name(re.sub(r"^@[^_]*_", "", t["server"])) if t["server"] != t["name"] else "",
-                "name": pairs.split_name(t["name"]),
-                "description": pairs.first_sentences(description),
-                "params": [pairs.split_name(p) for p in (t.get("input_schema") or {}).get("properties", {})][:8],
-            }
-        self.servers, self.catalogs = {}, {}
+            server = pairs.split_name(re.sub(r"^@[^_]*_", "", t["server"])) if t["server"] != t["name"] else ""
+            name = pairs.split_name(t["name"])
+            params = [pairs.split_name(p) for p in (t.get("input_schema") or {}).get("properties", {})][:8]
+            listed = f" ({', '.join(params)})" if params else ""
+            texts = [pairs.tool_text(s, name, pairs.first_sentences(description)) for s in (server, "")]
+            known[hash_of(t["server"], t["name"])] = t["server"], [self.tools[x + end] for end in ("", listed) for x in texts]
+        self.servers, catalogs = {}, {}
         with gzip.open(os.path.join(os.path.dirname(__file__), "tasks.jsonl.gz"), "rt") as file:
             for row in map(json.loads, file):
+                said = [(self.tasks[task[0]], self.tasks[task[-1]]) for task in row["tasks"]]
                 if "catalog" in row:
-                    self.catalogs.setdefault(row["catalog"], []).append((row["tasks"][0], row["tools"]))
+                    catalogs.setdefault(row["catalog"], []).append((said[0], row["tools"]))
                 else:
-                    tool = tools[row["tools"][0]]
-                    self.servers.setdefault(tool["of"], []).append((tool, row["tasks"]))
-        self.catalogs = [(self.of_servers(tools, tasks), tasks) for tasks in self.catalogs.values()]
-
-    @staticmethod
-    def of_servers(tools, tasks):
-        """Returns the tools of the servers that do the tasks."""
-        servers = {tools[h]["of"] for _, right in tasks for h in right}
-        return {h: t for h, t in tools.items() if t["of"] in servers}
+                    server, texts = known[row["tools"][0]]
+                    self.servers.setdefault(server, []).append((texts, said))
+        self.catalogs = []
+        for lines in catalogs.values():
+            needed = {known[h][0] for _, right in lines for h in right}
+            at = {h: i for i, h in enumerate(h for h, (server, _) in known.items() if server in needed)}
+            self.catalogs.append(([known[h][1] for h in at], [(said, [at[h] for h in right]) for said, right in lines]))
+        self.epochs, of = [], Numbers()
+        for _ in range(EPOCHS):
+            drawn = pairs.epoch(rows, everyday, chance)
+            self.epochs.append(np.array([(self.tasks[task], self.tools[tool], weight, of[key]) for task, tool, weight, key, _ in drawn]))
+        self.at = 0
 
     def said(self, task):
-        return task[-1] if self.chance.random() < WITHOUT_VALUES else task[0]
+        return task[self.chance.random() < WITHOUT_VALUES]
 
-    def of_tools(self, size):
-        """Returns a batch of tools, one task each, of some servers."""
-        drawn, seen = [], set()
-        while len(drawn) < size:
-            server = self.chance.choice(list(self.servers))
-            if server not in seen:
-                seen.add(server)
-                some = self.servers[server]
-                drawn += self.chance.sample(some, min(len(some), OF_A_SERVER))
-        drawn = drawn[:size]
-        return (
-            [self.said(self.chance.choice(tasks)) for _, tasks in drawn],
-            [pairs.some_text(tool, self.chance) for tool, _ in drawn],
-            np.eye(size, dtype=bool), np.ones((size, size), bool), np.ones(size, np.float32),
-        )
+    def listed(self, texts):
+        return texts[(self.chance.random() < WITHOUT_SERVER) + 2 * (self.chance.random() < WITH_PARAMS)]
 
-    def of_catalog(self, size):
-        """Returns a batch of tasks of a catalog with its tools, as many as there is room for."""
-        tools, tasks = self.chance.choice(self.catalogs)
-        some = self.chance.sample(tasks, min(len(tasks), OF_A_CATALOG))
-        needed = list(dict.fromkeys(h for _, right in some for h in right))
-        others = [h for h in tools if h not in needed]
-        self.chance.shuffle(others)
-        at = {h: i for i, h in enumerate((needed + others)[:size])}
-        some = [(task, right) for task, right in some if any(h in at for h in right)]
+    def of_servers(self, size):
+        """Returns tools of some servers, with a task each."""
+        drawn = []
+        for server in self.chance.sample(list(self.servers), len(self.servers)):
+            some = self.servers[server]
+            for texts, tasks in self.chance.sample(some, min(len(some), OF_A_SERVER)):
+                drawn.append((self.said(self.chance.choice(tasks)), self.listed(texts)))
+            if len(drawn) >= size:
+                break
+        some_tasks, some_tools = np.array(drawn[:size]).T
+        return some_tasks, some_tools, np.eye(size, dtype=bool), np.ones((size, size), bool), np.ones(size, np.float32), np.float32(1)
+
+    def of_catalogs(self, size):
+        """Returns tasks of the catalogs for which there is room, each asked of the tools of its catalog."""
+        some_tasks, some_tools = np.zeros(size, int), np.zeros(size, int)
         right, there, weights = np.zeros((size, size), bool), np.zeros((size, size), bool), np.zeros(size, np.float32)
-        there[:, : len(at)] = True
-        right[len(some):, 0] = True
-        weights[: len(some)] = 1
-        for i, (_, hashes) in enumerate(some):
-            right[i, [at[h] for h in hashes if h in at]] = True
-        texts = [self.said(task) for task, _ in some] + [""] * (size - len(some))
-        return texts, [pairs.some_text(tools[h], self.chance) for h in at] + [""] * (size - len(at)), right, there, weights
+        row = column = 0
+        for tools, tasks in self.chance.sample(self.catalogs, len(self.catalogs)):
+            if column + len(tools) > size:
+                continue
+            for task, does in self.chance.sample(tasks, min(len(tasks), OF_A_CATALOG))[: size - row]:
+                some_tasks[row], weights[row] = self.said(task), 1
+                there[row, column : column + len(tools)] = True
+                right[row, [column + i for i in does]] = True
+                row += 1
+            some_tools[column : column + len(tools)] = [self.listed(texts) for texts in tools]
+            column += len(tools)
+        there[row:, 0] = right[row:, 0] = True
+        return some_tasks, some_tools, right, there, weights, np.float32(0)
 
-
-class Rows:
-    """Pairs of package pairs, an epoch after the other."""
-
-    def __init__(self, rows, everyday, chance):
-        self.rows, self.everyday, self.chance = rows, everyday, chance
-        self.drawn, self.at = [], 0
-
-    def batch(self, size):
-        if self.at + size > len(self.drawn):
-            self.drawn, self.at = pairs.epoch(self.rows, self.everyday, self.chance), 0
-        some = self.drawn[self.at : self.at + size]
+    def of_rows(self, size):
+        """Returns the next pairs of package pairs."""
+        epoch = self.epochs[0]
+        if self.at + size > len(epoch):
+            self.epochs = self.epochs[1:] + [epoch]
+            epoch, self.at = self.epochs[0], self.chance.randrange(size)
+        some = epoch[self.at : self.at + size]
         self.at += size
         right = np.eye(size, dtype=bool)
-        same = np.array([[a[3] == b[3] for b in some] for a in some])
-        return [p[0] for p in some], [p[1] for p in some], right, ~same | right, np.array([p[2] for p in some], np.float32)
+        there = (some[:, None, 3] != some[None, :, 3]) | right
+        return some[:, 0].astype(int), some[:, 1].astype(int), right, there, some[:, 2].astype(np.float32), np.float32(1)

@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -405,7 +406,7 @@ func TestConfiguration(t *testing.T) {
 	if d.configuration() == shown || d.configuration().Rejected == "" || shown.Rejected != "" {
 		t.Error("the rejected edit is not shown")
 	}
-	d.Judged(&trust.Waiting{Untrusted: &config.Untrusted{Before: true, Added: []string{"n"}}, Command: "metarouter trust /f"})
+	d.Judged(&trust.Waiting{Untrusted: &trustfile.Untrusted{Before: true, Added: []string{"n"}}, Command: "metarouter trust /f"})
 	if c := d.configuration(); !strings.Contains(c.Rejected, "(added: n)") || strings.Contains(c.Rejected, "run:") || c.Approve != "metarouter trust /f" {
 		t.Errorf("an edit that waits is shown as %q, %q", c.Rejected, c.Approve)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
@@ -125,22 +125,22 @@ type serverInfo struct {
 
 // A call is a call that has ended.
 type call struct {
-	Seq       int64            `json:"seq"`  // counted from 1
-	Time      time.Time        `json:"time"` // when it began
-	Trace     string           `json:"trace"`
-	Client    string           `json:"client"`
-	Principal string           `json:"principal,omitempty"` // the name of the token, over HTTP
-	Profile   string           `json:"profile,omitempty"`   // what limits the client, joined by "+", such as "@read+dev|ops"
-	Server    string           `json:"server"`              // "metarouter" for the router's own tools
-	Tool      string           `json:"tool"`
-	Answered  string           `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one
-	MS        float64          `json:"ms"`
-	In        int              `json:"bytes_in"`
-	Out       int              `json:"bytes_out"`
-	Attempts  int              `json:"attempts"`
-	Outcome   selector.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments not_approved no_answer cancelled
-	Fault     string           `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
-	Cached    bool             `json:"cached,omitempty"`
+	Seq       int64           `json:"seq"`  // counted from 1
+	Time      time.Time       `json:"time"` // when it began
+	Trace     string          `json:"trace"`
+	Client    string          `json:"client"`
+	Principal string          `json:"principal,omitempty"` // the name of the token, over HTTP
+	Profile   string          `json:"profile,omitempty"`   // what limits the client, joined by "+", such as "@read+dev|ops"
+	Server    string          `json:"server"`              // "metarouter" for the router's own tools
+	Tool      string          `json:"tool"`
+	Answered  string          `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one
+	MS        float64         `json:"ms"`
+	In        int             `json:"bytes_in"`
+	Out       int             `json:"bytes_out"`
+	Attempts  int             `json:"attempts"`
+	Outcome   execute.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments not_approved no_answer cancelled
+	Fault     string          `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
+	Cached    bool            `json:"cached,omitempty"`
 }
 
 // A second says how many calls ended in it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -88,7 +89,7 @@ func (b *board) Executed(e selector.Execution) {
 	if s.Unix != ended {
 		*s = second{Unix: ended}
 	}
-	if e.Outcome == selector.OK {
+	if e.Outcome == execute.OK {
 		s.OK++
 	} else {
 		s.Failed++
@@ -127,7 +128,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func (b *board) fault(e selector.Execution) string {
 	const most = 64 << 10 // bytes; a longer result is not read
 	said := e.Fault
-	if e.Outcome == selector.ToolError && len(e.Result) <= most {
+	if e.Outcome == execute.ToolError && len(e.Result) <= most {
 		said, _, _ = strings.Cut(strings.TrimSpace(selector.Result{JSON: e.Result}.Text()), "\n")
 	}
 	if said == "" {

@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // ended is a call that ended at a second and took so long.
-func ended(at int64, took time.Duration, o selector.Outcome) selector.Execution {
+func ended(at int64, took time.Duration, o execute.Outcome) selector.Execution {
 	t := &registry.NormalizedTool{ID: "s:t", Server: "s", Name: "t"}
 	return selector.Execution{Tool: t, Answered: t, Began: time.Unix(at, 0).Add(-took), Took: took, Outcome: o}
 }
@@ -22,11 +23,11 @@ func TestBoard(t *testing.T) {
 	const now = 1_000_000
 	var b board
 	for i := range 450 {
-		b.Executed(ended(now-449+int64(i), time.Duration(i)*time.Millisecond, selector.OK))
+		b.Executed(ended(now-449+int64(i), time.Duration(i)*time.Millisecond, execute.OK))
 	}
-	b.Executed(ended(now, time.Hour, selector.NoAnswer))
+	b.Executed(ended(now, time.Hour, execute.NoAnswer))
 	calls, skipped := b.since(0)
-	if len(calls) != maxUpdate || skipped != 351 || calls[0].Seq != 352 || calls[maxUpdate-1].Seq != 451 || calls[maxUpdate-1].Outcome != selector.NoAnswer {
+	if len(calls) != maxUpdate || skipped != 351 || calls[0].Seq != 352 || calls[maxUpdate-1].Seq != 451 || calls[maxUpdate-1].Outcome != execute.NoAnswer {
 		t.Errorf("%d calls from %d on, %d skipped", len(calls), calls[0].Seq, skipped)
 	}
 	if calls, skipped := b.since(450); len(calls) != 1 || skipped != 0 {
@@ -68,7 +69,7 @@ func TestBounds(t *testing.T) {
 	for ms, slot := range map[string]int{"0": 0, "0.999": 0, "1": 1, "1.5": 1, "2": 2, "29999": 13, "30000": 14, "99999999": 14} {
 		var b board
 		f, _ := strconv.ParseFloat(ms, 64)
-		b.Executed(ended(1000, time.Duration(f*1e6), selector.OK))
+		b.Executed(ended(1000, time.Duration(f*1e6), execute.OK))
 		if h := b.histogram(1000); h.Counts[slot] != 1 {
 			t.Errorf("%s ms: %v", ms, h.Counts)
 		}
@@ -80,15 +81,15 @@ func TestBounds(t *testing.T) {
 func TestClock(t *testing.T) {
 	const now = 1_000_000
 	var b board
-	b.Executed(ended(now+3600, time.Millisecond, selector.OK))
-	b.Executed(ended(now, time.Millisecond, selector.OK))
+	b.Executed(ended(now+3600, time.Millisecond, execute.OK))
+	b.Executed(ended(now, time.Millisecond, execute.OK))
 	if rates := b.rates(now+3600, now+1); len(rates) != keptSeconds-1 || rates[len(rates)-1] != (second{now, 1, 0}) {
 		t.Errorf("%d seconds: %v", len(rates), rates)
 	}
 	if h := b.histogram(now); h.Counts[1] != 1 {
 		t.Errorf("%v", h.Counts)
 	}
-	b.Executed(selector.Execution{Tool: &registry.NormalizedTool{ID: "s:t"}, Took: 1500 * time.Millisecond, Outcome: selector.OK})
+	b.Executed(selector.Execution{Tool: &registry.NormalizedTool{ID: "s:t"}, Took: 1500 * time.Millisecond, Outcome: execute.OK})
 	b.rates(0, -5)
 }
 
@@ -96,15 +97,15 @@ func TestClock(t *testing.T) {
 func TestFault(t *testing.T) {
 	var b board
 	for _, test := range []struct {
-		outcome            selector.Outcome
+		outcome            execute.Outcome
 		fault, text, wants string
 	}{
-		{selector.ToolError, "", "no such file\nstack …", "no such file"},
-		{selector.ToolError, "", "401: api_key=hush4711 is wrong", "401: api_key=*** is wrong"},
-		{selector.ToolError, "", "\u001b[31mred\u001b[0m", "red"},
-		{selector.ToolError, "", strings.Repeat("é", 1000), strings.Repeat("é", 250) + "…"},
-		{selector.OK, "", "all is well", ""},
-		{selector.Outcome("server_error"), "Bearer abcdefghijkl", "", "***"},
+		{execute.ToolError, "", "no such file\nstack …", "no such file"},
+		{execute.ToolError, "", "401: api_key=hush4711 is wrong", "401: api_key=*** is wrong"},
+		{execute.ToolError, "", "\u001b[31mred\u001b[0m", "red"},
+		{execute.ToolError, "", strings.Repeat("é", 1000), strings.Repeat("é", 250) + "…"},
+		{execute.OK, "", "all is well", ""},
+		{execute.Outcome("server_error"), "Bearer abcdefghijkl", "", "***"},
 	} {
 		text, _ := json.Marshal(test.text)
 		e := ended(1000, time.Millisecond, test.outcome)

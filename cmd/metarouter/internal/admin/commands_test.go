@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // command sends a request as a command of this user does, and decodes the answer into v.
@@ -151,7 +152,7 @@ func TestNoteOfEdit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Judged(&config.Untrusted{Before: true, Added: []string{"new"}, Text: text})
+	s.Judged(&trustfile.Untrusted{Before: true, Added: []string{"new"}, Text: text.Text})
 	for path, want := range map[string]string{"": "run: metarouter trust", "?named=1": "run: metarouter trust " + file} {
 		if _, notes := s.command("GET", "/dashboard/servers"+path, "", nil); len(notes) != 1 || !strings.HasSuffix(notes[0], want) {
 			t.Errorf("%q: notes %q, want the end %q", path, notes, want)

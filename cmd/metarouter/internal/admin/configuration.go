@@ -129,7 +129,7 @@ func settings(s config.Server) map[string]string {
 	add("group", s.Group != "", s.Group)
 	add("service", s.Service != "", s.Service)
 	add("priority", s.Priority != 0, s.Priority)
-	add("validate", s.Validate != config.ValidateOn && s.Validate != "", s.Validate)
+	add("validate", s.Validate != "on" && s.Validate != "", s.Validate)
 	add("retry", s.Retry != "hints" && s.Retry != "", s.Retry)
 	add("cache", s.Cache != 0, s.Cache)
 	add("tools.allow", len(s.Tools.Allow) > 0 && !slices.Equal(s.Tools.Allow, []string{"*"}), strings.Join(s.Tools.Allow, ", "))

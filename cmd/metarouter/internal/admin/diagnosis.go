@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -58,7 +59,7 @@ func (a *API) explain(s adapter.ServerInfo) (problem, fix string) {
 	}
 	entry := c.Servers[i]
 	kept, _ := a.diagnoses.Load(s.Name)
-	if was, ok := kept.(diagnosis); ok && was.state == s.State && was.since.Equal(s.Since) && was.error == s.LastError && was.entry.Equal(entry) {
+	if was, ok := kept.(diagnosis); ok && was.state == s.State && was.since.Equal(s.Since) && was.error == s.LastError && reflect.DeepEqual(was.entry, entry) {
 		return was.problem, was.fix
 	}
 	now := diagnosis{state: s.State, since: s.Since, error: s.LastError, entry: entry}

@@ -47,7 +47,7 @@ func (a *API) examine(q *query) (any, error) {
 	}
 	found.Port = portInUse(ctx, c, !q.alone() || q.has("standalone"))
 	d := doctor.Examine(found)
-	if text, err := config.LoadText(r.Configured().Files...); !q.alone() && (err != nil || text.Digest() != r.Configured().Digest()) {
+	if text, err := config.LoadText(r.Configured().Files...); !q.alone() && (err != nil || text.Text.Digest() != r.Configured().Text.Digest()) {
 		d.Packages = nil // they run for other entries than the files have now
 	}
 	return d, ctx.Err()
@@ -71,7 +71,8 @@ func startAgain(ctx context.Context, r *adapter.Parts) {
 // address or a client has an entry for it. mayServe says that another router may serve it.
 func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port {
 	address := c.Router.HTTP.Addr
-	p := &doctor.Port{Address: address, Set: slices.Contains(c.RestartKeys(), "http.addr"), Clients: clientsOf(address)}
+	defaults, _ := config.Load() // of no files
+	p := &doctor.Port{Address: address, Set: address != defaults.Router.HTTP.Addr, Clients: clientsOf(address)}
 	if !p.Set && len(p.Clients) == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Edits has the last judgement of the pipeline on the files' present text. The zero value says
@@ -49,9 +50,9 @@ func (e *Edits) Now() (changed <-chan struct{}, why error) {
 }
 
 // Waiting returns the edit that waits for approval, nil if none does.
-func (e *Edits) Waiting() (u *config.Untrusted, changed <-chan struct{}) {
+func (e *Edits) Waiting() (u *trustfile.Untrusted, changed <-chan struct{}) {
 	changed, why := e.Now()
-	u, _ = errors.AsType[*config.Untrusted](why)
+	u, _ = errors.AsType[*trustfile.Untrusted](why)
 	return u, changed
 }
 
@@ -60,7 +61,7 @@ func (e *Edits) Waiting() (u *config.Untrusted, changed <-chan struct{}) {
 func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	var text config.Config
+	var text trustfile.Text
 	if u, changed := e.Waiting(); u == nil {
 		if e.Unwatched {
 			return
@@ -93,7 +94,7 @@ func (e *Edits) settle(ctx context.Context, data string, r *adapter.Parts) {
 }
 
 // justSaved returns the text of the files if one of them was saved within the last seconds.
-func justSaved(files []string) (text config.Config, ok bool) {
+func justSaved(files []string) (text trustfile.Text, ok bool) {
 	const moment = 2 * time.Second
 	if !slices.ContainsFunc(files, func(path string) bool {
 		info, err := os.Stat(path)
@@ -101,14 +102,14 @@ func justSaved(files []string) (text config.Config, ok bool) {
 	}) {
 		return text, false
 	}
-	text, err := config.LoadText(files...)
-	return text, err == nil
+	c, err := config.LoadText(files...)
+	return c.Text, err == nil
 }
 
 // hasEntries reports whether the router has the servers of the text.
-func hasEntries(r *adapter.Parts, text config.Config) bool {
-	has := r.Servers()
-	return r.Configured().Digest() == text.Digest() && len(has) == len(text.Servers) && !slices.ContainsFunc(text.Servers, func(s config.Server) bool {
+func hasEntries(r *adapter.Parts, text trustfile.Text) bool {
+	has, wants := r.Servers(), r.Configured()
+	return wants.Text.Digest() == text.Digest() && len(has) == len(wants.Servers) && !slices.ContainsFunc(wants.Servers, func(s config.Server) bool {
 		return !slices.ContainsFunc(has, func(is adapter.ServerInfo) bool { return is.Name == s.Name })
 	})
 }
@@ -122,9 +123,8 @@ func (q *query) noteEdit() {
 
 // isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
 func (q *query) isInWaitingEdit(name string) error {
-	named := func(s config.Server) bool { return s.Name == name }
 	u, _ := q.api.options.Edits.Waiting()
-	if u == nil || !slices.ContainsFunc(u.Text.Servers, named) || slices.ContainsFunc(q.api.router.Config().Servers, named) {
+	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.api.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
 		return nil
 	}
 	return wrong(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
@@ -133,7 +133,7 @@ func (q *query) isInWaitingEdit(name string) error {
 // explain returns a judgement for the person who asks: the command that approves the edit is the one
 // to type there. The parameter named=1 says that their command line names the configuration.
 func (q *query) explain(why error) error {
-	u, ok := errors.AsType[*config.Untrusted](why)
+	u, ok := errors.AsType[*trustfile.Untrusted](why)
 	if !ok {
 		return why
 	}

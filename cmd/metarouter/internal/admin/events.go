@@ -11,11 +11,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 const (
@@ -119,7 +119,7 @@ func (w *watcher) next(now time.Time) (u update, news bool) {
 		w.snapshot = snapshot
 		u.Catalog = catalogOf(snapshot)
 		shown, all := a.mcp.Default().ListTokens()
-		info := routerInfo{Version: a.options.Version, Node: selector.Node(), Mode: mode, Since: a.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn, Principal: w.principal}
+		info := routerInfo{Version: a.options.Version, Node: execute.Node(), Mode: mode, Since: a.born, ListTokens: all, ShownTokens: shown, LoggedIn: w.loggedIn, Principal: w.principal}
 		if info != w.router {
 			w.router, u.Router = info, &info
 		}

@@ -8,16 +8,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/usage"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // learned returns what was learned from calls, even if the configuration turns learning off now.
-func (a *API) learned() (*selector.Usage, error) {
+func (a *API) learned() (*usage.Store, error) {
 	if s := a.router.Usage(); s != nil {
 		return s, nil
 	}
-	return adapter.OpenUsage(a.router.Config(), a.options.DataDir, a.options.Log)
+	return usage.Open(a.options.DataDir, a.router.Config().Files, a.options.Log)
 }
 
 // usage answers GET /dashboard/usage.

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Doctor prints the faults of the servers. With pin it then shows, and with write writes, the exact
@@ -36,7 +37,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 		}
 		return c.post(ctx, "/dashboard/doctor", parameters, struct{}{}, &d)
 	})
-	_, untrusted := errors.AsType[*config.Untrusted](err)
+	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
 	switch {
 	case untrusted && pin:
 		return exit.Usage(fmt.Errorf("nothing is pinned: %w", err))
@@ -52,7 +53,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	if !pin {
 		return err
 	}
-	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Digest()), err)
+	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Text.Digest()), err)
 }
 
 // printUnusable reports a configuration that can't be read.

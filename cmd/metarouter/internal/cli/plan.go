@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -29,8 +30,8 @@ func Plan(ctx context.Context, e *Env, file string, start bool) error {
 	if err != nil {
 		return err
 	}
-	var waits *config.Untrusted
-	if u, ok := errors.AsType[*config.Untrusted](now.Trusted(e.Files.Data)); ok && !named && u.Before {
+	var waits *trustfile.Untrusted
+	if u, ok := errors.AsType[*trustfile.Untrusted](now.Text.Trusted(e.Files.Data)); ok && !named && u.Before {
 		waits = u
 	}
 	next, err := config.Load(file)
@@ -91,7 +92,7 @@ func (e *Env) askForPlan(ctx context.Context, c config.Config, file string) (p p
 
 // noteNotKept says that the text in use is not known. If FILE is the edit that waits, the plan
 // gets the names of the entries that differ.
-func noteNotKept(e *Env, p *plan.Plan, waits *config.Untrusted, next config.Config) {
+func noteNotKept(e *Env, p *plan.Plan, waits *trustfile.Untrusted, next config.Config) {
 	file := waits.Text.Files[0]
 	if slices.Equal(next.Files, waits.Text.Files) {
 		p.Servers.Added, p.Servers.Removed, p.Servers.Changed = append([]string{}, waits.Added...), append([]string{}, waits.Removed...), append([]string{}, waits.Edited...)

@@ -111,10 +111,11 @@ func (c Client) convert(f clientEntry, path string) (converted, error) {
 	}
 	to.anchor(d, f.source)
 	to.text = string(d.bytes())
-	read, err := config.Read(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
+	text, err := config.ReadText(path, []byte(`{"mcpServers": {`+quoted(to.name)+": "+to.text+"}}"))
 	if err != nil {
 		return to, err
 	}
+	read := text.Expand()
 	if len(read.Servers) > 0 { // else a setting has its name
 		to.server = read.Servers[0]
 	}

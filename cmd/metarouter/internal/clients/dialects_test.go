@@ -124,7 +124,7 @@ func TestImportDialects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := config.Read("/m.json", done.Data)
+		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
 			t.Fatalf("%s: %v in\n%s", tc.client, err, done.Data)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -171,7 +170,7 @@ func FuzzEdits(f *testing.F) {
 	}
 	e := RouterEntry{Command: "/bin/metarouter", Configs: []string{"/m.json"}}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := config.Read("/f.json", data); err != nil {
+		if _, err := readExpanded("/f.json", data); err != nil {
 			return
 		}
 		for _, c := range All() {

@@ -114,7 +114,7 @@ func PutServer(path string, data []byte, name, entry string) ([]byte, error) {
 	case m != nil:
 		d.set(m, value)
 	case len(data) == 0:
-		d.add(&d.root, field{"$schema", config.SchemaURL}, field{keys[0], fields{{name, value}}})
+		d.add(&d.root, field{"$schema", schemaURL}, field{keys[0], fields{{name, value}}})
 	default:
 		err = d.addServers(keys, field{name, value})
 	}

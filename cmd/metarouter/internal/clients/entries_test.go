@@ -76,7 +76,7 @@ func TestEditsOfEntries(t *testing.T) {
 
 func TestPutIntoOtherFiles(t *testing.T) {
 	for name, test := range map[string]struct{ old, want string }{
-		"no file":  {"", "{\n  \"$schema\": \"" + config.SchemaURL + "\",\n  \"mcpServers\": {\n    \"e\": {\n      \"command\": \"e\"\n    }\n  }\n}\n"},
+		"no file":  {"", "{\n  \"$schema\": \"" + schemaURL + "\",\n  \"mcpServers\": {\n    \"e\": {\n      \"command\": \"e\"\n    }\n  }\n}\n"},
 		"one line": {`{"mcpServers":{}}`, `{"mcpServers":{"e":{"command":"e"}}}`},
 		"spaced":   {`{"mcpServers": {"a": {}}}`, `{"mcpServers": {"a": {}, "e": {"command": "e", "args": ["1", "2"]}}}`},
 		"VS Code":  {"{\n  \"servers\": {}\n}", "{\n  \"servers\": {\n    \"e\": {\n      \"command\": \"e\"\n    }\n  }\n}"},
@@ -92,7 +92,7 @@ func TestPutIntoOtherFiles(t *testing.T) {
 			if err != nil || string(got) != test.want {
 				t.Errorf("%v; got\n%s\nwant\n%s", err, got, test.want)
 			}
-			c, err := config.Read("f", got)
+			c, err := readExpanded("f", got)
 			if err != nil || c.Servers[len(c.Servers)-1].Command != "e" {
 				t.Errorf("config reads %v, %v", c.Servers, err)
 			}

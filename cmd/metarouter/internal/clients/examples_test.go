@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -111,11 +110,11 @@ func TestImportLosesNothing(t *testing.T) {
 				if !reflect.DeepEqual(done.Added, e.servers) {
 					t.Errorf("added are %q, want %q", done.Added, e.servers)
 				}
-				read, err := config.Read(path, done.Data)
+				read, err := readExpanded(path, done.Data)
 				if err != nil || len(read.Servers) != len(e.servers) {
 					t.Fatalf("%v, %d servers in\n%s", err, len(read.Servers), done.Data)
 				}
-				if !strings.Contains(string(done.Data), config.SchemaURL) {
+				if !strings.Contains(string(done.Data), schemaURL) {
 					t.Errorf("no schema in\n%s", done.Data)
 				}
 				theirs, _ := open(e.file, data)

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
+
+// schemaURL is the "$schema" of our files. The schema has it as "$id".
+const schemaURL = "https://raw.githubusercontent.com/mcp-metarouter/metarouter/main/config/schema.json"
 
 // FirstFile returns a first file of ours, to be written to path, with the bundled servers.
 // files says whether one of them shows the files of folder; it does not if that is home or
@@ -21,7 +22,7 @@ func FirstFile(path, folder, home string) (data []byte, files bool) {
 	if project && files {
 		folder, cwd = ".", `, "cwd": "."` // the folder of this file, wherever the router starts
 	}
-	text := fmt.Sprintf(firstFile, quoted(config.SchemaURL), separator, comment, quoted(folder), cwd)
+	text := fmt.Sprintf(firstFile, quoted(schemaURL), separator, comment, quoted(folder), cwd)
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if begin := strings.TrimSpace(line); !project || begin != "" && !strings.HasPrefix(begin, "//") {

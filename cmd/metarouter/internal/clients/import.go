@@ -154,7 +154,7 @@ func (m *merge) finish(data []byte) (Imported, error) {
 	var err error
 	switch {
 	case len(m.added) > 0 && len(data) == 0:
-		m.doc.add(&m.doc.root, field{"$schema", config.SchemaURL}, field{m.keys[0], m.added})
+		m.doc.add(&m.doc.root, field{"$schema", schemaURL}, field{m.keys[0], m.added})
 	case len(m.added) > 0:
 		err = m.doc.addServers(m.keys, m.added...)
 	}

@@ -4,14 +4,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // reading is our file as Ours.
 func reading(t *testing.T, path, text string) Ours {
 	t.Helper()
-	c, err := config.Read(path, []byte(text))
+	c, err := readExpanded(path, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +72,7 @@ func TestImportIntoOurs(t *testing.T) {
 
 	bare := `{"mine": {"command": "x"}}`
 	done, err := Import(c, []Source{theirs}, path, []byte(bare), reading(t, path, bare), KeepOurs)
-	if read, bad := config.Read(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
+	if read, bad := readExpanded(path, done.Data); err != nil || bad != nil || len(read.Servers) != 6 {
 		t.Errorf("a file without a root key says %s, %v %v", done.Data, err, bad)
 	}
 }
@@ -351,7 +349,7 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data, own []byte) {
 		const path = "/home/ada/mcp.json"
-		read, err := config.Read(path, own)
+		read, err := readExpanded(path, own)
 		if err != nil {
 			return
 		}
@@ -363,7 +361,7 @@ func FuzzImport(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			after, err := config.Read(path, done.Data)
+			after, err := readExpanded(path, done.Data)
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", name, err, done.Data)
 			}

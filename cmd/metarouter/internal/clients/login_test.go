@@ -3,8 +3,6 @@ package clients
 import (
 	"slices"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // Import names the servers that may need a login by OAuth.
@@ -25,7 +23,7 @@ func TestMayNeedLogin(t *testing.T) {
 		if got := slices.Equal(done.Login, []string{"s"}); err != nil || got != want {
 			t.Errorf("%s: %v %v, want %v", entry, done.Login, err, want)
 		}
-		read, err := config.Read("f", data)
+		read, err := readExpanded("f", data)
 		if got := MayNeedLogin(entry, read.Servers[0]); err != nil || got != want {
 			t.Errorf("%s: %v %v, want %v", entry, got, err, want)
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 )
 
@@ -34,7 +33,7 @@ func TrustNode(path string, data []byte, key string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(data) == 0:
-		d.add(&d.root, field{"$schema", config.SchemaURL}, field{trusted[0], nested([]string{key}, trusted[1:]...)})
+		d.add(&d.root, field{"$schema", schemaURL}, field{trusted[0], nested([]string{key}, trusted[1:]...)})
 	case all == nil:
 		err = d.put(&d.root, []string{key}, trusted...)
 	case slices.ContainsFunc(items(all), isText(key)):

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 const (
@@ -17,7 +15,7 @@ const (
 
 func TestTrustNode(t *testing.T) {
 	for _, tt := range []struct{ before, after string }{ // A and B stand for keys; A is added
-		{``, "{\n  \"$schema\": \"" + config.SchemaURL + "\",\n  \"metarouter\": {\n    \"cluster\": {\n      \"trusted\": [\"A\"]\n    }\n  }\n}\n"},
+		{``, "{\n  \"$schema\": \"" + schemaURL + "\",\n  \"metarouter\": {\n    \"cluster\": {\n      \"trusted\": [\"A\"]\n    }\n  }\n}\n"},
 		{`{}`, `{"metarouter":{"cluster":{"trusted":["A"]}}}`},
 		{"{\n  \"mcpServers\": {} // mine\n}", "{\n  \"mcpServers\": {}, // mine\n  \"metarouter\": {\n    \"cluster\": {\n      \"trusted\": [\"A\"]\n    }\n  }\n}"},
 		{`{"metarouter": {"mode": "auto"}}`, `{"metarouter": {"mode": "auto", "cluster": {"trusted": ["A"]}}}`},
@@ -79,7 +77,7 @@ func FuzzTrustNode(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := config.Read("/f.json", data); err != nil {
+		if _, err := readExpanded("/f.json", data); err != nil {
 			return
 		}
 		with, err := TrustNode("/f.json", data, keyA)

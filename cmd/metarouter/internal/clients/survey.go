@@ -91,7 +91,7 @@ func count(c Client, sources []Source) (path string, n, clear int) {
 			path = f.source.Path
 		}
 		for _, p := range text.Problems {
-			if p.IsClearSecret() {
+			if p.ClearSecret {
 				clear++
 			}
 		}

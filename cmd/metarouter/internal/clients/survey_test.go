@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/config"
 )
 
 // A survey finds the servers of the user, of this folder and of other projects, and runs,
@@ -81,7 +79,7 @@ func TestFirstFile(t *testing.T) {
 		{".mcp.json", home, 1, true},
 	} {
 		data, files := FirstFile(test.path, test.folder, home)
-		c, err := config.Read(test.path, data)
+		c, err := readExpanded(test.path, data)
 		if err != nil || len(c.Problems) > 0 || len(c.Servers) != test.servers || files != (test.servers == 2) {
 			t.Errorf("%v: %v %v %v\n%s", test, err, c.Problems, c.Servers, data)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -114,7 +115,7 @@ func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
 		if err != nil || data == "" {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if named || c.Trusted(data) == nil {
+		if named || c.Text.Trusted(data) == nil {
 			c = c.Expand() // entries are stored under their values
 		}
 		var names []cobra.Completion
@@ -152,7 +153,7 @@ func both(a, b cobra.CompletionFunc) cobra.CompletionFunc {
 // read returns the configuration as text, an empty one if it can't be read. named says that
 // --config names it.
 func read(configs []string) (c config.Config, named bool) {
-	paths, named, err := config.Find(configs)
+	paths, named, err := configpath.Find(configs)
 	if err == nil {
 		c, err = config.LoadText(paths...)
 	}

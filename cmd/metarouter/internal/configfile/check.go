@@ -35,11 +35,12 @@ func (s *Source) Check() error {
 		return exit.Usage(Unreadable(err))
 	}
 	err = printProblems(s.Console, c.Examine())
-	if keys := c.RestartKeys(); len(keys) > 0 && !s.Console.JSON {
+	defaults, _ := config.Load() // of no files
+	if keys := config.RestartKeys(defaults.Router, c.Router); len(keys) > 0 && !s.Console.JSON {
 		s.Console.Say("an edit of these keys takes effect at the router's next start: %s", strings.Join(keys, ", "))
 	}
 	if !usable {
-		why := trust.Explain(c.Trusted(s.Data), s.TrustCommand(""))
+		why := trust.Explain(c.Text.Trusted(s.Data), s.TrustCommand(""))
 		s.Console.Note("note: its variables, regular expressions, envFiles and folders were not checked, and no router uses this text yet: %v", why)
 	}
 	return err
@@ -81,7 +82,7 @@ func printProblem(out *console.Console, p config.Problem) {
 	what, fix, _ := strings.Cut(p.Message, "; ")
 	p.Message, fix = what, cmp.Or(p.Fix, fix)
 	text := p.Error()
-	if p.IsWarning() {
+	if p.Severity == "warning" {
 		text = "warning: " + text
 	}
 	out.Say("%s", text)
@@ -92,7 +93,7 @@ func printProblem(out *console.Console, p config.Problem) {
 
 // Errors returns the problems that are not only warnings.
 func Errors(c config.Config) []config.Problem {
-	return slices.DeleteFunc(slices.Clone(c.Problems), config.Problem.IsWarning)
+	return slices.DeleteFunc(slices.Clone(c.Problems), func(p config.Problem) bool { return p.Severity == "warning" })
 }
 
 // NoteErrors prints the mistakes of the configuration on stderr, in few lines.

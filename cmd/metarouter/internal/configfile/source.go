@@ -17,9 +17,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
-	"github.com/mcp-metarouter/metarouter/supervisor"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
 // A Source says where a command finds its configuration.
@@ -72,7 +73,7 @@ func (s *Source) Load(ctx context.Context) (config.Config, error) {
 // --config does not name, which must not be used unless it is trusted. Until then c is no
 // more than its text. With a mistake in the syntax, c has the paths of the files alone.
 func (s *Source) Locate() (c config.Config, named bool, err error) {
-	if os.Getenv(supervisor.DepthVariable) != "" {
+	if os.Getenv(process.DepthVariable) != "" {
 		return c, false, exit.Usage(errors.New("this process was started by a metarouter, and a router inside a router would start itself without end; take the entry out of the configuration"))
 	}
 	paths, named, err := s.Find()
@@ -89,11 +90,11 @@ func (s *Source) Locate() (c config.Config, named bool, err error) {
 	return c, named, exit.Usage(Unreadable(err))
 }
 
-// Find is config.Find, with a [NoConfiguration] if there is no configuration yet: no file is found,
+// Find is [configpath.Find], with a [NoConfiguration] if there is no configuration yet: no file is found,
 // or --config names the user's own file, as entries of 'install' do, and it does not exist.
 func (s *Source) Find() (paths []string, named bool, err error) {
-	paths, named, err = config.Find(s.Paths)
-	own, _ := config.Own()
+	paths, named, err = configpath.Find(s.Paths)
+	own, _ := configpath.Own()
 	if errors.Is(err, fs.ErrNotExist) || len(paths) == 1 && paths[0] == own && clients.FirstExisting(own) == "" {
 		return nil, false, Missing()
 	}
@@ -110,7 +111,7 @@ func (s *Source) Read(paths []string, named bool) (c config.Config, usable bool,
 	if c, err = config.LoadText(paths...); err != nil {
 		return c, false, err
 	}
-	if usable = c.Trusted(s.Data) == nil; usable { // RequireTrust returns the error
+	if usable = c.Text.Trusted(s.Data) == nil; usable { // RequireTrust returns the error
 		c = c.Expand()
 	}
 	return c, usable, nil
@@ -186,7 +187,7 @@ func (e *NoConfiguration) Error() string {
 func (e *NoConfiguration) Problem(severity string) config.Problem {
 	const what = "there is no configuration yet; type "
 	p := config.Problem{Severity: severity, Fix: "metarouter init --write", Message: what + "'metarouter init --write', or add a server with 'metarouter add'"}
-	p.File, _ = config.Own()
+	p.File, _ = configpath.Own()
 	if len(e.found) > 0 {
 		p.Fix = plain.Line(e.found[0].Command())
 		p.Message = fmt.Sprintf("%s'%s' to import %s, or 'metarouter init --write'", what, p.Fix, plain.Line(e.found[0].String()))

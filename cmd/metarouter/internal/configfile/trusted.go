@@ -18,6 +18,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Trust approves the file at path, and prints a description of it. A person at the terminal is asked first.
@@ -29,7 +31,7 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 	if n := len(Errors(c)); n > 0 {
 		s.Console.Note("note: the text has %s; 'metarouter check' shows what to correct", console.Counted(n, "error"))
 	}
-	u, waits := errors.AsType[*config.Untrusted](c.Trusted(s.Data))
+	u, waits := errors.AsType[*trustfile.Untrusted](c.Text.Trusted(s.Data))
 	ask := waits && s.Data != "" && s.Console.CanAsk() && console.IsTerminal(s.Console.Streams[1]) // a script is not asked
 	if ask {
 		switch yes, err := trust.Ask(ctx, s.Console, u); {
@@ -44,7 +46,7 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 	}
 	said := "."
 	if !ask {
-		said = ". It says:\n" + trust.Describe(c, u)
+		said = ". It says:\n" + trust.Describe(c.Text, u)
 	}
 	_, err = fmt.Fprintf(s.Console.Out, "%s is trusted. If it changes, run 'metarouter trust' again%s", trust.Quote(c.Files[0]), strings.TrimSuffix(said, "\n")+"\n")
 	return err
@@ -54,8 +56,8 @@ func (s *Source) Trust(ctx context.Context, path string) error {
 // it was approved before, or the user approves it at the terminal now. It returns the
 // configuration with its variables expanded.
 func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Config, error) {
-	err := c.Trusted(s.Data)
-	u, ok := errors.AsType[*config.Untrusted](err)
+	err := c.Text.Trusted(s.Data)
+	u, ok := errors.AsType[*trustfile.Untrusted](err)
 	switch {
 	case err == nil:
 		return c.Expand(), nil
@@ -63,7 +65,7 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 		return c, exit.Usage(err)
 	case !s.Console.CanAsk():
 		own := ""
-		if path, err := config.Own(); err == nil && clients.FirstExisting(path) != "" {
+		if path, err := configpath.Own(); err == nil && clients.FirstExisting(path) != "" {
 			own = ", or use your own servers: --config " + commandline.Quote(path)
 		}
 		return c, exit.Usage(fmt.Errorf("%w (or name it with --config %s%s)", trust.Explain(u, s.TrustCommand("")), c.Files[0], own))
@@ -82,10 +84,10 @@ func (s *Source) RequireTrust(ctx context.Context, c config.Config) (config.Conf
 
 // approve approves the text of a configuration, and records that.
 func (s *Source) approve(c config.Config) error {
-	if err := c.Trust(s.Data); err != nil {
+	if err := c.Text.Trust(s.Data); err != nil {
 		return err
 	}
-	s.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: strings.Join(c.Files, ", "), Reason: "approved; hash " + c.Digest()})
+	s.Record(audit.Event{Action: audit.Edit, Outcome: audit.OK, Target: strings.Join(c.Files, ", "), Reason: "approved; hash " + c.Text.Digest()})
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
@@ -32,7 +33,7 @@ func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	key, err := config.NodeKey()
+	key, err := configpath.NodeKey()
 	if err != nil {
 		return &Cluster{Err: err}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -78,7 +79,7 @@ func TestAskCluster(t *testing.T) {
 
 // keyIsExposed checks that a key that others can read is named before anything is asked.
 func keyIsExposed(t *testing.T, url string) {
-	path, err := config.NodeKey()
+	path, err := configpath.NodeKey()
 	if err != nil {
 		t.Fatal(err)
 	}

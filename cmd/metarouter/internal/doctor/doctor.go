@@ -263,7 +263,7 @@ func addProblems(x *findings, c Case, entry config.Server, s status.Status) {
 
 // addProblem adds a problem of the configuration, with the severity unless it is a warning.
 func addProblem(x *findings, p config.Problem, severity Severity) {
-	if p.IsWarning() {
+	if p.Severity == "warning" {
 		severity = Warning
 	}
 	problem, fix := ofProblem(p)

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -398,7 +399,7 @@ func TestEditNotInUse(t *testing.T) {
 		edit         error
 		problem, fix string
 	}{
-		{&trust.Waiting{Untrusted: &config.Untrusted{Text: config.Config{Files: []string{"/p/.mcp.json"}}, Before: true, Added: []string{"a"}}, Command: "metarouter trust /p/.mcp.json"},
+		{&trust.Waiting{Untrusted: &trustfile.Untrusted{Text: trustfile.Text{Files: []string{"/p/.mcp.json"}}, Before: true, Added: []string{"a"}}, Command: "metarouter trust /p/.mcp.json"},
 			"the last edit of the configuration waits for your approval: /p/.mcp.json is not trusted: it was edited since you approved it (added: a).", "read the file, then run: metarouter trust /p/.mcp.json"},
 		{config.Problem{File: "/f", Line: 1, Column: 2, Message: "a comma is missing"},
 			"the last edit of the configuration is not in use: /f:1:2: a comma is missing.", "correct the file; 'metarouter check' says whether it is correct"},

@@ -7,22 +7,18 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/assist"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
 )
 
-const (
-	loadTime   = 30 * time.Second // for an API to load the model
-	answerTime = 3 * time.Second  // that a search waits
-)
+const loadTime, answerTime = 30 * time.Second, 3 * time.Second // for an API to load the model; that a search waits
 
-// AskAssist asks the model of "assist" an easy question, as a search does, and returns its fault,
-// for [Case]. It asks nothing if the configuration names no API.
+// AskAssist asks the model of "assist", if an API has it, an easy question. The error is for [Case].
 func AskAssist(ctx context.Context, c *config.Assist) error {
 	if c == nil || c.URL == "" {
 		return nil
 	}
-	model, err := assist.New(c.URL, c.Model, c.Headers)
+	model, err := endpoint.New(c.URL, c.Model, c.Headers)
 	if err != nil {
 		return err
 	}
@@ -47,26 +43,28 @@ func AskAssist(ctx context.Context, c *config.Assist) error {
 	return nil
 }
 
-// AskEmbeddings asks the model of "embeddings" for two vectors, and returns its fault, for
-// [Case]. It asks nothing if the configuration names no model.
+// AskEmbeddings is as [AskAssist], for the model of "embeddings".
 func AskEmbeddings(ctx context.Context, e *config.Endpoint) error {
 	if e == nil {
 		return nil
 	}
-	model, err := embeddings.New(e.URL, e.Model, e.Headers)
+	model, err := endpoint.New(e.URL, e.Model, e.Headers)
 	if err != nil {
 		return err
 	}
 	defer model.Close()
 	limited, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
-	if _, err = model.Embed(limited, []string{"files: Read a text file", "clock: Tell the time"}); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("it does not answer within %v", loadTime)
-		}
+	_, err = model.Embed(limited, []string{"files: Read a text file", "clock: Tell the time"})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("it does not answer within %v", loadTime)
+	case err != nil:
 		return err
 	}
-	if _, err := model.Task(ctx, []string{"What does the file notes.txt say?"}); err != nil {
+	hurried, cancel := context.WithTimeout(ctx, embeddings.TaskTime)
+	defer cancel()
+	if _, err := model.Task(hurried, []string{"What does the file notes.txt say?"}); err != nil {
 		return fmt.Errorf("it has no vector for a task within %v: %w", embeddings.TaskTime, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 // concealed returns the status without secrets and unprintable characters in the server's answers.
 // The supervisor has removed them from the lines on stderr.
 func concealed(entry config.Server, s status.Status) status.Status {
-	hide := entry.Concealer()
+	hide := entry.Launch().Concealer()
 	conceal := func(text string) string { return hide(plain.Line(text)) }
 	s.LastError, s.StrayLine, s.Outdated = conceal(s.LastError), conceal(s.StrayLine), conceal(s.Outdated)
 	if s.Fault != nil {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -31,7 +31,7 @@ type System struct {
 }
 
 func (System) KeyFiles() (secrets, logins string) {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return "", ""
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -42,13 +43,13 @@ type file struct {
 	found bool        // it is the .mcp.json of the current folder, and --config does not name it
 }
 
-// inUse returns the files of the configuration in use, as config.Find finds them. Without
+// inUse returns the files of the configuration in use, as [configpath.Find] finds them. Without
 // a configuration, it returns the user's own file. The last file need not exist.
 func (e *Editor) inUse() (files []file, err error) {
-	paths, named, err := config.Find(e.Paths)
+	paths, named, err := configpath.Find(e.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		var own string
-		own, err = config.Own()
+		own, err = configpath.Own()
 		paths, named = []string{own}, true
 	}
 	if err != nil {
@@ -94,7 +95,7 @@ func fileOf(files []file, name string) (found file, place string, number int, er
 // edit is in use now.
 func (e *Editor) apply(f file) (used bool, err error) {
 	e.printDiff(clients.Diff(f.Path, f.Data, f.text))
-	if own, err := config.Own(); err == nil && f.found {
+	if own, err := configpath.Own(); err == nil && f.found {
 		e.Console.Note("note: %s is the configuration that is used in this folder; for your own, add --config %s", f.Path, commandline.Quote(own))
 	}
 	switch {
@@ -124,7 +125,7 @@ func (e *Editor) apply(f file) (used bool, err error) {
 func (e *Editor) writeOurs(f clients.File, data []byte, keep fs.FileMode) (approved bool, err error) {
 	if f.Exists {
 		was, err := config.ReadText(f.Path, f.Data)
-		approved = err == nil && was.Trusted(e.Data) == nil // if no approval counts, the user is asked again
+		approved = err == nil && was.Text.Trusted(e.Data) == nil // if no approval counts, the user is asked again
 	} else {
 		approved = filepath.Base(f.Path) == ".mcp.json" && e.Data != "" // others need no approval
 	}
@@ -133,7 +134,7 @@ func (e *Editor) writeOurs(f clients.File, data []byte, keep fs.FileMode) (appro
 	}
 	is, err := config.ReadText(f.Path, data)
 	if err == nil {
-		err = is.Trust(e.Data)
+		err = is.Text.Trust(e.Data)
 	}
 	if err == nil && f.Exists {
 		e.Console.Note("it was approved before, and is approved as it is now")
@@ -294,10 +295,10 @@ func Init(e *Editor) error {
 // project, and a client's entry for the user does not.
 func (e *Editor) own() ([]string, error) {
 	if len(e.Paths) == 0 {
-		own, err := config.Own()
+		own, err := configpath.Own()
 		return []string{own}, exit.Usage(err)
 	}
-	paths, _, err := config.Find(e.Paths)
+	paths, _, err := configpath.Find(e.Paths)
 	return paths, exit.Usage(err)
 }
 

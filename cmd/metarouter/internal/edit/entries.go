@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 )
 
@@ -64,7 +65,8 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if err != nil {
 		return false, exit.Usage(err)
 	}
-	c, err := config.Read(f.Path, alone)
+	written, err := config.ReadText(f.Path, alone)
+	c := written.Expand()
 	problem, refused := errors.AsType[config.Problem](err)
 	if err != nil && !refused {
 		return false, exit.Usage(err)
@@ -83,9 +85,9 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 		return false, exit.Usage(fmt.Errorf("this entry would start metarouter within metarouter; to add metarouter to a client, use 'metarouter install CLIENT'"))
 	}
 	for _, p := range c.Problems {
-		if s.Misconfigured != "" && p.Unset == "" && !p.IsWarning() {
+		if s.Misconfigured != "" && p.Unset == "" && p.Severity != "warning" {
 			for _, w := range c.Problems { // such as a misspelled "command"
-				if w.IsWarning() {
+				if w.Severity == "warning" {
 					e.Console.Note("note: %s", w.Message)
 				}
 			}
@@ -96,9 +98,8 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	if login = clients.MayNeedLogin(entry, s); login {
 		logins.Note(e.Console, []string{name})
 	}
-	written, err := config.ReadText(f.Path, alone)
-	warned := slices.ContainsFunc(c.Problems, config.Problem.IsClearSecret)
-	if err == nil && !warned && len(written.Servers) > 0 && slices.ContainsFunc(written.Servers[0].Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
+	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return p.ClearSecret })
+	if !warned && slices.ContainsFunc(written.Servers[0].Launch().Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
 		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, run 'metarouter secret set NAME', and write '${keyring:NAME}' in single quotes instead")
 	}
 	return login, nil
@@ -107,7 +108,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 // noteOwnFile says that an edit is about the user's own configuration, where the current
 // folder could have one.
 func noteOwnFile(e *Editor, path string) {
-	own, _ := config.Own()
+	own, _ := configpath.Own()
 	folder, _ := os.Getwd()
 	if home, _ := os.UserHomeDir(); len(e.Paths) == 0 && path == own && folder != home {
 		e.Console.Note("note: %s is your own configuration; for one of this folder, add --config .mcp.json", path)
@@ -120,7 +121,7 @@ func TrustNode(e *Editor, key string) error {
 		if err := nodekey.Check(key); err != nil {
 			return nil, fmt.Errorf("the given text %w", err)
 		}
-		if file, err := config.NodeKey(); err == nil {
+		if file, err := configpath.NodeKey(); err == nil {
 			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) { // else there is no key yet
 				if own, err := cluster.Key(file); err == nil && own == key {
 					return nil, errors.New("this is the key of this machine, which it trusts anyway; run this command on the other one")

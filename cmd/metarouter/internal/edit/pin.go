@@ -16,8 +16,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/pin"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // Pin puts the exact versions of the packages of all servers
@@ -32,7 +32,7 @@ func Pin(ctx context.Context, e *Editor, runs map[string]string, examined string
 	if err != nil {
 		return err
 	}
-	if c.Digest() != examined {
+	if c.Text.Digest() != examined {
 		runs = nil // other entries may have started them
 	}
 	pins, err := pin.FindAll(ctx, e.Console, c, configfile.ServerNames(c), startOf(c.Expand()), runs)
@@ -88,7 +88,7 @@ func trustedText(e *Editor, files []file) (config.Config, error) {
 		if err != nil {
 			return c, exit.Usage(err)
 		}
-		if err := c.Trusted(e.Data); err != nil {
+		if err := c.Text.Trusted(e.Data); err != nil {
 			return c, exit.Usage(fmt.Errorf("nothing is pinned: %w", trust.Explain(err, e.TrustCommand(""))))
 		}
 		return c, nil
@@ -112,7 +112,7 @@ func startOf(expanded config.Config) func(config.Server) (pin.Start, error) {
 		if s.Misconfigured != "" {
 			return pin.Start{}, errors.New(s.Misconfigured)
 		}
-		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: supervisor.Inherited(os.Environ(), s)}
+		start := pin.Start{Command: s.Command, Args: s.Args, Dir: s.Cwd, Env: process.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)}
 		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 			start.Env = append(start.Env, name+"="+s.Env[name])
 		}

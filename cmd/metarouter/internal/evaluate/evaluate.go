@@ -19,6 +19,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
+	"github.com/mcp-metarouter/metarouter/internal/endpoint"
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -26,7 +28,7 @@ import (
 type evaluated struct {
 	Tools   int `json:"tools"`
 	Queries int `json:"queries"`
-	selector.Scores
+	evaluation.Scores
 	Median milliseconds `json:"p50_ms"`
 	P99    milliseconds `json:"p99_ms"`
 }
@@ -45,8 +47,7 @@ type Options struct {
 	Embeddings        bool // use the model of the configuration, too
 }
 
-// Run measures the search, and prints the scores. folders hold a catalog and tasks each, for a measurement
-// with recorded lists.
+// Run measures the search and prints the scores. With recorded lists, each folder has a catalog and tasks.
 func Run(ctx context.Context, files *configfile.Source, o Options, folders []string) error {
 	out := files.Console
 	log, err := out.Logger(zapcore.WarnLevel)
@@ -62,7 +63,7 @@ func Run(ctx context.Context, files *configfile.Source, o Options, folders []str
 		if c.Router.Embeddings == nil {
 			return exit.Usage(errors.New(`the configuration has no "embeddings"; name a file that has, with --config`))
 		}
-		client, err := embeddings.New(c.Router.Embeddings.URL, c.Router.Embeddings.Model, c.Router.Embeddings.Headers)
+		client, err := endpoint.New(c.Router.Embeddings.URL, c.Router.Embeddings.Model, c.Router.Embeddings.Headers)
 		if err != nil {
 			return exit.Usage(err)
 		}
@@ -79,19 +80,19 @@ func Run(ctx context.Context, files *configfile.Source, o Options, folders []str
 	case o.Limit < 1:
 		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
 	}
-	var examples []selector.Example
+	var examples []evaluation.Example
 	for _, path := range o.Queries {
-		more, err := selector.ReadExamples(path)
+		more, err := evaluation.ReadExamples(path)
 		if err != nil {
 			return exit.Usage(configfile.InFlag("--queries", err))
 		}
 		examples = append(examples, more...)
 	}
-	tools, err := selector.ReadCatalog(log, o.Catalogs...)
+	tools, err := evaluation.ReadCatalog(log, o.Catalogs...)
 	if err != nil {
 		return exit.Usage(configfile.InFlag("--catalog", err))
 	}
-	e, err := selector.Evaluate(ctx, tools, examples, o.Limit, model, log)
+	e, err := evaluation.Evaluate(ctx, tools, examples, o.Limit, model, log)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func printEvaluated(out *console.Console, e evaluated) error {
 type evaluatedTasks struct {
 	FindThreshold  float64 `json:"find_threshold"`
 	RouteThreshold float64 `json:"route_threshold"` // the default of the setting
-	selector.TaskEvaluation
+	evaluation.TaskReport
 }
 
 // runTasks measures with recorded lists of tools, and tasks of several kinds.
@@ -148,16 +149,16 @@ func runTasks(ctx context.Context, out *console.Console, o Options, folders []st
 		o.Catalogs = append(o.Catalogs, filepath.Join(folder, "catalog.json"))
 		o.Queries = append(o.Queries, filepath.Join(folder, "tasks.jsonl"))
 	}
-	var catalogs []selector.TaskCatalog
+	var catalogs []evaluation.TaskCatalog
 	for i := range o.Catalogs {
-		c, err := selector.ReadTasks(log, o.Catalogs[i], o.Queries[i], o.Lists)
+		c, err := evaluation.ReadTasks(log, o.Catalogs[i], o.Queries[i], o.Lists)
 		if err != nil {
 			return exit.Usage(err)
 		}
 		catalogs = append(catalogs, c)
 	}
 	result := evaluatedTasks{FindThreshold: selector.DefaultFindThreshold, RouteThreshold: 0.5}
-	if result.TaskEvaluation, err = selector.EvaluateTasks(ctx, catalogs, result.RouteThreshold, model, log); err != nil {
+	if result.TaskReport, err = evaluation.EvaluateTasks(ctx, catalogs, result.RouteThreshold, model, log); err != nil {
 		return err
 	}
 	if err := writeLines(o.Out, result.Outcomes); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -22,7 +23,7 @@ import (
 
 // Key prints the public key of this machine's node.
 func Key(out *console.Console) error {
-	file, err := config.NodeKey()
+	file, err := configpath.NodeKey()
 	if err != nil {
 		return exit.Usage(err)
 	}
@@ -62,7 +63,7 @@ func Show(ctx context.Context, files *configfile.Source, urls, version string) e
 	if err != nil {
 		return err
 	}
-	file, err := config.NodeKey()
+	file, err := configpath.NodeKey()
 	if err != nil {
 		return exit.Usage(err)
 	}

@@ -134,7 +134,7 @@ func (p *Plan) servers(a, b []config.Server) {
 			} else if s.Misconfigured != "" {
 				p.Details[s.Name] = append(p.Details[s.Name], "can't be started")
 			}
-		case !old.Equal(s):
+		case !reflect.DeepEqual(old, s):
 			p.Servers.Changed = append(p.Servers.Changed, s.Name)
 			p.Details[s.Name] = differences(old, s)
 			if supervisor.Startable(old) && supervisor.Startable(s) && (old.Hash() != s.Hash() || !slices.Equal(old.InheritEnv, s.InheritEnv) || old.KeepStrays != s.KeepStrays) {

@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 		return config.Server{Name: name, Transport: config.Stdio, Command: command, Env: map[string]string{"KEY": command + " is secret"}}
 	}
 	bare := auto
-	bare.Names, bare.HTTP.Tokens = "bare", []config.Token{config.PlainToken("secret")}
+	bare.Names, bare.HTTP.Tokens = "bare", []config.Token{{Hash: "a hash"}}
 	inCluster := auto
 	if err := inCluster.JoinCluster("nats://u:secret@127.0.0.1"); err != nil {
 		t.Fatal(err)

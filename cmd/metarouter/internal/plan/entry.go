@@ -77,7 +77,7 @@ func differences(a, b config.Server) (all []string) {
 	differ(!maps.Equal(a.ToolResultTokens, b.ToolResultTokens), "tools.maxResultTokens")
 	differ(a.Misconfigured == "" && b.Misconfigured != "", "can't be started any more")
 	differ(a.Misconfigured != "" && b.Misconfigured == "", "can be started now")
-	if len(all) == 0 && !a.Equal(b) {
+	if len(all) == 0 && !reflect.DeepEqual(a, b) {
 		all = append(all, "other keys")
 	}
 	return all

@@ -20,7 +20,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
 
@@ -33,7 +35,7 @@ const (
 
 // open returns the user's secrets.
 func open() (*vault.Vault, error) {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +161,7 @@ func referringTo(files *configfile.Source, name string) (servers []string) {
 	if c, ok := files.Usable(); ok {
 		add(c)
 	}
-	if own, err := config.Own(); err == nil {
+	if own, err := configpath.Own(); err == nil {
 		if c, err := config.Load(own); err == nil {
 			add(c)
 		}
@@ -172,10 +174,10 @@ const tokenPrefix = "mr_"
 
 // A TokenEntry is a token as an element of "tokens" in a configuration.
 type TokenEntry struct {
-	Token   string      `json:"token"`
-	Name    string      `json:"name,omitempty"`
-	Profile string      `json:"profile,omitempty"`
-	Role    config.Role `json:"role,omitempty"`
+	Token   string `json:"token"`
+	Name    string `json:"name,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	Role    string `json:"role,omitempty"`
 }
 
 // A madeToken is the answer of the command with --json.
@@ -193,8 +195,8 @@ func NewToken(files *configfile.Source, entry TokenEntry) error {
 	bits := make([]byte, 32)
 	rand.Read(bits)
 	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(bits)
-	hash := config.PlainToken(token).Hash
-	entry.Token = config.HashPrefix + hash
+	hash, _, _ := secret.ParseToken(token)
+	entry.Token = secret.HashPrefix + hash
 	files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: cmp.Or(entry.Name, hash[:8]), Reason: "a token was made; its hash begins with " + hash[:8]})
 	if out.JSON {
 		return out.PrintJSON(madeToken{token, entry})
@@ -211,17 +213,13 @@ func NewToken(files *configfile.Source, entry TokenEntry) error {
 
 // check says which flag can't be used, and the fix.
 func (e TokenEntry) check() error {
-	if e.Name != "" {
-		if err := config.CheckTokenName(e.Name); err != nil {
-			return fmt.Errorf("--name %q %w", e.Name, err)
-		}
+	if err := config.Check("metarouter.http.tokens.name", e.Name); err != nil && e.Name != "" {
+		return fmt.Errorf("--name %q %w", e.Name, err)
 	}
-	if e.Profile != "" {
-		if err := config.CheckProfileName(e.Profile); err != nil {
-			return fmt.Errorf("--profile %q %w", e.Profile, err)
-		}
+	if err := config.Check("metarouter.http.tokens.profile", e.Profile); err != nil && e.Profile != "" {
+		return fmt.Errorf("--profile %q %w", e.Profile, err)
 	}
-	if e.Role != "" && e.Role != config.RoleUse && e.Role != config.RoleAdmin {
+	if e.Role != "" && e.Role != "use" && e.Role != "admin" {
 		return fmt.Errorf(`--role %q must be "use" or "admin"`, e.Role)
 	}
 	return nil

@@ -31,10 +31,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/web"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/server"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 // Flags are the flags of serve, and what else its command line says.
@@ -98,14 +99,14 @@ type process struct {
 	flags Flags
 	out   *console.Console
 	log   *zap.Logger
-	guard *supervisor.GuardProcess // was started for the router of this process; nil if it was not
-	named bool                     // the user has named the configuration, or it is the user's own
+	guard *serverprocess.GuardProcess // was started for the router of this process; nil if it was not
+	named bool                        // the user has named the configuration, or it is the user's own
 }
 
 // Run serves clients until ctx ends, or the client over stdio has left.
 func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
 	p := &process{Runner: local, flags: f, out: local.Files.Console}
-	if os.Getenv(supervisor.DepthVariable) != "" {
+	if os.Getenv(serverprocess.DepthVariable) != "" {
 		return exit.Usage(service.RefuseNested(p.out.In, p.out.Raw))
 	}
 	p.out.NoQuestions = f.Stdio // stdin is the protocol's
@@ -113,7 +114,7 @@ func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if guard := p.Guard(); guard != nil && (f.Host != "" || f.OverHTTP || !p.mayShare()) {
-		p.guard = supervisor.StartGuard(guard) // which takes as long as all before the first server
+		p.guard = serverprocess.StartGuard(guard) // which takes as long as all before the first server
 	}
 	hasClient := f.Stdio && f.Host == "" && !console.IsTerminal(p.out.Streams[0])
 	c, err := p.configuration(ctx, hasClient)
@@ -225,7 +226,7 @@ func (p *process) checkFiles(c config.Config) error {
 // noServers returns the configuration of a user who has no file yet: a router without servers,
 // which says why, and which reads the user's own file as soon as it exists.
 func noServers(why error) (c config.Config, named bool, err error) {
-	own, err := config.Own()
+	own, err := configpath.Own()
 	if err != nil {
 		return c, false, exit.Usage(err)
 	}
@@ -263,7 +264,7 @@ func (p *process) trusted() func(config.Config) error {
 		return nil // everything may
 	}
 	return func(c config.Config) error {
-		return trust.Explain(c.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
+		return trust.Explain(c.Text.Trusted(p.Files.Data), p.Files.TrustCommand(c.Files[0]))
 	}
 }
 

@@ -27,8 +27,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/server"
-	"github.com/mcp-metarouter/metarouter/supervisor"
 )
 
 const (
@@ -211,7 +211,7 @@ func (s *sharing) look() (well, edited bool) {
 	if err != nil || !usable || daemon.Program(s.Version) != s.flags.Program {
 		return false, true
 	}
-	edited = now.Digest() != s.c.Digest()
+	edited = now.Text.Digest() != s.c.Text.Digest()
 	s.c = now
 	return true, edited
 }
@@ -297,7 +297,7 @@ func (p *process) terms(c config.Config) daemon.Terms {
 	folder, _ := os.Getwd()
 	var environment []string
 	for _, s := range append(slices.Clip(c.Servers), config.Server{}) { // the last one gets the variables that all get
-		environment = append(environment, supervisor.Inherited(os.Environ(), s)...)
+		environment = append(environment, serverprocess.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)...)
 	}
 	environment = slices.DeleteFunc(environment, func(variable string) bool {
 		return strings.HasPrefix(variable, "TERM=") || strings.HasPrefix(variable, "XDG_SESSION_")
@@ -307,7 +307,7 @@ func (p *process) terms(c config.Config) daemon.Terms {
 	environment = slices.Compact(environment)
 	return daemon.Terms{
 		Place:   daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
-		Text:    c.Digest(),
+		Text:    c.Text.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}
 }

@@ -136,7 +136,7 @@ func (r *editRecord) judged(err error) {
 
 // started records that the router has started, and returns what records its end.
 func (r *editRecord) started(version string) (ended func()) {
-	r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Target: filesOf(r.last), Reason: fmt.Sprintf("metarouter %s started; hash %s", version, r.last.Digest())})
+	r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Target: filesOf(r.last), Reason: fmt.Sprintf("metarouter %s started; hash %s", version, r.last.Text.Digest())})
 	began := time.Now()
 	return func() {
 		r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Reason: fmt.Sprintf("ended after %v", time.Since(began).Round(time.Second))})
@@ -148,7 +148,7 @@ func filesOf(c config.Config) string { return strings.Join(c.Files, ", ") }
 // summary says in a few words how two configurations differ, by names alone, and identifies the
 // text of the second one by its hash.
 func summary(before, after config.Config) string {
-	parts := []string{"hash " + after.Digest()}
+	parts := []string{"hash " + after.Text.Digest()}
 	add := func(what string, names []string) {
 		if len(names) > 0 {
 			parts = append(parts, what+": "+prose.List(names, 10))
@@ -161,11 +161,11 @@ func summary(before, after config.Config) string {
 		}
 		return all
 	}
-	added, removed, changed := compare(entries(before), entries(after), config.Server.Equal)
+	added, removed, changed := compare(entries(before), entries(after))
 	add("servers added", added)
 	add("servers removed", removed)
 	add("servers changed", changed)
-	added, removed, changed = compare(before.Router.Profiles, after.Router.Profiles, func(a, b config.Profile) bool { return reflect.DeepEqual(a, b) })
+	added, removed, changed = compare(before.Router.Profiles, after.Router.Profiles)
 	add("profiles added", added)
 	add("profiles removed", removed)
 	add("profiles changed", changed)
@@ -174,11 +174,11 @@ func summary(before, after config.Config) string {
 }
 
 // compare returns the names that only one of two maps has, and those with other values, sorted.
-func compare[T any](before, after map[string]T, equal func(a, b T) bool) (added, removed, changed []string) {
+func compare[T any](before, after map[string]T) (added, removed, changed []string) {
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if was, ok := before[name]; !ok {
 			added = append(added, name)
-		} else if !equal(was, after[name]) {
+		} else if !reflect.DeepEqual(was, after[name]) {
 			changed = append(changed, name)
 		}
 	}

@@ -65,8 +65,9 @@ func TestSummary(t *testing.T) {
 		Mode: "auto", Cluster: &config.Cluster{Name: "a", Share: []string{"x"}}, HTTP: config.HTTP{Addr: "127.0.0.1:1"}, Profiles: map[string]config.Profile{"old": {}, "same": {}, "work": {}},
 	}}
 	after := config.Config{Servers: []config.Server{server("a", "y"), server("b", "x"), server("d", "x")}, Router: config.Router{
-		Mode: "direct", Cluster: &config.Cluster{URLs: []string{"y"}, Name: "a", TLS: config.ClusterTLS{CA: "c"}, Trusted: []string{"k"}}, HTTP: config.HTTP{Addr: "127.0.0.1:2", PublicURL: "https://a.example", Issuers: make([]config.Issuer, 1), TLSKey: "k"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
+		Mode: "direct", Cluster: &config.Cluster{URLs: []string{"y"}, Name: "a", Trusted: []string{"k"}}, HTTP: config.HTTP{Addr: "127.0.0.1:2", PublicURL: "https://a.example", Issuers: make([]config.Issuer, 1), TLSKey: "k"}, Profiles: map[string]config.Profile{"new": {}, "same": {}, "work": {ReadOnly: true}},
 	}}
+	after.Router.Cluster.TLS.CA = "c"
 	_, got, _ := strings.Cut(summary(before, after), "; ")
 	want := "servers added: d; servers removed: c; servers changed: a; profiles added: new; profiles removed: old; profiles changed: work; settings changed: mode, http.addr, http.publicUrl, http.oauth, http.tlsKey, cluster.urls, cluster.tls, cluster.share, cluster.trusted"
 	if got != want {

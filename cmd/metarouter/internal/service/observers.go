@@ -52,7 +52,7 @@ func (o *Observers) addPages(c config.Config, a admin.Options) {
 
 // callObserver returns the observer of calls.
 func (o *Observers) callObserver() selector.Observer {
-	all := selector.Observers{o.access}
+	all := callObservers{o.access}
 	if o.metrics != nil {
 		all = append(all, o.metrics)
 	}
@@ -123,5 +123,22 @@ func (o *Observers) register(pages *http.ServeMux, r *adapter.Parts, s *server.S
 	o.api.Register(pages, r, s, func() []telemetry.Cost { return o.metrics.Costs(r) })
 	if overHTTP {
 		pages.Handle("GET /metrics", o.metrics.Handler(r, log))
+	}
+}
+
+// callObservers are several observers of calls as one.
+type callObservers []selector.Observer
+
+// Executed implements [selector.Observer].
+func (all callObservers) Executed(e selector.Execution) {
+	for _, o := range all {
+		o.Executed(e)
+	}
+}
+
+// Searched implements [selector.Observer].
+func (all callObservers) Searched(s selector.Search) {
+	for _, o := range all {
+		o.Searched(s)
 	}
 }

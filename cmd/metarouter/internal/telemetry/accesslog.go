@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -209,7 +210,7 @@ func (l *AccessLog) line(e selector.Execution) []byte {
 // fault returns the reason of a failure. For invalid arguments that is only the place,
 // unless arguments are logged.
 func (l *AccessLog) fault(e selector.Execution) string {
-	if e.Outcome != selector.InvalidArguments || l.options.Arguments {
+	if e.Outcome != execute.InvalidArguments || l.options.Arguments {
 		return e.Fault
 	}
 	path, _, _ := strings.Cut(e.Fault, ": ")

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -71,16 +72,16 @@ func TestAccessLog(t *testing.T) {
 		want    string
 	}{
 		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Answered: tool("other", "u"), Client: "claude \"x\"\n", Trace: "abc", Took: 1500 * time.Microsecond,
-			Attempts: 2, Outcome: selector.OK, Arguments: []byte(`{"a":1}`), Result: []byte(`{"b":22}`), Cached: true},
+			Attempts: 2, Outcome: execute.OK, Arguments: []byte(`{"a":1}`), Result: []byte(`{"b":22}`), Cached: true},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"abc","client":"claude \"x\"\n","server":"s","tool":"t","answered_by":"other:u","outcome":"ok","latency_ms":1.5,"attempts":2,"bytes_in":7,"bytes_out":8,"cached":true}`},
-		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("", "find_tools"), Trace: "abc", Outcome: selector.Outcome("server_error"),
+		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("", "find_tools"), Trace: "abc", Outcome: execute.Outcome("server_error"),
 			Fault: "no: Bearer abcdefghijk", Arguments: []byte("{\n\"secret\": \"x\"}"), Result: []byte(`{"text":"https://me:pw@host"}`)},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"abc","server":"metarouter","tool":"find_tools","outcome":"server_error","fault":"no: ***","latency_ms":0,"attempts":0,"bytes_in":16,"bytes_out":29,"arguments":{"secret":"***"},"result":{"text":"https://***@host"}}`},
-		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Principal: "ci", Profile: "play+work", Outcome: selector.OK},
+		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Principal: "ci", Profile: "play+work", Outcome: execute.OK},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"","principal":"ci","profile":"play+work","server":"s","tool":"t","outcome":"ok","latency_ms":0,"attempts":0,"bytes_in":0,"bytes_out":0}`},
-		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.InvalidArguments, Fault: "arguments.pin: '1234' does not match pattern '^x'", Arguments: []byte(`{}`)},
+		{config.AccessLog{}, selector.Execution{Tool: tool("s", "t"), Outcome: execute.InvalidArguments, Fault: "arguments.pin: '1234' does not match pattern '^x'", Arguments: []byte(`{}`)},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"invalid_arguments","fault":"arguments.pin","latency_ms":0,"attempts":0,"bytes_in":2,"bytes_out":0}`},
-		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("s", "t"), Outcome: selector.Outcome("cancelled"), Arguments: []byte("{broken")},
+		{config.AccessLog{Arguments: true, Results: true}, selector.Execution{Tool: tool("s", "t"), Outcome: execute.Outcome("cancelled"), Arguments: []byte("{broken")},
 			`{"time":"2026-01-02T03:04:05Z","trace_id":"","server":"s","tool":"t","outcome":"cancelled","latency_ms":0,"attempts":0,"bytes_in":7,"bytes_out":0,"arguments":null}`},
 	} {
 		tt.options.File, tt.options.MaxSize, tt.options.MaxFiles = file, 1<<20, 2
@@ -117,7 +118,7 @@ func TestAccessLogRotates(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for i := range each {
-				logs[w%2].Executed(selector.Execution{Tool: tool("s", "t"), Trace: fmt.Sprint(w, "-", i), Outcome: selector.OK})
+				logs[w%2].Executed(selector.Execution{Tool: tool("s", "t"), Trace: fmt.Sprint(w, "-", i), Outcome: execute.OK})
 			}
 		})
 	}
@@ -248,7 +249,7 @@ func TestAccessLogIsEdited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := func() { l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: selector.OK}) }
+	call := func() { l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK}) }
 	call() // not logged
 	l.Edit(c(first))
 	call()

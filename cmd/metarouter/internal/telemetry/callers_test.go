@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -74,7 +75,7 @@ func TestCallersAreBounded(t *testing.T) {
 	call := func(client string, i int) {
 		calls++
 		m.Executed(selector.Execution{
-			Tool: tool("s", "t"), Client: client, Principal: fmt.Sprint("principal", i%40), Profile: fmt.Sprint("profile", i%37), Outcome: selector.OK,
+			Tool: tool("s", "t"), Client: client, Principal: fmt.Sprint("principal", i%40), Profile: fmt.Sprint("profile", i%37), Outcome: execute.OK,
 		})
 		lists++
 		m.Listed(client, fmt.Sprint("principal", i%40), fmt.Sprint("profile", i%37), 1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -65,15 +66,17 @@ func (m *Mask) Learn(c config.Config) {
 		}
 	}
 	for _, entry := range c.Servers {
-		for _, one := range entry.Secrets() {
+		for _, one := range entry.Launch().Secrets() {
 			learn(one)
 		}
 	}
 	for _, token := range c.Router.HTTP.Tokens {
-		learn(token.Secret())
+		learn(token.Text)
 	}
-	for _, one := range c.Router.Cluster.Secrets() {
-		learn(one)
+	if cluster := c.Router.Cluster; cluster != nil {
+		for _, one := range urls.NATSSecrets(cluster.URLs) {
+			learn(one)
+		}
 	}
 	for _, issuer := range c.Router.HTTP.Issuers {
 		learn(issuer.ClientSecret)

@@ -19,7 +19,7 @@ func TestMask(t *testing.T) {
 			Env:     map[string]string{"GITHUB_TOKEN": "configured-1", "LANG": "en_US.UTF-8", "PWD": "/project", "DSN": "short", "KEY": "sk-proj-abcdefghijklmnop"},
 			Headers: map[string]string{"Authorization": "Bearer configured-2", "X-Custom": "configured-3"},
 		}},
-		Router: config.Router{Cluster: &config.Cluster{URLs: []string{"nats://u:configured-6@h", "nats://configured-7@h"}}, HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("configured-4")}, Issuers: []config.Issuer{{ClientSecret: "configured-5"}}}},
+		Router: config.Router{Cluster: &config.Cluster{URLs: []string{"nats://u:configured-6@h", "nats://configured-7@h"}}, HTTP: config.HTTP{Tokens: []config.Token{config.Token{Text: "configured-4"}}, Issuers: []config.Issuer{{ClientSecret: "configured-5"}}}},
 	})
 	jwt := "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
 	for _, tt := range [][2]string{
@@ -121,7 +121,7 @@ func TestMaskLooksAtLittle(t *testing.T) {
 // The mask forgets old tokens, but no secret of the configuration, and no token in use.
 func TestMaskIsBounded(t *testing.T) {
 	var m Mask
-	m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("configured-1")}}}})
+	m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.Token{Text: "configured-1"}}}}})
 	m.Add([]string{"referred-1"})
 	for i := range 2 * maxTokens {
 		m.AddToken(fmt.Sprintf("token-%05d", i))
@@ -174,7 +174,7 @@ func FuzzMask(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var m Mask
-		m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.PlainToken("the token")}}}})
+		m.Learn(config.Config{Router: config.Router{HTTP: config.HTTP{Tokens: []config.Token{config.Token{Text: "the token"}}}}})
 		got := m.append(nil, value)
 		if !json.Valid(got) || bytes.ContainsAny(got, "\n\r") {
 			t.Fatalf("%q became %q", value, got)

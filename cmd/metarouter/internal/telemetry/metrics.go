@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
@@ -62,7 +63,7 @@ type label struct{ server, tool string }
 // series are the counters of a tool. They are kept so that counting a call allocates
 // nothing.
 type series struct {
-	outcomes []prometheus.Counter // as in selector.Outcomes
+	outcomes []prometheus.Counter // as in execute.Outcomes
 	duration prometheus.Observer
 	server   *serverSeries
 }
@@ -127,7 +128,7 @@ func (m *Metrics) CountDropped(l *EditedAccessLog) {
 func (m *Metrics) Executed(e selector.Execution) {
 	m.callers.count(e)
 	s := m.of(e.Tool)
-	for i, outcome := range selector.Outcomes() {
+	for i, outcome := range execute.Outcomes {
 		if outcome == e.Outcome {
 			s.outcomes[i].Inc()
 		}
@@ -212,7 +213,7 @@ func (m *Metrics) learn(l label) *series {
 	m.tools[l.server]++
 	server, tool := value(l.server), value(l.tool[:min(len(l.tool), maxValue)])
 	s := &series{duration: m.durations.WithLabelValues(server, tool)}
-	for _, outcome := range selector.Outcomes() {
+	for _, outcome := range execute.Outcomes {
 		s.outcomes = append(s.outcomes, m.calls.WithLabelValues(server, tool, string(outcome)))
 	}
 	s.server = &serverSeries{

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -36,7 +37,7 @@ func (r *fakeRouter) Servers() (all []adapter.ServerInfo) {
 	for i, name := range r.names {
 		all = append(all, adapter.ServerInfo{
 			Status: status.Status{Name: name, State: status.Ready, Restarts: i, StrayLines: 3},
-			Load:   selector.Load{Calls: 2, Waiting: 1}, Tools: 1,
+			Calls:  2, Waiting: 1, Tools: 1,
 		})
 	}
 	return all
@@ -107,11 +108,11 @@ func TestMetrics(t *testing.T) {
 	h := m.Handler(r, zap.NewNop())
 	m.CountDropped(&EditedAccessLog{})
 	search := tool("s", "search")
-	m.Executed(selector.Execution{Tool: search, Answered: search, Outcome: selector.OK, Took: 3 * time.Millisecond, Attempts: 1, Arguments: []byte(`{}`), Result: []byte(`{"a":1}`)})
-	m.Executed(selector.Execution{Tool: search, Answered: tool("t", "search"), Outcome: selector.ToolError, Took: time.Second, Attempts: 3, Cached: true})
-	m.Executed(selector.Execution{Tool: search, Outcome: selector.NoAnswer})
-	m.Executed(selector.Execution{Tool: tool("", "find_tools"), Outcome: selector.OK, Took: time.Millisecond, Attempts: 1})
-	m.Executed(selector.Execution{Tool: tool(`odd "name"`+"\n", "b\\\xffd"), Outcome: selector.OK})
+	m.Executed(selector.Execution{Tool: search, Answered: search, Outcome: execute.OK, Took: 3 * time.Millisecond, Attempts: 1, Arguments: []byte(`{}`), Result: []byte(`{"a":1}`)})
+	m.Executed(selector.Execution{Tool: search, Answered: tool("t", "search"), Outcome: execute.ToolError, Took: time.Second, Attempts: 3, Cached: true})
+	m.Executed(selector.Execution{Tool: search, Outcome: execute.NoAnswer})
+	m.Executed(selector.Execution{Tool: tool("", "find_tools"), Outcome: execute.OK, Took: time.Millisecond, Attempts: 1})
+	m.Executed(selector.Execution{Tool: tool(`odd "name"`+"\n", "b\\\xffd"), Outcome: execute.OK})
 	m.Searched(selector.Search{Took: time.Millisecond})
 	m.Searched(selector.Search{Abstained: true})
 	m.Searched(selector.Search{Err: errors.New("broken")})
@@ -185,7 +186,7 @@ func TestMetricsAreBounded(t *testing.T) {
 	r := newFakeRouter("a", "b", "c", "d", "e", "f", long+"1", long+"2")
 	h := m.Handler(r, zap.NewNop())
 	call := func(server, name string) {
-		m.Executed(selector.Execution{Tool: tool(server, name), Outcome: selector.OK})
+		m.Executed(selector.Execution{Tool: tool(server, name), Outcome: execute.OK})
 	}
 	for i := range maxToolsOf + 500 {
 		call("a", fmt.Sprint("tool", i))
@@ -238,7 +239,7 @@ func TestMetricsAreBounded(t *testing.T) {
 // Counting a call makes no garbage.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := NewMetrics("")
-	e := selector.Execution{Tool: tool("s", "t"), Outcome: selector.OK, Took: time.Millisecond, Attempts: 2, Arguments: []byte("{}"), Result: []byte("{}")}
+	e := selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK, Took: time.Millisecond, Attempts: 2, Arguments: []byte("{}"), Result: []byte("{}")}
 	m.Executed(e)
 	if n := testing.AllocsPerRun(1000, func() { m.Executed(e) }); n > 0 {
 		t.Errorf("a call is counted with %v allocations", n)
@@ -254,7 +255,7 @@ func TestDashboardKnowsTheMetrics(t *testing.T) {
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
 	m.CountDropped(&EditedAccessLog{})
-	m.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: selector.OK})
+	m.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK})
 	text, _ := scrape(t, h, "")
 	families := parse(t, text)
 	names := regexp.MustCompile(`metarouter_\w+`).FindAllString(string(dashboard), -1)

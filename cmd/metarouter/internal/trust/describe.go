@@ -10,10 +10,10 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 const (
@@ -93,15 +93,14 @@ func set(keys ...string) map[string]bool {
 	return all
 }
 
-// Describe shows the keys that an approval of c covers, which is a text of [config.LoadText]: all
-// that are not known to be harmless, in the order of the files. Variables are not
+// Describe shows the keys that an approval covers, of a text of [config.LoadText]: all that are not known to be harmless, in the order of the files. Variables are not
 // replaced by their values. Values of keys and of arguments that are named like a secret are
 // hidden. Words of the file are quoted, so that they can't move the cursor.
 //
-// since says how c differs from the text that was approved before; nil if that is not known.
+// since says how the text differs from the text that was approved before; nil if that is not known.
 // Parts that differ are marked as new or edited, and show all keys: a harmless one may be
 // the edited one.
-func Describe(c config.Config, since *config.Untrusted) string {
+func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 	p := page{marks: make(map[string]string)}
 	if since != nil && since.Before {
 		for _, name := range since.Added {
@@ -112,13 +111,13 @@ func Describe(c config.Config, since *config.Untrusted) string {
 		}
 		p.settings = since.Settings
 	}
-	for i, text := range c.Text() {
-		if len(c.Files) > 1 {
-			p.line("%s:", Quote(c.Files[i]))
+	for i, text := range t.Objects() {
+		if len(t.Files) > 1 {
+			p.line("%s:", Quote(t.Files[i]))
 		}
 		root, err := hujson.Parse(text)
 		if err != nil {
-			p.cut = true // impossible: config has written it
+			p.cut = true // impossible: we have written it
 			continue
 		}
 		p.file(root.Value.(*hujson.Object))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
+	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 func textOf(t *testing.T, text string) config.Config {
@@ -28,7 +29,7 @@ func textOf(t *testing.T, text string) config.Config {
 	return c
 }
 
-func describe(c config.Config) string { return Describe(c, nil) }
+func describe(c config.Config) string { return Describe(c.Text, nil) }
 
 // A part that differs from the approved text is marked, and shown with its harmless keys.
 func TestDescribeMarksEdits(t *testing.T) {
@@ -38,15 +39,15 @@ func TestDescribeMarksEdits(t *testing.T) {
 }`)
 	same := "  same\n    command        x\n"
 	for _, test := range []struct {
-		since *config.Untrusted
+		since *trustfile.Untrusted
 		want  string
 	}{
 		{nil, same + "  other\n    command        x\n  more\n    command        x\n"},
-		{&config.Untrusted{Added: []string{"more"}}, same + "  other\n    command        x\n  more\n    command        x\n"},
-		{&config.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true},
+		{&trustfile.Untrusted{Added: []string{"more"}}, same + "  other\n    command        x\n  more\n    command        x\n"},
+		{&trustfile.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true},
 			same + "  other (edited)\n    command        x\n    timeout        2s\n  more (new)\n    command        x\n  metarouter: (edited)\n    mode           auto\n"},
 	} {
-		if got := Describe(c, test.since); got != test.want {
+		if got := Describe(c.Text, test.since); got != test.want {
 			t.Errorf("got\n%s\nwant\n%s", got, test.want)
 		}
 	}

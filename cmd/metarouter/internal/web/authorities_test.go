@@ -92,7 +92,7 @@ func named(name string) x509.Certificate {
 
 // entry returns the configuration of certificates with the attributes, such as "CN=build".
 func entry(profile string, attributes ...string) config.Certificate {
-	c := config.Certificate{Subject: strings.Join(attributes, ","), Profile: profile, Role: config.RoleUse}
+	c := config.Certificate{Subject: strings.Join(attributes, ","), Profile: profile, Role: "use"}
 	for _, text := range attributes {
 		name, value, _ := strings.Cut(text, "=")
 		c.Attributes = append(c.Attributes, clientcert.Attribute{Name: name, Value: value})
@@ -164,7 +164,7 @@ func TestSubjects(t *testing.T) {
 	if hashOf(entry("a", "CN=b", "O=c")) != hashOf(entry("d", "O=c", "CN=b")) || hashOf(entry("a", "CN=b")) == hashOf(entry("a", "CN=c")) {
 		t.Error("the hash is not that of the attributes")
 	}
-	if config.PlainToken("certificate\x00CN=build").Hash == hashOf(entry("", "CN=build")) {
+	if plainToken("certificate\x00CN=build").Hash == hashOf(entry("", "CN=build")) {
 		t.Error("a text that everyone can write down is a token of the principal")
 	}
 }

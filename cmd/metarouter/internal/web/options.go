@@ -88,12 +88,13 @@ func ratesOf(h config.HTTP) map[string]rate.Limit {
 func allTokens(c config.HTTP, file config.Token) []config.Token {
 	all := slices.Clone(c.Tokens)
 	if token := secret.Token(); token != "" {
-		all = append(all, config.PlainToken(token))
+		all = append(all, plainToken(token))
 	}
 	if file.Hash != "" {
 		all = append(all, file)
 	}
-	slices.SortStableFunc(all, func(a, b config.Token) int { return rank(a) - rank(b) })
+	isPlain := func(t config.Token) bool { return t.Plain }
+	all = append(slices.DeleteFunc(slices.Clone(all), isPlain), slices.DeleteFunc(all, func(t config.Token) bool { return !t.Plain })...)
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(all, func(t config.Token) bool {
 		again := seen[t.Hash]
@@ -102,12 +103,11 @@ func allTokens(c config.HTTP, file config.Token) []config.Token {
 	})
 }
 
-// rank is lower for a token that says more about its clients.
-func rank(t config.Token) int {
-	if t.Plain {
-		return 1
-	}
-	return 0
+// plainToken returns the token of an administrator without name and profile. A text that begins with
+// "sha256:" is the token's hash.
+func plainToken(text string) config.Token {
+	hash, token, _ := secret.ParseToken(text)
+	return config.Token{Hash: hash, Text: token, Role: "admin", Plain: true}
 }
 
 // principals returns the principals that requests may come from. A token that can't be used lets no
@@ -128,11 +128,11 @@ func (l *Listener) principals(r config.Router) []clientauth.Principal {
 		switch {
 		case t.Hash == "" || t.Profile != "" && !exists: // the problems of the configuration say so
 			all = append(all, clientauth.Principal{})
-		case t.IsShort() && !local:
+		case secret.IsShort(t.Text) && !local:
 			l.log.Warn("a token lets no client in", zap.String("name", nameOf(t)), zap.Error(fmt.Errorf("other machines can reach this router, so %w", errShort)))
 			all = append(all, clientauth.Principal{})
 		default:
-			all = append(all, clientauth.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == config.RoleAdmin})
+			all = append(all, clientauth.Principal{Hash: t.Hash, Name: nameOf(t), Profile: t.Profile, Admin: t.Role == "admin"})
 		}
 	}
 	all = append(all, l.certified(r)...)
@@ -155,7 +155,7 @@ func (l *Listener) certified(r config.Router) (all []clientauth.Principal) {
 			all = append(all, clientauth.Principal{})
 			continue
 		}
-		all = append(all, clientauth.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == config.RoleAdmin})
+		all = append(all, clientauth.Principal{Hash: s.hash, Name: c.Name, Profile: c.Profile, Admin: c.Role == "admin"})
 	}
 	return all
 }

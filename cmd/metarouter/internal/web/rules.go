@@ -197,7 +197,7 @@ const (
 )
 
 // scopes are the names of the levels.
-var scopes = map[string]level{config.ScopeRead: reads, config.ScopeCall: calls, config.ScopeAdmin: administers}
+var scopes = map[string]level{"mcp:read": reads, "mcp:call": calls, "mcp:admin": administers}
 
 // levelOf returns the highest level that one of the token's scopes stands for.
 func (i issuer) levelOf(has []string) level {

@@ -110,7 +110,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	if len(proofs) == 0 && urls.LeadsElsewhere(c.PublicURL) {
 		return nil, fmt.Errorf("clients of other machines come by metarouter.http.publicUrl, %s, so they must send a token: set %s, --token-file or metarouter.http.tokens (http.oauth and http.clientCA let clients in too); or remove publicUrl", c.PublicURL, secret.TokenVariable)
 	}
-	switch short := slices.ContainsFunc(tokens, config.Token.IsShort); {
+	switch short := slices.ContainsFunc(tokens, func(t config.Token) bool { return secret.IsShort(t.Text) }); {
 	case short && !local:
 		return nil, fmt.Errorf("--http %s is open to other machines, so %w", address, errShort)
 	case short:
@@ -221,7 +221,7 @@ func tokenOf(file string) (config.Token, error) {
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
 		return config.Token{}, fmt.Errorf("--token-file %s: it must contain one token", file)
 	}
-	return config.PlainToken(token), nil
+	return plainToken(token), nil
 }
 
 // Serve serves the router with the configuration of parts until ctx ends. Then it lets

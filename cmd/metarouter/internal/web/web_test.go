@@ -102,7 +102,7 @@ func tokens(texts ...string) []config.Token {
 			all = append(all, config.Token{})
 			continue
 		}
-		all = append(all, config.PlainToken(text))
+		all = append(all, plainToken(text))
 	}
 	return all
 }
@@ -113,12 +113,12 @@ func TestEditOfTokens(t *testing.T) {
 	const first, second = "0123456789abcdef", "fedcba9876543210"
 	t.Setenv("METAROUTER_TOKEN", "")
 	object := func(text string, change func(*config.Token)) []config.Token {
-		token := config.PlainToken(text)
-		token.Plain, token.Role = false, config.RoleUse
+		token := plainToken(text)
+		token.Plain, token.Role = false, "use"
 		change(&token)
 		return []config.Token{token}
 	}
-	hash := func(text string) string { return config.PlainToken(text).Hash }
+	hash := func(text string) string { return plainToken(text).Hash }
 	for _, tt := range []struct {
 		what, addr string
 		tokens     []config.Token
@@ -156,9 +156,9 @@ func TestEditOfTokens(t *testing.T) {
 func TestObjectWinsOverEnvironment(t *testing.T) {
 	const text = "0123456789abcdef"
 	t.Setenv("METAROUTER_TOKEN", text)
-	token := config.PlainToken(text)
-	token.Plain, token.Role = false, config.RoleUse
-	if got := allTokens(config.HTTP{Tokens: []config.Token{token}}, config.PlainToken(text)); len(got) != 1 || got[0].Role != config.RoleUse {
+	token := plainToken(text)
+	token.Plain, token.Role = false, "use"
+	if got := allTokens(config.HTTP{Tokens: []config.Token{token}}, plainToken(text)); len(got) != 1 || got[0].Role != "use" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,0 +1,266 @@
+// Package offerstore keeps the offers of servers on disk from one run to the next.
+package offerstore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Store keeps the offers of servers on disk, so that they are known before
+// their server has started: one file a server, in the folder "catalog" of a data
+// directory, readable by its owner alone. Files are replaced as a whole, so that
+// many processes may read and write them at once.
+type Store struct {
+	dir string // "" keeps nothing
+	log *zap.Logger
+}
+
+// NewStore returns the store in the data directory, which need not exist. With
+// "" nothing is kept and nothing found.
+func NewStore(data string, log *zap.Logger) *Store {
+	s := &Store{log: log.Named("store")}
+	if data != "" {
+		s.dir = filepath.Join(data, "catalog")
+	}
+	return s
+}
+
+// maxStored is the most bytes of a stored file. The lists of a server have at most 64 MiB
+// each as the server sends them.
+const maxStored = 256 << 20
+
+// A stored file is a line of magic and the checksum of the rest: a server's offer as encode returns
+// it, or claims or keys as JSON.
+const magic = "metarouter catalog 3 "
+
+// maxOffer is the most bytes of definitions in an offer that is kept: to encode them takes
+// a multiple of that in memory.
+const maxOffer = 64 << 20
+
+// sizeOf returns the bytes of the definitions.
+func sizeOf(o *registry.Offer) (n int) {
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		n += len(t.Definition) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Flat) + len(t.Description)
+	}
+	for i := range o.Prompts {
+		n += len(o.Prompts[i].Definition) + len(o.Prompts[i].Description)
+	}
+	for i := range o.Resources {
+		n += len(o.Resources[i].Definition) + len(o.Resources[i].Description)
+	}
+	for i := range o.Templates {
+		n += len(o.Templates[i].Definition) + len(o.Templates[i].Description)
+	}
+	return n
+}
+
+// Save keeps the offer of a server under a key of letters and digits, in place
+// of what was kept under it before. If it fails, that is still there.
+func (s *Store) Save(key, server string, o registry.Offer) error {
+	if s.dir == "" {
+		return nil
+	}
+	if size := sizeOf(&o); size > maxOffer {
+		return fmt.Errorf("store the offer of %q: its definitions have %d MiB, more than the %d MiB that are kept", server, size>>20, maxOffer>>20)
+	}
+	body, err := encode(server, o)
+	if err == nil {
+		err = s.replace(s.path(key, server), body)
+	}
+	if err != nil {
+		return fmt.Errorf("store the offer of %q: %w", server, err)
+	}
+	return nil
+}
+
+// write replaces a file of the store by a value as JSON.
+func (s *Store) write(path string, content any) error {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return s.replace(path, body)
+}
+
+// replace replaces a file of the store.
+func (s *Store) replace(path string, body []byte) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, append([]byte(header(body)), body...), false)
+}
+
+// read reads a value from a file of the store.
+func (s *Store) read(path, server string, content any) bool {
+	return s.parse(path, server, func(body []byte) error { return json.Unmarshal(body, content) })
+}
+
+// parse reads a file of the store, which may be about a server, and calls f with the bytes behind
+// its header. A damaged file, or one about which f returns an error, is removed.
+func (s *Store) parse(path, server string, f func(body []byte) error) bool {
+	data, err := safefile.Read(path, maxStored)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.log.Warn("can't read what was stored", zap.String("server", server), zap.Error(err))
+		}
+		return false
+	}
+	body, err := cut(data)
+	if err == nil {
+		err = f(body)
+	}
+	if err != nil {
+		s.log.Warn("dropped a damaged stored file", zap.String("server", server), zap.Error(err), zap.NamedError("remove", os.Remove(path)))
+		return false
+	}
+	touch(path)
+	return true
+}
+
+// Load returns the offer of a server that was kept under the key, if there is
+// one. A file that is damaged or of another version is removed.
+func (s *Store) Load(key, server string) (registry.Offer, bool) {
+	if s.dir == "" {
+		return registry.Offer{}, false
+	}
+	var of string
+	var o registry.Offer
+	ok := s.parse(s.path(key, server), server, func(body []byte) (err error) {
+		of, o, err = decode(body)
+		return err
+	})
+	if !ok || of != server { // another server, with a name that looks the same in a file's name
+		return registry.Offer{}, false
+	}
+	return o, true
+}
+
+// SaveKeys keeps the keys of the offers, by server, that a configuration uses, which place
+// identifies by letters and digits: after an edit of an entry, its older offer is found.
+func (s *Store) SaveKeys(place string, keys map[string]string) error {
+	if s.dir == "" || place == "" {
+		return nil
+	}
+	if err := s.write(s.keysPath(place), keys); err != nil {
+		return fmt.Errorf("store which offers are in use: %w", err)
+	}
+	return nil
+}
+
+// LoadKeys returns the stored keys; nil without them.
+func (s *Store) LoadKeys(place string) (keys map[string]string) {
+	if s.dir == "" || place == "" || !s.read(s.keysPath(place), "", &keys) {
+		return nil
+	}
+	return keys
+}
+
+func (s *Store) keysPath(place string) string {
+	return filepath.Join(s.dir, "keys-"+clean(place)+".json")
+}
+
+// Prune removes the files that were neither saved nor loaded for maxAge.
+func (s *Store) Prune(maxAge time.Duration) error {
+	if s.dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("prune stored offers: %w", err)
+	}
+	var errs []error
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) <= maxAge {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("prune stored offers: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// path returns the file of a server: its name, as far as it can be part of a
+// file's name, and the key.
+func (s *Store) path(key, server string) string {
+	name := strings.Trim(clean(server), "_.")
+	return filepath.Join(s.dir, name[:min(len(name), 60)]+"-"+clean(key)+".tools")
+}
+
+// clean replaces all that is not safe in a file's name on every platform.
+func clean(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '.', r == '_':
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+func header(body []byte) string {
+	sum := sha256.Sum256(body)
+	return magic + hex.EncodeToString(sum[:]) + "\n"
+}
+
+// cut returns the bytes behind the header of a file.
+func cut(data []byte) (body []byte, err error) {
+	line, body, _ := bytes.Cut(data, []byte("\n"))
+	if !bytes.HasPrefix(line, []byte(magic)) {
+		return nil, errors.New("not a catalog of this version")
+	}
+	if string(line)+"\n" != header(body) {
+		return nil, errors.New("the checksum is wrong")
+	}
+	return body, nil
+}
+
+// SaveClaims keeps the claims of a configuration, which place identifies by letters and
+// digits.
+func (s *Store) SaveClaims(place string, c registry.Claims) error {
+	if s.dir == "" || place == "" {
+		return nil
+	}
+	if err := s.write(s.claimsPath(place), c); err != nil {
+		return fmt.Errorf("store which server has which URI: %w", err)
+	}
+	return nil
+}
+
+// LoadClaims returns the stored claims; nil without them.
+func (s *Store) LoadClaims(place string) (c registry.Claims) {
+	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
+		return nil
+	}
+	return c
+}
+
+func (s *Store) claimsPath(place string) string {
+	return filepath.Join(s.dir, "owners-"+clean(place)+".json")
+}
+
+// touch notes that a file is in use, for Prune; a failure does no harm.
+func touch(path string) {
+	now := time.Now()
+	_ = os.Chtimes(path, now, now)
+}

@@ -1,0 +1,300 @@
+package offerstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+func stored(t *testing.T, server string) registry.Offer {
+	no, yes := false, true
+	odd := tool(server, "odd", "Über <b> & \u2028", "web")
+	odd.Original, odd.Title, odd.Repairs = "ODD", "Odd", []string{"renamed"}
+	odd.Hints = registry.Hints{ReadOnly: &yes, Destructive: &no}
+	odd.InputSchema = json.RawMessage("{ \"type\" : \"object\",\n\t\"default\": 1.00e+2, \"x\":\"<\\u003c/&\\/\xff\" }")
+	odd.Definition = json.RawMessage(" {\"name\":\"odd\", \"big\": 123456789012345678901234567890}\r\n")
+	o := everything(server)
+	o.Tools = []registry.NormalizedTool{odd, tool(server, "plain", "")}
+	o.Prompts[0].Definition = json.RawMessage(" {\"name\" :\"p\", \"n\": 1.00e+2}\r\n")
+	o.Resources[0].Repairs = []string{"named"}
+	o.Capabilities = json.RawMessage("{ \"tools\" : {}, \"extensions\":{ \"x\\/y\":1.0 }}")
+	o.Extensions = json.RawMessage("{ \"x\\/y\":1.0 }")
+	o.LastSeen = map[string]json.RawMessage{"odd": json.RawMessage(" {\"name\":\"odd\", \"big\": 1.00}\r\n"), "not kept": nil}
+	o.Dropped = []registry.Dropped{
+		{Kind: registry.KindTool, Name: "hidden", Reason: "filtered", Filter: "deny", Pattern: "h*"},
+		{Kind: registry.KindPrompt, Name: "#3", Reason: "it has no name"},
+	}
+	return o
+}
+
+func storeFile(t *testing.T, s *Store) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q, error %v; want one file", files, err)
+	}
+	return files[0]
+}
+
+func TestStoreKeepsEveryByte(t *testing.T) {
+	s := NewStore(filepath.Join(t.TempDir(), "new"), zap.NewNop())
+	if _, ok := s.Load("k1", "a b/ü"); ok {
+		t.Error("loaded what was never saved")
+	}
+	want := stored(t, "a b/ü")
+	if err := s.Save("k1", "a b/ü", want); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := s.Load("k1", "a b/ü")
+	if !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded %v\n%+v\nwant\n%+v", ok, got, want)
+	}
+	if _, ok := s.Load("k2", "a b/ü"); ok {
+		t.Error("loaded under another key")
+	}
+	if _, ok := s.Load("k1", "a_b/ü"); ok {
+		t.Error("loaded another server's offer")
+	}
+	file := storeFile(t, s)
+	if base := filepath.Base(file); base != "a_b-k1.tools" {
+		t.Errorf("the file is named %q", base)
+	}
+	if runtime.GOOS != "windows" {
+		for path, want := range map[string]os.FileMode{file: 0o600, s.dir: 0o700} {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+				t.Errorf("%s: %v, %v", path, info.Mode(), err)
+			}
+		}
+	}
+}
+
+// An offer that would take too much memory is not kept, and what was kept before stays.
+func TestStoreTooLarge(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	o := stored(t, "a")
+	if err := s.Save("k", "a", o); err != nil {
+		t.Fatal(err)
+	}
+	large := o
+	large.Tools = make([]registry.NormalizedTool, 65)
+	for i := range large.Tools {
+		large.Tools[i].Definition = make(json.RawMessage, 1<<20) // all zero: it is not looked at
+	}
+	if err := s.Save("k", "a", large); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+		t.Errorf("error %v", err)
+	}
+	if got, ok := s.Load("k", "a"); !ok || !reflect.DeepEqual(got, o) {
+		t.Error("what was kept before is gone")
+	}
+}
+
+func TestStoreWithoutDirectory(t *testing.T) {
+	s := NewStore("", zap.NewNop())
+	if err := s.Save("k", "s", stored(t, "s")); err != nil {
+		t.Error(err)
+	}
+	if _, ok := s.Load("k", "s"); ok {
+		t.Error("loaded something")
+	}
+	if err := s.Prune(0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStoreStaysInItsDirectory(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	for _, server := range []string{"../../up", "/", "..", "", "C:\\x", strings.Repeat("long", 100), "nul\x00"} {
+		if err := s.Save("../k", server, registry.Offer{}); err != nil {
+			t.Errorf("%q: %v", server, err)
+		}
+		if rel, err := filepath.Rel(s.dir, s.path("../k", server)); err != nil || rel != filepath.Base(rel) {
+			t.Errorf("%q is kept in %q", server, rel)
+		}
+		if _, ok := s.Load("../k", server); !ok {
+			t.Errorf("%q was not found again", server)
+		}
+	}
+}
+
+func TestStoreDropsDamage(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	if err := s.Save("k", "s", stored(t, "s")); err != nil {
+		t.Fatal(err)
+	}
+	path := storeFile(t, s)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := map[string][]byte{
+		"empty":         {},
+		"other version": []byte(strings.Replace(string(good), "catalog 3", "catalog 1", 1)),
+		"header only":   good[:len(magic)+65],
+	}
+	for i := 0; i < len(good); i += 7 {
+		damage[fmt.Sprintf("cut at %d", i)] = good[:i]
+		flipped := append([]byte(nil), good...)
+		flipped[i] ^= 0x20
+		damage[fmt.Sprintf("byte %d flipped", i)] = flipped
+	}
+	for name, bad := range damage {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o, ok := s.Load("k", "s"); ok {
+			t.Errorf("%s: loaded %v", name, o)
+		}
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s: the file is still there: %v", name, err)
+		}
+	}
+}
+
+func TestStoreFailsWithoutHarm(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	under := NewStore(filepath.Join(root, "file"), zap.NewNop())
+	if err := under.Save("k", "s", stored(t, "s")); err == nil {
+		t.Error("saved below a file")
+	}
+	if _, ok := under.Load("k", "s"); ok {
+		t.Error("loaded from below a file")
+	}
+
+	s := NewStore(root, zap.NewNop())
+	blocked := s.path("k", "s")
+	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save("k", "s", stored(t, "s")); err == nil {
+		t.Error("saved over a directory")
+	}
+	if file := storeFile(t, s); file != blocked {
+		t.Errorf("a failed save left %q", file)
+	}
+
+	if os.Getuid() <= 0 {
+		t.Skip("the rest needs a user whom permissions bind")
+	}
+	s = NewStore(t.TempDir(), zap.NewNop())
+	want := stored(t, "s")
+	if err := s.Save("k", "s", want); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(s.dir, 0o700)
+	if err := s.Save("k", "s", registry.Offer{}); err == nil {
+		t.Error("saved in a read-only directory")
+	}
+	if got, ok := s.Load("k", "s"); !ok || !reflect.DeepEqual(got, want) {
+		t.Error("the failed save harmed what was there")
+	}
+}
+
+func TestStoreIsSharedByManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	if err := NewStore(dir, zap.NewNop()).Save("k", "s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "t0", "")}}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for w := range 4 {
+		s := NewStore(dir, zap.NewNop())
+		all.Go(func() {
+			for i := range 50 {
+				listing := make([]registry.NormalizedTool, 1+(w+i)%20)
+				for j := range listing {
+					listing[j] = tool("s", fmt.Sprintf("t%d", j), strings.Repeat("x", 1000))
+				}
+				if err := s.Save("k", "s", registry.Offer{Tools: listing}); err != nil && runtime.GOOS != "windows" {
+					t.Error(err) // Windows refuses while a reader has the file open
+				}
+			}
+		})
+		all.Go(func() {
+			for range 50 {
+				if o, ok := s.Load("k", "s"); !ok || len(o.Tools) == 0 {
+					t.Error("found nothing, or half of it")
+				}
+			}
+		})
+	}
+	all.Wait()
+	storeFile(t, NewStore(dir, zap.NewNop()))
+}
+
+func TestStorePrune(t *testing.T) {
+	s := NewStore(t.TempDir(), zap.NewNop())
+	if err := s.Prune(0); err != nil {
+		t.Errorf("before the first save: %v", err)
+	}
+	old := time.Now().Add(-48 * time.Hour)
+	for _, key := range []string{"unused", "used", "fresh"} {
+		if err := s.Save(key, "s", stored(t, "s")); err != nil {
+			t.Fatal(err)
+		}
+		if key != "fresh" {
+			if err := os.Chtimes(s.path(key, "s"), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Load("used", "s")
+	if err := s.Prune(24 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{"unused": false, "used": true, "fresh": true} {
+		if _, ok := s.Load(key, "s"); ok != want {
+			t.Errorf("%s is there: %v", key, ok)
+		}
+	}
+}
+
+func TestStoredClaims(t *testing.T) {
+	store := NewStore(t.TempDir(), zap.NewNop())
+	if got := store.LoadClaims("p"); got != nil {
+		t.Errorf("loaded %v", got)
+	}
+	kept := registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}
+	if err := store.SaveClaims("p", kept); err != nil {
+		t.Fatal(err)
+	}
+	if stored := store.LoadClaims("p"); !maps.Equal(stored, kept) || store.LoadClaims("q") != nil {
+		t.Errorf("loaded %v", stored)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func tool(server, name, description string, tags ...string) registry.NormalizedTool {
+	return registry.NormalizedTool{
+		ID: registry.ID(server, name), Server: server, Name: name, Description: description, Capabilities: tags,
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}
+}
+
+// everything returns an offer that has one of each.
+func everything(server string) registry.Offer {
+	return registry.Offer{
+		Tools:     []registry.NormalizedTool{tool(server, "t", "A tool")},
+		Prompts:   []registry.Prompt{{ID: registry.ID(server, "p"), Server: server, Name: "p"}},
+		Resources: []registry.Resource{{ID: registry.ID(server, "a://r"), Server: server, URI: "a://r", Name: "r", Definition: []byte(`{"uri":"a://r"}`)}},
+		Templates: []registry.Template{{ID: registry.ID(server, "a://{x}"), Server: server, URITemplate: "a://{x}", Name: "x", Definition: []byte(`{"uriTemplate":"a://{x}"}`)}},
+	}
+}

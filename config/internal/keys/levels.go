@@ -1,0 +1,106 @@
+package keys
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/typo"
+)
+
+// A level is the place of an object in a file: "" is the file itself, and others are the keys that
+// lead to the object, with dots between them. "*" stands for any key. The path of a key is the level
+// of the object that has it, and the key.
+const (
+	Entry  = "mcpServers.*" // of a server
+	Router = "metarouter"
+)
+
+// Below returns the path of a key in the object at a level.
+func Below(level, key string) string {
+	if level == "" {
+		return key
+	}
+	return level + "." + key
+}
+
+// Last returns the last key of a path.
+func Last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// Around returns the level of the object that has the key at a path.
+func Around(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
+
+// AllAround returns the levels of the objects that have the keys at the paths, each once.
+func AllAround(paths []string) (levels []string) {
+	for _, path := range paths {
+		if level := Around(path); !slices.Contains(levels, level) {
+			levels = append(levels, level)
+		}
+	}
+	return levels
+}
+
+// Elsewhere returns the levels nearest to a level, at most two steps away, at which a key may stand.
+func (t Table) Elsewhere(from, key string) (found []string) {
+	const most = 2
+	nearest := most + 1
+	for _, level := range slices.Sorted(maps.Keys(t)) {
+		if level == from || !t.Knows(level, key) {
+			continue
+		}
+		switch n := Steps(from, level); {
+		case n < nearest:
+			nearest, found = n, []string{level}
+		case n == nearest && n <= most:
+			found = append(found, level)
+		}
+	}
+	if i := slices.Index(found, Router); i > 0 {
+		found[0], found[i] = found[i], found[0] // it is for all servers, so it comes first
+	}
+	return found[:min(len(found), 3)]
+}
+
+// Steps counts the objects between two levels. An entry is one step below the file.
+func Steps(from, to string) int {
+	a, b := segments(from), segments(to)
+	same := 0
+	for same < len(a) && same < len(b) && a[same] == b[same] {
+		same++
+	}
+	return len(a) + len(b) - 2*same
+}
+
+func segments(level string) []string {
+	if level == "" {
+		return nil
+	}
+	return strings.Split(strings.Replace(level, Entry, "entry", 1), ".")
+}
+
+// meant has the keys that are meant by frequent mistakes.
+var meant = map[string]string{
+	"cmd": "command", "executable": "command", "program": "command",
+	"arguments": "args", "argv": "args", "params": "args",
+	"environment": "env", "environmentVariables": "env", "envVars": "env",
+	"uri": "url", "endpoint": "url", "baseUrl": "url",
+	"workingDirectory": "cwd", "workdir": "cwd", "directory": "cwd",
+	"timeoutMs": "timeout", "startupTimeout": "startTimeout",
+	"port": "addr", "address": "addr", "listen": "addr", "certificate": "tlsCert", "certFile": "tlsCert", "keyFile": "tlsKey",
+	"logFile": "accessLog", "exclude": "deny", "include": "allow",
+}
+
+// Nearest returns the known key that was probably meant by an unknown one.
+func Nearest(key string, known []string) (string, bool) {
+	words := slices.Clone(known)
+	for spelling, means := range meant {
+		if slices.Contains(known, means) {
+			words = append(words, spelling)
+		}
+	}
+	word, ok := typo.Nearest(key, words)
+	if !slices.Contains(known, word) {
+		word = meant[word]
+	}
+	return word, ok
+}

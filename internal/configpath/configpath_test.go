@@ -1,0 +1,54 @@
+package configpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	home, project := t.TempDir(), t.TempDir()
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData"} {
+		t.Setenv(name, home)
+	}
+	t.Chdir(project)
+	project, err := os.Getwd() // as the system spells it
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(folder, "metarouter", "mcp.json")
+	check := func(wantPath string, wantNamed bool, flags ...string) {
+		t.Helper()
+		paths, named, err := Find(flags)
+		if err != nil || named != wantNamed || !slices.Equal(paths, []string{wantPath}) {
+			t.Errorf("got %q %v %v, want %q %v", paths, named, err, wantPath, wantNamed)
+		}
+	}
+
+	if _, _, err := Find(nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), own) {
+		t.Errorf("no file exists: got %v", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, own)
+	check(own, true)
+	write(t, ".mcp.json")
+	check(filepath.Join(project, ".mcp.json"), false)
+	check(filepath.Join(project, "x.json"), true, "x.json")
+}

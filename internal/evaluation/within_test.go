@@ -1,0 +1,97 @@
+package evaluation_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/evaluation"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// worse is by how much the recall within a profile may be below that of a router that has only
+// the tools of the profile. The two differ where a tool of the corpus has another description in
+// another corpus.
+const worse = 0.02
+
+// TestRecallWithin searches the tools of one corpus in a router that has the tools of all corpora,
+// and in one that has no others. METAROUTER_RETRIEVAL names the folder of the corpora.
+func TestRecallWithin(t *testing.T) {
+	folder := os.Getenv("METAROUTER_RETRIEVAL")
+	if folder == "" {
+		t.Skip("METAROUTER_RETRIEVAL names no folder of corpora")
+	}
+	read := func(corpora ...string) (ids map[string]bool, s *selector.Selector, all *registry.Snapshot) {
+		var files []string
+		for _, corpus := range corpora {
+			files = append(files, filepath.Join(folder, corpus, "tools.jsonl"))
+		}
+		tools, err := evaluation.ReadCatalog(zap.NewNop(), files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := evaluation.Register(tools)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = make(map[string]bool)
+		for _, tool := range tools {
+			ids[tool.ID] = true
+		}
+		s = selector.New(r, selector.Options{})
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return ids, s, r.Snapshot()
+	}
+	_, whole, catalog := read("livemcpbench", "mcpbench", "mcp-pool")
+	for _, corpus := range []string{"livemcpbench", "mcpbench"} {
+		queries, err := evaluation.ReadExamples(filepath.Join(folder, corpus, "queries.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, alone, own := read(corpus)
+		profile := catalog.Filtered(showing(func(t *registry.NormalizedTool) bool { return ids[t.ID] }), nil)
+		if len(profile.Tools()) != len(own.Tools()) {
+			t.Fatalf("%s: %d tools in the profile, %d in the corpus", corpus, len(profile.Tools()), len(own.Tools()))
+		}
+		recall := func(s *selector.Selector, q selector.Query) (evaluation.Scores, string) {
+			var scores []evaluation.Scores
+			sure, abstained := 0, 0
+			for _, x := range queries {
+				q.Task = x.Text
+				found, err := s.Find(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var ranked []string
+				for _, c := range found.Candidates {
+					ranked = append(ranked, c.IDs()...)
+				}
+				scores = append(scores, x.Score(ranked))
+				if found.Sure {
+					sure++
+				}
+				if found.Abstained {
+					abstained++
+				}
+			}
+			return evaluation.Mean(scores), fmt.Sprintf("%d sure, %d abstained", sure, abstained)
+		}
+		want, answers := recall(alone, selector.Query{})
+		got, within := recall(whole, selector.Query{Catalog: profile})
+		unfiltered, hidden := recall(whole, selector.Query{})
+		t.Logf("%s: %d queries, %d of %d tools: Recall@1 within %.4f, alone %.4f, whole catalog %.4f; Recall@5 %.4f, %.4f, %.4f; within %s; alone %s; whole %s",
+			corpus, len(queries), len(profile.Tools()), len(catalog.Tools()), got.Recall1, want.Recall1, unfiltered.Recall1,
+			got.Recall5, want.Recall5, unfiltered.Recall5, within, answers, hidden)
+		if got.Recall1 < want.Recall1-worse || got.Recall5 < want.Recall5-worse {
+			t.Errorf("%s: the recall within the profile is too low", corpus)
+		}
+	}
+}

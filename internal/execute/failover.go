@@ -1,0 +1,257 @@
+package execute
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A target is a tool that may answer a call.
+type target struct {
+	tool      *registry.NormalizedTool
+	policy    Policy        // of its server
+	startWait time.Duration // for its server to start
+}
+
+// shortWait is how long a call waits for a server to start while others could answer
+// instead.
+const shortWait = time.Second
+
+// maxPlaces bounds the servers that are called for one call.
+const maxPlaces = 3
+
+// targets returns the tools that may answer a call, in the order in which they are tried: the
+// tool itself, and if there are stand-ins, those and then the tool again. While there are stand-ins, a
+// call waits only briefly for each server to start; the last target has the usual wait. A
+// read-only tool on a server that is down comes after tools on servers that are up.
+//
+// While the server is up, only the tool itself is returned, and more is true if there are
+// stand-ins: few calls need them, and [Executor.others] finds them then.
+func (e *Executor) targets(c *Call, p Policy) (all []target, more bool) {
+	t := c.Tool
+	hasStandIn := false
+	for range e.standIns(c, p) {
+		hasStandIn = true
+		break
+	}
+	if !hasStandIn {
+		return []target{{t, p, StartWait}}, false
+	}
+	all = []target{{t, p, shortWait}}
+	own := e.standingOf(t.Server, p).state
+	if own == up {
+		return all, true
+	}
+	all = append(all, e.others(c, p)...)
+	if t.Reads() && own == down {
+		slices.SortStableFunc(all[:len(all)-1], func(a, b target) int {
+			return cmp.Compare(e.standingOf(a.tool.Server, a.policy).state, e.standingOf(b.tool.Server, b.policy).state)
+		})
+	}
+	return all, false
+}
+
+// others returns the targets after the tool itself: its stand-ins, those that can take the call best
+// first, so that they are maxPlaces with the tool, and then the tool again.
+func (e *Executor) others(c *Call, p Policy) (all []target) {
+	standIns := slices.Collect(e.standIns(c, p))
+	e.Sort(standIns)
+	for _, other := range standIns[:min(len(standIns), maxPlaces-1)] {
+		all = append(all, target{other, e.Sessions.Policy(other.Server), shortWait})
+	}
+	return append(all, target{c.Tool, p, StartWait})
+}
+
+// standIns yields the tools of the same name on the servers that may stand in for the server of the call's
+// tool, as the call's catalog has them; nothing after a person has approved the tool. A read-only tool is
+// replaced only by a read-only one.
+func (e *Executor) standIns(c *Call, p Policy) iter.Seq[*registry.NormalizedTool] {
+	return func(yield func(*registry.NormalizedTool) bool) {
+		t := c.Tool
+		others, reads := p.StandIns, t.Reads()
+		if reads {
+			others = slices.Concat(p.StandIns, p.Twins)
+		}
+		if len(others) == 0 || c.Approve != nil {
+			return
+		}
+		known := c.Catalog
+		if known == nil {
+			known = e.Registry.Snapshot()
+		}
+		isSame := func(other *registry.NormalizedTool) bool {
+			return other.Name == t.Name || other.ServerName() == t.ServerName()
+		}
+		for _, server := range others {
+			tools := known.Server(server)
+			i := slices.IndexFunc(tools, isSame)
+			if i < 0 || reads && !tools[i].Reads() || c.Unfit != nil && c.Unfit(tools[i]) {
+				continue
+			}
+			if !yield(tools[i]) {
+				return
+			}
+		}
+	}
+}
+
+// mayTurn reports whether a call that ended with err turns to a stand-in at once: a
+// read-only one, if its server died or was late. A server that asked the client something may
+// have been late because of the client.
+func (x *execution) mayTurn(err error) bool {
+	d := &x.delivery
+	left := x.targets[x.tried:]
+	if d.service != "" && len(left) > 0 && left[0].tool == d.tool { // another replica
+		return d.mayRepeat(err)
+	}
+	if len(left) == 0 || left[0].startWait == StartWait || !x.call.Tool.Reads() || !d.repeatable() {
+		return false
+	}
+	waited := d.permit != nil && d.permit.asked.Load()
+	return isLate(err) && !waited || errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrNotSent)
+}
+
+// isLate reports whether a call ended because its time was over.
+func isLate(err error) bool { return errors.As(err, new(*timeoutError)) }
+
+// nextAttempt prepares the next attempt: the first one, a retry at the same target after
+// a pause, or one at the next target. Before it changes the target, it leaves the server
+// and notes the fault. It reports false if no other attempt may be made. err is how the
+// last attempt ended.
+func (x *execution) nextAttempt(ctx context.Context, err error) bool {
+	if x.tried > 0 {
+		if x.more { // the targets after the tool itself were not looked for yet
+			x.more = false
+			x.targets = append(x.targets, x.e.others(&x.call, x.targets[len(x.targets)-1].policy)...)
+		}
+		turn := x.mayTurn(err)
+		if turn && isLate(err) && x.delivery.tool == x.call.Tool {
+			x.targets = x.targets[:len(x.targets)-1] // the tool itself is not tried again: its time is over
+		}
+		if !turn && x.delivery.pauseForRetry(ctx, err) {
+			return true
+		}
+		x.delivery.leaveServer(ctx, err)
+		if _, answered := errors.AsType[*session.Error](err); answered || ctx.Err() != nil {
+			return false
+		}
+		if fault := err.Error(); !slices.Contains(x.faults, fault) {
+			x.faults = append(x.faults, fault)
+		}
+		if !turn && !x.delivery.mayRepeat(err) {
+			return false
+		}
+	}
+	for x.tried < len(x.targets) {
+		x.tried++
+		if x.useTarget(ctx, x.targets[x.tried-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// afterLogin has the call's LogIn judge how the last attempt ended, which it may replace, and
+// prepares another attempt if a person has logged in. It must be called after nextAttempt has
+// returned false.
+func (x *execution) afterLogin(ctx context.Context, err *error) bool {
+	if x.call.LogIn == nil || x.loggedIn || *err == nil || ctx.Err() != nil {
+		return false
+	}
+	x.loggedIn = true
+	helps, why := x.call.LogIn(ctx, *err)
+	if !helps {
+		return false
+	}
+	if x.faults, *err = nil, why; why != nil {
+		x.faults = []string{why.Error()}
+		return false
+	}
+	x.tried, x.delivery.avoid = 0, nil
+	return x.nextAttempt(ctx, nil)
+}
+
+// useTarget turns the delivery to a target. It reports false if the arguments do not fit the
+// target's tool.
+func (x *execution) useTarget(ctx context.Context, t target) bool {
+	var args json.RawMessage
+	args, x.checked = x.sent, x.fits
+	d := &x.delivery
+	*d = delivery{e: d.e, from: d.from, meta: d.meta, attempts: d.attempts, avoid: d.avoid, tool: t.tool, server: t.tool.Server, what: t.tool.ServerName(), policy: t.policy, startWait: t.startWait}
+	if t.policy.Service != nil && !x.call.Here {
+		d.useReplica(x.only)
+	}
+	if t.tool != x.call.Tool {
+		fitting := x.e.Check(ctx, t.tool, Renamed(x.args, t.tool))
+		if len(fitting.Faults) > 0 && !fitting.Unchecked {
+			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
+			return false
+		}
+		args, x.checked = fitting.Sent, fitting.passed()
+	}
+	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Trail: x.call.Trail}
+	if d.policy.Gateway != "" {
+		d.request.Origin = x.call.origin()
+		if d.service != "" {
+			d.request.Origin.As = d.service
+		}
+	}
+	return true
+}
+
+// Alike reports whether two tools have the same name, but for case and separators.
+func Alike(a, b *registry.NormalizedTool) bool { return plain(a.Name) == plain(b.Name) }
+
+// Renamed returns the arguments under the names that another tool has for them, which differ
+// only in case and separators.
+func Renamed(args json.RawMessage, to *registry.NormalizedTool) json.RawMessage {
+	names := make(map[string]string) // plain -> the tool's
+	known := make(map[string]bool)
+	wire.Members(wire.Member(to.InputSchema, "properties"), func(name string, _ []byte) bool {
+		names[plain(name)] = name
+		known[name] = true
+		return true
+	})
+	given := make(map[string]bool)
+	wire.Members(args, func(key string, _ []byte) bool {
+		given[key] = true
+		return true
+	})
+	out := []byte{'{'}
+	changed := false
+	wire.Members(args, func(key string, value []byte) bool {
+		if name, ok := names[plain(key)]; ok && !known[key] && !given[name] {
+			delete(names, plain(key)) // there is but one of the name
+			key, changed = name, true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(wire.AppendString(out, key), ':')
+		out = append(out, value...)
+		return true
+	})
+	if !changed {
+		return args
+	}
+	return append(out, '}')
+}
+
+// plain returns a name in lower case and without separators.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' || r == ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+}

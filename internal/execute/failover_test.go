@@ -1,0 +1,358 @@
+package execute
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A pool is some servers, by name.
+type pool map[string]*stub
+
+func (p pool) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
+	if p[server].absent != nil {
+		<-ctx.Done() // it is starting
+	}
+	return p[server].Session(ctx, server, from)
+}
+func (p pool) State(server string) status.State { return p[server].state }
+func (p pool) Policy(server string) Policy      { return p[server].policy }
+
+// twoServers returns a registry in which the servers a and b have an equal tool, find.
+func twoServers(t *testing.T) *registry.Registry {
+	t.Helper()
+	r := registry.New()
+	for _, server := range []string{"a", "b"} {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
+		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// A call of a server that is up does not look at how its stand-ins are, unless the call fails.
+func TestNoLookAtStandIns(t *testing.T) {
+	for fails, want := range map[error][]string{nil: {"a"}, fmt.Errorf("it has gone: %w", session.ErrNotSent): {"a", "b"}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := twoServers(t)
+			answer := func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				return json.RawMessage(`{"content":[]}`), nil
+			}
+			seen := &looks{pool: pool{"a": {policy: Policy{StandIns: []string{"b"}}, absent: fails, call: answer}, "b": {call: answer}}}
+			find, _ := r.Snapshot().Tool("a:find")
+			result, err := newExecutor(r, seen).Execute(t.Context(), Call{Tool: find})
+			if err != nil || result.IsError {
+				t.Errorf("%s, %v", result.JSON, err)
+			}
+			slices.Sort(seen.servers)
+			if got := slices.Compact(seen.servers); !slices.Equal(got, want) {
+				t.Errorf("with the fault %v it looked at %q, want %q", fails, got, want)
+			}
+		})
+	}
+}
+
+// A looks is a pool that notes whose policies were looked at.
+type looks struct {
+	pool
+	servers []string
+}
+
+func (l *looks) Policy(server string) Policy {
+	l.servers = append(l.servers, server)
+	return l.pool.Policy(server)
+}
+
+// Where a server can't take a call, one of its group does, under its own names for
+// the tool and the arguments.
+func TestFailover(t *testing.T) {
+	yes := true
+	down := fmt.Errorf("it is starting: %w", session.ErrNotSent)
+	died := fmt.Errorf("%w: it was killed", session.ErrClosed)
+	group := Policy{StandIns: []string{"other", "b"}}
+	for _, tc := range []struct {
+		name     string
+		policy   Policy
+		readOnly bool
+		absent   error // why a has no session
+		fails    error // or how its calls end
+		schema   string
+		want     string // the server that answers; "" for none
+		args     string // that it is sent
+		path     string
+		after    time.Duration // at most
+	}{
+		{"all is well", group, false, nil, nil, object, "a", `{"max_results":1}`, `["local"]`, 0},
+		{"it is down", group, false, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"other names for the arguments", group, false, down, nil, `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`, "b", `{"maxResults":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"the arguments do not fit", group, false, down, nil, `{"required":["q"]}`, "", "", "", StartWait + 2*shortWait},
+		{"it is not known whether the arguments fit", group, false, down, nil, `{"type":7}`, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"it dies, and reading is harmless", group, true, nil, died, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, time.Second},
+		{"it dies, and nobody knows what it did", group, false, nil, died, object, "", "", "", 0},
+		{"a twin, for what is harmless", Policy{Twins: []string{"b"}}, true, down, nil, object, "b", `{"max_results":1}`, `["local","a:find","b:find"]`, shortWait},
+		{"it dies, and its hints are doubted", group, true, nil, died, object, "", "", "", 0},
+		{"a twin, but its hints are doubted", Policy{Twins: []string{"b"}}, true, down, nil, object, "", "", "", StartWait},
+		{"a twin, for what is not", Policy{Twins: []string{"b"}}, false, down, nil, object, "", "", "", StartWait},
+		{"nobody stands in", Policy{}, false, down, nil, object, "", "", "", StartWait},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sent := make(map[string]string)
+			answer := func(server string, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				return func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+					sent[server] = string(wire.Member(params, "arguments"))
+					return json.RawMessage(fine), err
+				}
+			}
+			r := registry.New()
+			for server, schema := range map[string]string{"a": object, "b": tc.schema} {
+				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
+				if tc.readOnly {
+					find.Hints.ReadOnly = &yes
+				}
+				if strings.Contains(tc.name, "doubted") {
+					find.Doubt = "its name says that it deletes"
+				}
+				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newExecutor(r, pool{
+					"a": {policy: tc.policy, absent: tc.absent, call: answer("a", tc.fails)},
+					"b": {call: answer("b", nil)},
+				})
+				find, _ := r.Snapshot().Tool("a:find")
+				began := time.Now()
+				result, err := s.Execute(t.Context(), Call{Tool: find, Arguments: json.RawMessage(`{"max_results":1}`)})
+				if took := time.Since(began); err != nil || took > tc.after {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if tc.want == "" {
+					if !result.IsError || result.Tool != nil || sent["b"] != "" {
+						t.Errorf("answered %s, sent %v", result.JSON, sent)
+					}
+					return
+				}
+				meta := wire.Member(result.JSON, "_meta")
+				server, _ := wire.String(wire.Member(meta, "server"))
+				degraded := string(wire.Member(meta, "degraded"))
+				if checked := string(wire.Member(meta, "arguments_checked")); checked != fmt.Sprint(!strings.HasPrefix(tc.name, "it is not known whether")) {
+					t.Errorf("arguments_checked is %s", checked)
+				}
+				if result.IsError || server != tc.want || result.Tool == nil || result.Tool.Server != tc.want || sent[tc.want] != tc.args ||
+					string(wire.Member(meta, "execution_path")) != tc.path || degraded != fmt.Sprint(tc.want != "a") {
+					t.Errorf("answered %s, sent %v", result.JSON, sent)
+				}
+			})
+		})
+	}
+}
+
+// What one server's tool calls its arguments is not sent to another. Where all are late, the
+// answer names each, and none is called twice.
+func TestFailoverGoesBack(t *testing.T) {
+	const renamed = `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`
+	yes := true
+	r := registry.New()
+	for server, schema := range map[string]string{"a": object, "b": renamed} {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
+		find.Hints.ReadOnly = &yes
+		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find, _ := r.Snapshot().Tool("a:find")
+	call := Call{Tool: find, Arguments: json.RawMessage(`{"max_results":1}`)}
+	group := Policy{StandIns: []string{"b"}, Timeout: time.Second}
+	never := func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, session.ErrNotSent }
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		a := func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+			if sent = append(sent, string(wire.Member(params, "arguments"))); len(sent) <= maxAttempts {
+				return nil, session.ErrNotSent
+			}
+			return json.RawMessage(fine), nil
+		}
+		s := newExecutor(r, pool{"a": {policy: group, call: a}, "b": {policy: Policy{MaxResultTokens: 1}, call: never}})
+		result, err := s.Execute(t.Context(), call)
+		if err != nil || result.IsError || result.Limit != 0 || sent[len(sent)-1] != `{"max_results":1}` {
+			t.Errorf("sent %q, answered %s with the limit %d, %v", sent, result.JSON, result.Limit, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		late := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		s := newExecutor(r, pool{"a": {policy: group, call: late}, "b": {policy: group, call: late}})
+		result, err := s.Execute(t.Context(), call)
+		if text := textOf(result); err != nil || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || s.limiters.of("a").unanswered != 1 {
+			t.Errorf("%s, %v; a has %d unanswered calls", text, err, s.limiters.of("a").unanswered)
+		}
+	})
+}
+
+// Where all are busy or silent, the answer says so of each.
+func TestFailoverOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := twoServers(t)
+		var sent atomic.Int32
+		silent := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			sent.Add(1)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		policy := Policy{Timeout: time.Second, StandIns: []string{"a", "b"}}
+		s := newExecutor(r, pool{"a": {policy: policy, call: silent}, "b": {policy: policy, call: silent}})
+		find, _ := r.Snapshot().Tool("a:find")
+		for range breakAfter {
+			s.Execute(t.Context(), Call{Tool: find}) // one that is late may have taken effect
+		}
+		if n := sent.Load(); n != breakAfter {
+			t.Errorf("%d calls sent", n)
+		}
+		s.limiters.of("b").unanswered, s.limiters.of("b").open = breakAfter, time.Now().Add(breakTime)
+		result, err := s.Execute(t.Context(), Call{Tool: find})
+		if text := textOf(result); err != nil || !result.IsError || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || sent.Load() != breakAfter {
+			t.Errorf("%s, %v", text, err)
+		}
+	})
+}
+
+// Who may run only what reads is not given a tool instead that may do more; and a
+// server that is merely the same as another is not written to in its place.
+func TestFailoverDoesNoMoreHarm(t *testing.T) {
+	yes := true
+	reads, same := registry.Hints{ReadOnly: &yes}, registry.Hints{Idempotent: &yes}
+	for _, tc := range []struct {
+		name   string
+		policy Policy
+		a, b   registry.Hints
+		want   bool // whether b answers
+	}{
+		{"both read", Policy{StandIns: []string{"b"}}, reads, reads, true},
+		{"the other may write", Policy{StandIns: []string{"b"}}, reads, registry.Hints{}, false},
+		{"the other only reads", Policy{StandIns: []string{"b"}}, registry.Hints{}, reads, true},
+		{"a twin reads", Policy{Twins: []string{"b"}}, reads, reads, true},
+		{"a twin writes", Policy{Twins: []string{"b"}}, same, same, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := registry.New()
+			for server, hints := range map[string]registry.Hints{"a": tc.a, "b": tc.b} {
+				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object), Hints: hints}
+				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				called := false
+				s := newExecutor(r, pool{
+					"a": {policy: tc.policy, absent: session.ErrNotSent},
+					"b": {call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+						called = true
+						return json.RawMessage(fine), nil
+					}},
+				})
+				find, _ := r.Snapshot().Tool("a:find")
+				if result, err := s.Execute(t.Context(), Call{Tool: find}); err != nil || called != tc.want || result.IsError == tc.want {
+					t.Errorf("the other was called: %v; %s, %v", called, result.JSON, err)
+				}
+			})
+		})
+	}
+}
+
+// One server is not blamed for the time that another took, and has its own.
+func TestFailoverHasItsOwnTime(t *testing.T) {
+	yes := true
+	r := registry.New()
+	for _, server := range []string{"a", "b"} {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
+		find.Hints.ReadOnly = &yes
+		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find, _ := r.Snapshot().Tool("a:find")
+	synctest.Test(t, func(t *testing.T) {
+		takes := func(d time.Duration, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+				select {
+				case <-time.After(d):
+					return json.RawMessage(fine), err
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+		}
+		s := newExecutor(r, pool{
+			"a": {policy: Policy{Timeout: 10 * time.Second, Retry: IfHarmless, StandIns: []string{"b"}}, call: takes(3100*time.Millisecond, session.ErrClosed)},
+			"b": {policy: Policy{Timeout: 10 * time.Second}, call: takes(time.Second, nil)},
+		})
+		result, err := s.Execute(t.Context(), Call{Tool: find})
+		if err != nil || result.IsError || s.limiters.of("b").unanswered != 0 {
+			t.Errorf("%s, %v; b has %d unanswered calls", result.JSON, err, s.limiters.of("b").unanswered)
+		}
+	})
+}
+
+// No argument is sent twice.
+func TestTranslateIsUnique(t *testing.T) {
+	to := tool(`{"properties":{"userID":{}}}`)
+	got := Renamed(json.RawMessage(`{"user_id":1,"user-id":2,"x":3}`), to)
+	names := make(map[string]int)
+	if err := wire.Members(got, func(key string, _ []byte) bool { names[key]++; return true }); err != nil || fmt.Sprint(names) != "map[user-id:1 userID:1 x:1]" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A call that a server refuses until a person has logged in is not sent there again and again.
+// A stand-in takes it, and the server is not blamed for it. Without one, the error says what is needed.
+func TestNeedsLogin(t *testing.T) {
+	needed := fmt.Errorf("%w: %w", session.ErrNotSent, &login.NeededError{Server: "a", Why: status.ScopeMissing})
+	for _, standIn := range []bool{true, false} {
+		r := twoServers(t)
+		synctest.Test(t, func(t *testing.T) {
+			var sent atomic.Int32
+			policy := Policy{}
+			if standIn {
+				policy.StandIns = []string{"b"}
+			}
+			s := newExecutor(r, pool{
+				"a": {policy: policy, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+					sent.Add(1)
+					return nil, needed
+				}},
+				"b": {call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }},
+			})
+			find, _ := r.Snapshot().Tool("a:find")
+			for range 2 * breakAfter {
+				result, err := s.Execute(t.Context(), Call{Tool: find, Arguments: json.RawMessage("{}")})
+				e, ok := errors.AsType[*login.NeededError](result.Err)
+				switch {
+				case err != nil || result.IsError == standIn:
+					t.Fatalf("%s, %v", result.JSON, err)
+				case standIn && result.Tool.Server != "b", !standIn && (!ok || e.Why != status.ScopeMissing || !errors.Is(result.Err, session.ErrNotSent)):
+					t.Fatalf("%s, %v", result.JSON, result.Err)
+				}
+			}
+			if n := sent.Load(); n != 2*breakAfter {
+				t.Errorf("sent %d times for %d calls", n, 2*breakAfter)
+			}
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package execute
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/content"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Node returns the node_id of this machine: its host name, or "local".
+func Node() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "local"
+}
+
+// A Provenance says how a result came about. It is added to a result's _meta.
+type Provenance struct {
+	Tool     *registry.NormalizedTool // that answered
+	Node     string                   // see [Node]
+	Ran      *session.Run             // where the tool ran; nil for Node
+	Gateway  string                   // the name of this node, as in Ran
+	Version  string                   // of the tool's server, "" if unknown
+	Trace    string                   // the trace's ID; "" to take it from Request or make one
+	Request  json.RawMessage          // the client's _meta; may be nil
+	Began    time.Time
+	Attempts int
+	Checked  bool     // the arguments were validated against the tool's schema, and fit it
+	Path     []string // the IDs of all tools that were tried, if another than the first one answered; they follow the nodes in execution_path
+	Cached   bool     // the result was used before
+	Repaired string   // the repairs of the arguments and of the content; may be ""
+
+	ArgumentsRepaired bool // the arguments as sent differ from the client's
+}
+
+// JSON returns the members for _meta, an object. It is written by hand: it is part of
+// every call.
+func (p *Provenance) JSON() json.RawMessage {
+	id := p.Trace
+	if id == "" {
+		id = traceID(p.Request)
+	}
+	now := time.Now()
+	b := make([]byte, 0, 384)
+	b = appendText(b, `{"trace_id":`, id)
+	b = appendText(b, `,"tool_name":`, p.Tool.ServerName())
+	b = appendText(b, `,"tool_version":`, p.Version)
+	b = appendText(b, `,"server":`, p.Tool.Server)
+	b = p.appendPlace(b)
+	b = append(b, `,"arguments_checked":`...)
+	b = strconv.AppendBool(b, p.Checked)
+	b = append(b, `,"attempts":`...)
+	b = strconv.AppendInt(b, int64(p.Attempts), 10)
+	b = append(b, `,"latency_ms":`...)
+	b = strconv.AppendInt(b, now.Sub(p.Began).Milliseconds(), 10)
+	b = append(b, `,"timestamp":"`...)
+	b = now.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if p.Cached {
+		b = append(b, `,"cached":true`...)
+	}
+	if p.ArgumentsRepaired {
+		b = append(b, `,"arguments_repaired":true`...)
+	}
+	if p.Repaired != "" {
+		b = appendText(b, `,"repaired":`, p.Repaired)
+	}
+	return append(b, '}')
+}
+
+// appendPlace appends where the tool ran. A result of this node is not signed.
+func (p *Provenance) appendPlace(b []byte) []byte {
+	var ran session.Run
+	if p.Ran != nil {
+		ran = *p.Ran
+	}
+	if n := len(ran.Nodes); n == 0 {
+		b = appendText(b, `,"node_id":`, p.Node)
+		b = append(b, `,"execution_path":["local"`...)
+	} else {
+		b = appendText(b, `,"node_id":`, ran.Nodes[n-1])
+		b = appendText(b, `,"execution_path":[`, p.Gateway)
+		for _, node := range ran.Nodes {
+			b = appendText(b, `,`, node)
+		}
+	}
+	for _, id := range p.Path {
+		b = appendText(b, `,`, id)
+	}
+	b = append(b, `],"verified":`...)
+	b = strconv.AppendBool(b, ran.Verified)
+	b = append(b, `,"degraded":`...)
+	return strconv.AppendBool(b, ran.Degraded || len(p.Path) > 0)
+}
+
+func appendText(b []byte, member, text string) []byte {
+	return wire.AppendString(append(b, member...), text)
+}
+
+// traceID returns the ID of the trace that a request's _meta names, or a new one.
+func traceID(meta json.RawMessage) string {
+	if id := session.TraceIn(meta).ID(); id != "" {
+		return id
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// meta returns the members for the _meta of the execution's result.
+func (x *execution) meta() json.RawMessage {
+	p := Provenance{
+		Tool: x.delivery.tool, Node: x.e.Node(), Ran: x.delivery.request.Ran, Gateway: x.delivery.policy.Gateway, Trace: x.trace, Began: x.began,
+		Attempts: x.delivery.attempts, Checked: x.checked, Cached: x.cached, Repaired: x.repaired, ArgumentsRepaired: x.argued,
+	}
+	if x.delivery.session != nil {
+		p.Version = x.delivery.session.Info().Version
+	} else { // as it was when the server was last listed
+		p.Version = x.e.Registry.Snapshot().Offer(x.delivery.tool.Server).Version
+	}
+	if x.delivery.tool.ID != x.call.Tool.ID {
+		for _, t := range x.targets[:x.tried] {
+			if n := len(p.Path); n == 0 || p.Path[n-1] != t.tool.ID { // replicas have one ID
+				p.Path = append(p.Path, t.tool.ID)
+			}
+		}
+	}
+	return p.JSON()
+}
+
+// addMeta returns the server's result with our members in its _meta, and with its content
+// repaired where that is needed.
+func (x *execution) addMeta(raw json.RawMessage) Result {
+	var theirs, shown, structured []byte
+	failed := false
+	media, err := wire.MediaMembers(raw, func(key string, value []byte) {
+		switch key {
+		case "_meta":
+			theirs = value
+		case "content":
+			shown = value
+		case "structuredContent":
+			structured = value
+		case "isError":
+			failed = string(value) == "true"
+		}
+	})
+	if err != nil {
+		return x.fail("server "+x.delivery.tool.Server+" answered with something that is no result object", nil)
+	}
+	r := Result{IsError: failed, Tool: x.delivery.tool}
+	if !content.Fits(shown, structured, media) {
+		var what string
+		raw, what = content.Repair(toolsCall, raw)
+		x.repaired = prose.Clauses(x.repaired, what)
+		if !x.cached {
+			x.e.repairs.count(x.delivery.tool.Server, "results", what)
+		}
+	}
+	ours := x.meta()
+	if theirs == nil {
+		r.JSON = wire.AddMember(raw, "_meta", ours)
+	} else {
+		if wire.IsObject(theirs) {
+			ours = merge(theirs, ours)
+		}
+		r.JSON = wire.SetMember(raw, "_meta", ours)
+	}
+	r.Limit = resultLimit(x.delivery.tool, &x.delivery.policy, len(r.JSON))
+	return r
+}
+
+// merge returns an object with the members of both objects, ours first.
+func merge(theirs, ours []byte) []byte {
+	var own []string
+	wire.Members(ours, func(key string, _ []byte) bool {
+		own = append(own, key)
+		return true
+	})
+	merged := append(make([]byte, 0, len(ours)+len(theirs)), ours[:len(ours)-1]...)
+	wire.Members(theirs, func(key string, value []byte) bool {
+		if !slices.Contains(own, key) {
+			merged = wire.AppendString(append(merged, ','), key)
+			merged = append(append(merged, ':'), value...)
+		}
+		return true
+	})
+	return append(merged, '}')
+}
+
+// refuse returns a tool error that says why the arguments do not fit.
+func (x *execution) refuse(faults []string) Result {
+	result := x.fail(fmt.Sprintf("The arguments do not fit the schema of %s; nothing was called.\n- %s\nSchema: %s",
+		x.delivery.tool.ID, strings.Join(faults, "\n- "), x.delivery.tool.InputSchema), nil)
+	result.Mismatch = faults
+	return result
+}
+
+// Fail returns the result of a call that no tool answered, because of err.
+func (e *Executor) Fail(c Call, err error) Result {
+	x := &execution{e: e, call: c, trace: traceID(c.Meta), began: time.Now(), delivery: delivery{tool: c.Tool}}
+	return x.fail(err.Error(), err)
+}
+
+// fail returns a tool error of the router itself: no tool answered, because of err.
+func (x *execution) fail(text string, err error) Result {
+	return Result{IsError: true, Err: err, JSON: wire.Marshal(map[string]any{
+		"content": []any{map[string]string{"type": "text", "text": text}},
+		"isError": true,
+		"_meta":   x.meta(),
+	})}
+}
+
+// resultLimit returns how many tokens of the tool's text a client gets at once, of a result of size
+// bytes.
+func resultLimit(t *registry.NormalizedTool, p *Policy, size int) int {
+	if limit, pattern := forTool(p.ResultTokens, t.ServerName()); pattern != "" {
+		return limit // whatever the tool declares
+	}
+	if p.MaxResultTokens == 0 {
+		return 0
+	}
+	if size <= p.MaxResultTokens*registry.BytesPerToken { // a higher limit changes nothing
+		return p.MaxResultTokens
+	}
+	var declared int
+	if json.Unmarshal(wire.Member(wire.Member(t.Definition, "_meta"), "anthropic/maxResultSizeChars"), &declared) != nil {
+		return p.MaxResultTokens
+	}
+	return max(p.MaxResultTokens, declared/registry.BytesPerToken)
+}

@@ -1,0 +1,49 @@
+package execute
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Repairs are counted by what was done, not by where and to what.
+func TestRepairs(t *testing.T) {
+	result := `{"content":[7,{"type":"text","text":"x"},"; made up: \\"]}`
+	s := &stub{call: answers(result, nil)}
+	e := newExecutor(registry.New(), s)
+	for range 2 {
+		for _, args := range []string{`{"list":"[1]","opt":null}`, `"{}"`} {
+			c := Call{Tool: tool(`{"type":"object","properties":{"list":{"type":"array"},"opt":{"type":"string"}}}`), Arguments: json.RawMessage(args)}
+			if r, err := e.Execute(t.Context(), c); err != nil || r.IsError {
+				t.Fatal(r, err)
+			}
+		}
+	}
+	s.call = answers(`{"contents":[{"uri":"a:b","mimeType":"image/png","blob":""}]}`, nil)
+	if _, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []status.Repair{
+		{Of: "arguments", What: "strings of JSON became values", Times: 2},
+		{Of: "arguments", What: "null was left out", Times: 2},
+		{Of: "results", What: "content: made text", Times: 4},
+		{Of: "arguments", What: "the arguments were a string of JSON", Times: 2},
+		{Of: "results", What: "contents: replaced by a note, since its data is empty", Times: 1},
+	}
+	if got := e.Repairs("srv"); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	for i := range 100 {
+		e.repairs.count("many", "results", fmt.Sprintf("repair %d", i))
+		e.repairs.count("many", "results", "repair 0")
+	}
+	got := e.Repairs("many")
+	if n := len(got); n != maxRepairs+1 || got[0].Times != 101 || got[n-1].What != "other repairs" || got[n-1].Times != 100-maxRepairs {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,333 @@
+package execute
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// Checked are arguments that were compared with a tool's schema. They fit it if there are no
+// Faults: a comparison that was given up has not passed, so it has one, too.
+type Checked struct {
+	Arguments json.RawMessage // repaired, where that makes them fit
+	Sent      json.RawMessage // as the server gets them: Arguments, and those that a profile fixes
+	Faults    []string        // a sentence for each place where they do not fit
+	Unchecked bool            // it is not known whether they fit, and the only one of Faults says why
+	Repaired  string          // the repairs of the arguments; may be ""
+
+	tool    *registry.NormalizedTool
+	refused bool // a profile does not allow them, whatever the schema says
+}
+
+// Check compares arguments with the tool's schema. It gives up where that takes too long, if the
+// schema can't be compiled, and when ctx ends.
+func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) Checked {
+	c := unchecked(t, args)
+	if c.refused {
+		return c
+	}
+	schema := e.schemas.of(t)
+	if wire.IsObject(c.Arguments) {
+		c.compared(schema.check(ctx, c.Sent))
+	} else {
+		c.compared([]string{"arguments: expected an object"}, nil)
+	}
+	if len(c.Faults) > 0 && !c.Unchecked {
+		if fixed, how := schema.repair(ctx, t, c.Arguments); how != "" {
+			c.Arguments, c.Sent, c.Repaired = fixed, withFixed(t, fixed), how
+			c.compared(nil, schema.err)
+		}
+	}
+	return c
+}
+
+// compared sets how the comparison has ended: with faults, or because of err, with which it was
+// given up.
+func (c *Checked) compared(faults []string, err error) {
+	if c.Faults, c.Unchecked = faults, err != nil; err != nil {
+		c.Faults = []string{"arguments: it is not known whether they fit: " + err.Error()}
+	}
+}
+
+// passed reports whether the arguments were compared with the schema to the end, and fit it.
+func (c *Checked) passed() bool { return !c.Unchecked && len(c.Faults) == 0 }
+
+// unchecked returns arguments that were not compared with the tool's schema. Its faults are
+// faults of arguments that a profile fixes.
+func unchecked(t *registry.NormalizedTool, args json.RawMessage) Checked {
+	args = orEmpty(args)
+	c := Checked{Arguments: args, Sent: args, Unchecked: true, tool: t}
+	if t.Fixed != nil && wire.IsObject(args) {
+		c.Faults, c.Sent = refusals(t, args), withFixed(t, args)
+		c.refused = len(c.Faults) > 0
+		c.Unchecked = !c.refused
+	}
+	return c
+}
+
+// orEmpty returns the arguments, {} without any.
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// schemas compiles each tool's schema once.
+type schemas struct {
+	log      *zap.Logger
+	large    chan struct{} // holds an item for each large value that is being compared
+	compiled sync.Map      // tool ID -> *compiledSchema
+}
+
+const (
+	// largeArguments is from how many bytes on arguments wait for others to be compared, of
+	// which there are maxLarge at a time: as values they take up to 60 times their bytes.
+	largeArguments = 64 << 10
+	maxLarge       = 4
+)
+
+func newSchemas(log *zap.Logger) schemas {
+	return schemas{log: log, large: make(chan struct{}, maxLarge)}
+}
+
+type compiledSchema struct {
+	tool    string          // the ID of the tool that has it
+	source  json.RawMessage // the schema
+	log     *zap.Logger
+	large   chan struct{}  // of schemas
+	compile sync.Once      // for the fields below
+	schema  *schema.Schema // nil if it cannot be compiled
+	err     error          // that no arguments can be checked; nil if there is a schema
+	blind   bool           // the schema never looks into strings
+	costly  sync.Once      // to log that a validation took too many steps
+}
+
+// of returns the compiled schema of the tool's server, which the tools that profiles make of
+// one tool have in common.
+func (c *schemas) of(t *registry.NormalizedTool) *compiledSchema {
+	source := serverSchema(t)
+	known, ok := c.compiled.Load(t.ID)
+	if !ok {
+		known, _ = c.compiled.LoadOrStore(t.ID, &compiledSchema{tool: t.ID, source: source, log: c.log, large: c.large})
+	}
+	s := known.(*compiledSchema)
+	if !bytes.Equal(s.source, source) { // bytes in one place are not compared
+		s = &compiledSchema{tool: t.ID, source: source, log: c.log, large: c.large}
+		if !c.compiled.CompareAndSwap(t.ID, known, s) {
+			return c.of(t) // another call was first
+		}
+	}
+	s.compile.Do(s.build)
+	return s
+}
+
+// build compiles the schema.
+func (s *compiledSchema) build() {
+	compiled, err := schema.Compile(s.source)
+	if err != nil {
+		s.log.Warn("can't compile the schema; arguments are not validated", zap.String("tool", s.tool), zap.Error(err))
+		s.err = errUncompiled
+		return
+	}
+	s.schema, s.blind = compiled, isBlind(s.source)
+}
+
+// errUncompiled is the reason for not checking arguments that the log says more about.
+var errUncompiled = errors.New("the tool's schema can't be compiled")
+
+// check returns the faults of the arguments, a sentence for each
+// with its path; nil if they fit. With an error, it is not known whether they do.
+func (s *compiledSchema) check(ctx context.Context, args json.RawMessage) (faults []string, err error) {
+	if s.schema == nil {
+		return nil, s.err
+	}
+	leave, err := s.enter(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if s.blind && len(args) > longArguments {
+		if short := wire.Abridge(args, longString); len(short) < len(args) {
+			if faults, err := s.schema.Validate(ctx, "arguments", short); err == nil && len(faults) == 0 {
+				return nil, nil
+			}
+		} // else their faults are to be found where they are
+	}
+	faults, err = s.schema.Validate(ctx, "arguments", args)
+	if errors.Is(err, schema.ErrCostly) {
+		s.costly.Do(func() {
+			s.log.Warn("can't validate arguments; the server gets them as they are", zap.String("tool", s.tool), zap.Error(err))
+		})
+	}
+	return faults, err
+}
+
+const (
+	longArguments = 8 << 10 // bytes from which on arguments are abridged to be checked
+	longString    = 1 << 10
+)
+
+// isBlind reports whether nothing in the schema depends on the content of a long string,
+// so that a shorter string may be checked instead. If the shorter one does not fit (as
+// with minLength), the string itself is checked.
+func isBlind(schema json.RawMessage) bool {
+	var v any
+	return json.Unmarshal(schema, &v) == nil && !looksIntoStrings(v, false)
+}
+
+// looksIntoStrings reports whether a keyword in the schema depends on the content of
+// strings. With names, the keys of v are names and not keywords.
+func looksIntoStrings(v any, names bool) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(v any) bool { return looksIntoStrings(v, false) })
+	case map[string]any:
+		for key, value := range v {
+			if names {
+				if looksIntoStrings(value, false) {
+					return true
+				}
+				continue
+			}
+			switch key {
+			case "pattern", "maxLength", "format", "contentEncoding", "contentMediaType", "contentSchema":
+				return true
+			case "enum", "const", "default", "examples", "description", "title":
+				continue // values
+			}
+			if looksIntoStrings(value, namesSchemas[key]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesSchemas are the keywords with an object of schemas by name.
+var namesSchemas = map[string]bool{
+	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
+}
+
+// repair returns arguments that fit the tool, and their repairs, if those given can be
+// repaired: models send arguments nested one level too deep, as a string, or with
+// [session.GeminiArgument], and values as strings of JSON or as null; see [schema.Schema.Repair].
+func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
+	given := args
+	fits := func(candidate json.RawMessage, change string) bool {
+		for range 2 {
+			if !wire.IsObject(candidate) || !wire.Valid(candidate) || len(refusals(t, candidate)) > 0 || agrees(given, candidate) {
+				return false
+			}
+			if change != "" { // else they are as given, and were compared before
+				faults, err := s.check(ctx, withFixed(t, candidate))
+				if len(faults) == 0 && (err == nil || s.schema == nil) {
+					fixed, how = candidate, change
+					return true
+				}
+			}
+			values := ""
+			if candidate, values = s.repairValues(ctx, candidate); values == "" {
+				return false
+			}
+			change = prose.Clauses(change, values)
+		}
+		return false
+	}
+	if text, ok := wire.String(bytes.TrimSpace(args)); ok {
+		args = json.RawMessage(text)
+		if fits(args, "the arguments were a string of JSON") {
+			return fixed, how
+		}
+	} else if fits(args, "") {
+		return fixed, how
+	}
+	its := wire.Member(wire.Member(s.source, "properties"), session.GeminiArgument)
+	if less := json.RawMessage(wire.DeleteMember(args, session.GeminiArgument)); its == nil && len(less) < len(args) {
+		if fits(less, fmt.Sprintf("the argument %q was left out", session.GeminiArgument)) {
+			return fixed, how
+		}
+		args = less
+	}
+	if name, wrapped := lone(args); name != "" && fits(wrapped, fmt.Sprintf("the arguments were nested in %q", name)) {
+		return fixed, how
+	}
+	return nil, ""
+}
+
+// repairValues does the same as [schema.Schema.Repair].
+func (s *compiledSchema) repairValues(ctx context.Context, args json.RawMessage) (repaired json.RawMessage, how string) {
+	if s.schema == nil {
+		return args, ""
+	}
+	leave, err := s.enter(ctx, args)
+	if err != nil {
+		return args, ""
+	}
+	defer leave()
+	return s.schema.Repair(ctx, args)
+}
+
+// enter waits until large arguments may be decoded. After an error, leave must not be called.
+func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave func(), err error) {
+	if len(args) <= largeArguments {
+		return func() {}, nil
+	}
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// lone returns the only argument but for those that name the tool, with the JSON in it if it is a
+// string; a name "" if there are several.
+func lone(args json.RawMessage) (name string, value json.RawMessage) {
+	alone := true
+	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
+		switch {
+		case namesTool[key]:
+		case value == nil:
+			name, value = key, v
+		default:
+			alone = false
+		}
+		return alone
+	})
+	if !alone {
+		return "", nil
+	}
+	if text, ok := wire.String(value); ok {
+		value = json.RawMessage(text)
+	}
+	return name, value
+}
+
+// agrees reports whether repaired arguments have a word of agreement that those given lack: only a
+// model or a person may say it.
+func agrees(given, repaired json.RawMessage) bool {
+	for _, name := range approval.Agreements {
+		if now := wire.Member(repaired, name); now != nil && string(now) != "false" && !bytes.Equal(now, wire.Member(given, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesTool are members that models write next to nested arguments and that only repeat
+// the tool. With any other member, arguments count as not nested.
+var namesTool = map[string]bool{"name": true, "tool": true, "tool_name": true}

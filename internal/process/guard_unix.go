@@ -1,0 +1,268 @@
+//go:build unix
+
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
+)
+
+const (
+	// guardTimeout is how long the guard process may take to read an order, or to kill
+	// the processes that a server has left.
+	guardTimeout = 5 * time.Second
+	// guardStart is how long it may take to start a server. Then it hangs, and is killed.
+	guardStart = 15 * time.Second
+	// maxGuards bounds how often a guard process is started in a router's life.
+	maxGuards = 20
+)
+
+// errNoGuard says that no guard process could start a server.
+var errNoGuard = errors.New("no guard process runs")
+
+// A guard is the router's end of the process guard. Its methods do nothing on nil.
+type guard struct {
+	command []string
+	early   *GuardProcess // to be used first; may be nil
+	mark    string
+	atEnd   []string // files and folders that the guard process removes at its end
+	log     *zap.Logger
+	watched sync.WaitGroup
+
+	mu       sync.Mutex    // guards the fields below, and the order of writes to conn
+	conn     *net.UnixConn // nil: no guard process runs
+	process  *os.Process
+	launched int                // guard processes so far
+	groups   map[int]*Container // of servers that the guard process has not started; nil for no container
+	closing  bool
+}
+
+// A GuardProcess is a guard process that no router uses yet. It ends with this process.
+type GuardProcess struct{ started chan executed }
+
+// An executed is a guard process that was started, or why it was not.
+type executed struct {
+	conn *net.UnixConn
+	cmd  *exec.Cmd
+	err  error
+}
+
+// StartGuard starts a guard process, and does not wait until it runs.
+func StartGuard(command []string) *GuardProcess {
+	p := &GuardProcess{make(chan executed, 1)}
+	go func() { p.started <- execGuard(command) }()
+	return p
+}
+
+func execGuard(command []string) executed {
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return executed{err: err}
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin = theirs
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		conn.Close()
+	}
+	return executed{conn, cmd, err}
+}
+
+func startGuard(command []string, early *GuardProcess, mark string, remove []string, log *zap.Logger) (*guard, error) {
+	if len(command) == 0 {
+		return nil, nil
+	}
+	g := &guard{command: command, early: early, mark: mark, atEnd: remove, log: log, groups: make(map[int]*Container)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g, g.launch()
+}
+
+// launch starts the process, unless it was started before, and sends it every group; mu is held.
+func (g *guard) launch() error {
+	var started executed
+	if g.early != nil {
+		started, g.early = <-g.early.started, nil
+	} else {
+		started = execGuard(g.command)
+	}
+	if started.err != nil {
+		return fmt.Errorf("start the guard: %w", started.err)
+	}
+	g.conn, g.process = started.conn, started.cmd.Process
+	g.launched++
+	g.send(keeper.Order{Mark: g.mark, Remove: g.atEnd})
+	for group, c := range g.groups {
+		g.send(keeper.Order{Watch: group, Stop: c})
+	}
+	g.watched.Go(func() { g.watch(started.cmd) })
+	return nil
+}
+
+// watch starts the guard process again if it is killed.
+func (g *guard) watch(cmd *exec.Cmd) {
+	err := cmd.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closing {
+		return
+	}
+	g.conn.Close()
+	g.conn = nil
+	g.log.Warn("the guard process ended, starting another", zap.Error(err))
+	if g.launched == maxGuards {
+		err = errors.New("it ended too often")
+	} else {
+		err = g.launch()
+	}
+	if err != nil {
+		g.log.Error("no guard process: if the router is killed now, servers may outlive it", zap.Error(err))
+	}
+}
+
+// send sends an order to the guard process; mu is held.
+func (g *guard) send(o keeper.Order) error {
+	order, err := o.Encode()
+	if err != nil {
+		return err
+	}
+	return g.sendEncoded(order)
+}
+
+// sendEncoded is send for an order that is encoded. A guard process that does not read is
+// killed, and another one is started.
+func (g *guard) sendEncoded(order []byte, files ...*os.File) error {
+	if g.conn == nil {
+		return errNoGuard
+	}
+	g.conn.SetWriteDeadline(time.Now().Add(guardTimeout))
+	err := sendOrder(g.conn, order, files)
+	if err != nil {
+		g.process.Kill()
+	}
+	return err
+}
+
+// start has the guard process start a server. It returns the process id and the link
+// over which the guard process reports on the server.
+func (g *guard) start(o keeper.Start, stdin, stdout, stderr *os.File) (pid int, l *link, err error) {
+	order, err := keeper.Order{Start: &o}.Encode()
+	if err != nil {
+		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: err}
+	}
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return 0, nil, err
+	}
+	g.mu.Lock()
+	err = g.sendEncoded(order, stdin, stdout, stderr, theirs)
+	hanging := g.process
+	g.mu.Unlock()
+	theirs.Close()
+	l = &link{conn: conn, reports: bufio.NewReader(conn)}
+	var r keeper.Report
+	if err == nil {
+		conn.SetReadDeadline(time.Now().Add(guardStart))
+		r, err = l.next()
+		conn.SetReadDeadline(time.Time{})
+		if err != nil {
+			hanging.Kill() // else it may start the server later
+		}
+	}
+	switch {
+	case err != nil:
+		conn.Close()
+		return 0, nil, errNoGuard
+	case r.Errno != 0:
+		conn.Close()
+		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: syscall.Errno(r.Errno)}
+	}
+	return r.PID, l, nil
+}
+
+// add registers the process group of a server that the guard process has not started, with its
+// container if it has one.
+func (g *guard) add(group int, c *Container) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups[group] = c
+	g.send(keeper.Order{Watch: group, Stop: c})
+}
+
+// remove strikes the group off: its id may soon mean another group.
+func (g *guard) remove(group int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.groups, group)
+	g.send(keeper.Order{Unwatch: group})
+}
+
+// replace kills a guard process that hangs; another one is started.
+func (g *guard) replace() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.process.Kill()
+}
+
+// close ends the guard process and waits for its end. A guard that does not end by
+// itself is killed. All servers must have been stopped.
+func (g *guard) close() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	g.closing = true
+	if g.conn != nil {
+		g.send(keeper.Order{Done: true})
+		g.conn.Close()
+	}
+	late := time.AfterFunc(guardTimeout, func() { g.process.Kill() })
+	g.mu.Unlock()
+	g.watched.Wait()
+	late.Stop()
+}
+
+// pid returns the id of the guard process, 0 without one.
+func (g *guard) pid() int {
+	if g == nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.process.Pid
+}
+
+// A link connects the router with the guard process's part for one server.
+type link struct {
+	conn    *net.UnixConn
+	reports *bufio.Reader
+}
+
+func (l *link) next() (r keeper.Report, err error) {
+	line, err := l.reports.ReadBytes('\n')
+	if err != nil {
+		return r, err
+	}
+	return keeper.ParseReport(line)
+}

@@ -1,0 +1,144 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/program"
+)
+
+// A Finder finds executables. Desktop clients start the router with a short PATH,
+// without the folders that the user's shell adds, so more folders are searched than
+// PATH names. The zero value is ready.
+type Finder struct {
+	mu    sync.Mutex // guards shell, and keeps all but one from asking the shell
+	shell []string   // the login shell's PATH; nil until the shell has answered
+}
+
+// Find returns the executable that command names, and the PATH for it: own, the
+// server's, if not "", else the router's, with the folder in which the command was
+// found in front if PATH lacks it. Relative folders of PATH are dropped. A relative
+// command with a separator starts from the folder dir. The error is a [*MissingError].
+func (f *Finder) Find(ctx context.Context, command, dir, own string) (executable, path string, err error) {
+	folders := program.Folders(cmp.Or(own, os.Getenv("PATH")))
+	path = program.Join(folders)
+	if filepath.Base(command) != command {
+		if !filepath.IsAbs(command) && dir != "" {
+			command = filepath.Join(dir, command)
+		}
+		executable, err = exec.LookPath(command)
+		if err != nil {
+			return "", "", &MissingError{Command: command, Err: errors.Unwrap(err)}
+		}
+		return executable, path, nil
+	}
+	if executable, ok := program.Search(command, folders); ok {
+		return executable, path, nil
+	}
+	extra := append(f.shellPath(ctx), usualPlaces()...) // looked up each time: it may just have been installed
+	if executable, ok := program.Search(command, extra); ok {
+		// The programs that it calls (node for npx) are often in the same folder.
+		return executable, program.Join(slices.Concat([]string{filepath.Dir(executable)}, folders, extra)), nil
+	}
+	return "", "", &MissingError{Command: command, Path: path}
+}
+
+// shellPath returns the PATH of the user's login shell, which is asked until it
+// has answered once.
+func (f *Finder) shellPath(ctx context.Context) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shell == nil {
+		f.shell = askShell(ctx)
+	}
+	return slices.Clone(f.shell)
+}
+
+// askShell asks the login shell for its PATH, for at most five seconds.
+func askShell(ctx context.Context) []string {
+	shell := os.Getenv("SHELL")
+	if runtime.GOOS == "windows" || shell == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	const fence = "__METAROUTER_PATH__"
+	// Interactive too, since version managers write into the interactive start-up files.
+	cmd := exec.CommandContext(ctx, shell, "-ilc", `printf '`+fence+`%s`+fence+`' "$PATH"`)
+	program.Detach(cmd)
+	cmd.WaitDelay = time.Second
+	out, _ := cmd.Output()
+	if parts := strings.Split(string(out), fence); len(parts) == 3 {
+		return program.Folders(parts[1])
+	}
+	return nil
+}
+
+// usualPlaces are the folders in which package and version managers keep
+// programs, the newest version first.
+func usualPlaces() []string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	patterns := []string{
+		"~/.local/bin", "~/.nvm/versions/node/*/bin", "~/.local/share/fnm/aliases/default/bin",
+		"~/.local/share/mise/shims", "~/.asdf/shims", "~/.volta/bin", "~/.bun/bin", "~/.deno/bin",
+		"~/.cargo/bin", "~/.pyenv/shims", "~/go/bin",
+		"/opt/homebrew/bin", "/usr/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin", "/bin", "/snap/bin",
+	}
+	if runtime.GOOS == "windows" {
+		patterns = []string{
+			`~\AppData\Roaming\npm`, `~\AppData\Local\Volta\bin`, `~\scoop\shims`, `~\.local\bin`, `~\.cargo\bin`,
+			`~\AppData\Local\mise\shims`, `~\AppData\Roaming\nvm\*`, `~\.bun\bin`,
+			filepath.Join(os.Getenv("ProgramFiles"), "nodejs"),
+		}
+	}
+	var folders []string
+	for _, pattern := range patterns {
+		if rest, ok := strings.CutPrefix(pattern, "~"); ok {
+			pattern = home + rest
+		}
+		found, _ := filepath.Glob(pattern)
+		slices.SortFunc(found, newestFirst)
+		folders = append(folders, found...)
+	}
+	return folders
+}
+
+// newestFirst orders paths that differ in a version number.
+func newestFirst(a, b string) int {
+	for a != "" && b != "" {
+		x, restA := number(a)
+		y, restB := number(b)
+		switch {
+		case restA != a && restB != b && x != y:
+			return cmp.Compare(y, x)
+		case restA != a && restB != b:
+			a, b = restA, restB
+		case a[0] != b[0]:
+			return cmp.Compare(a[0], b[0])
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// number returns the number that s begins with, and the rest: s itself if
+// it begins with no number.
+func number(s string) (n int, rest string) {
+	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+	n, _ = strconv.Atoi(s[:digits])
+	return n, s[digits:]
+}

@@ -1,0 +1,231 @@
+package process
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/keeper"
+	"github.com/mcp-metarouter/metarouter/internal/pipe"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
+)
+
+const (
+	// graceEOF is how long a server may take to end once its stdin is closed,
+	// graceTerm how long after SIGTERM.
+	graceEOF  = 2 * time.Second
+	graceTerm = 2 * time.Second
+	// GraceOutput is how long the last output of a dead process may take to arrive.
+	GraceOutput = 500 * time.Millisecond
+)
+
+// A Command is everything that a process is started with.
+type Command struct {
+	Path string // of the executable
+	Args []string
+	Env  []string // the whole environment but for the mark
+	Dir  string   // "" is the router's own
+
+	// KeepStrays leaves alone the processes that the process starts outside its process group.
+	KeepStrays bool
+
+	// Container is stopped when the process has ended; may be nil.
+	Container *Container
+}
+
+// A Starter starts processes that do not outlive the router.
+type Starter struct {
+	guardCommand []string
+	guardProcess *GuardProcess // started before; may be nil
+	ending       <-chan struct{}
+	log          *zap.Logger
+	mark         string // in the environment of every process, with a number after it
+	started      atomic.Int64
+	guard        *guard  // nil: nothing covers the router's sudden death
+	opener       *opener // nil: programs that servers open for the user end with them
+	running      sync.WaitGroup
+}
+
+// NewStarter returns a Starter, which must be opened before use. guardCommand is a
+// command line that runs [RunGuard]; empty for no guard. Its program must call [Open]
+// first of all. early is a process of this command line that was started before; may be nil.
+// ending is closed when all processes are about to be stopped.
+func NewStarter(guardCommand []string, early *GuardProcess, ending <-chan struct{}, log *zap.Logger) *Starter {
+	var random [8]byte
+	rand.Read(random[:])
+	return &Starter{guardCommand: guardCommand, guardProcess: early, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
+}
+
+// Open starts the process guard, and waits for programs that servers open for the user.
+func (s *Starter) Open() (err error) {
+	if len(s.guardCommand) > 0 {
+		if s.opener, err = newOpener(s.guardCommand[0]); err != nil {
+			s.log.Warn("a browser that a server opens will end with the server", zap.Error(err))
+		}
+	}
+	if s.guard, err = startGuard(s.guardCommand, s.guardProcess, s.mark, s.opener.files(), s.log); err != nil {
+		s.opener.close()
+	}
+	return err
+}
+
+// Close kills every process that still carries the mark of this Starter, and then
+// ends the process guard. All processes must have been stopped.
+func (s *Starter) Close() {
+	s.opener.close()
+	if s.Started() > 0 {
+		keeper.KillMarked(s.mark + ".")
+	}
+	s.guard.close()
+	s.running.Wait()
+}
+
+// Started returns how many processes were started so far.
+func (s *Starter) Started() int64 { return s.started.Load() }
+
+// GuardPID returns the process id of the process guard, 0 without one.
+func (s *Starter) GuardPID() int { return s.guard.pid() }
+
+// A Process is a running child with everything that it started.
+type Process struct {
+	PID    int
+	Born   time.Time
+	Stdin  *pipe.End
+	Stdout *pipe.End
+	Stderr *os.File
+	Exited chan struct{} // closed once the child is reaped and its group is gone
+
+	starter    *Starter
+	keepStrays bool
+	container  *Container
+	stopped    chan struct{} // closed once the container has ended, too
+	tree       tree
+	end        exit // valid after Exited
+}
+
+// An exit is how a process ended.
+type exit struct {
+	code int    // -1 if a signal ended it
+	text string // of the signal
+}
+
+// A launch is a start of a process.
+type launch struct {
+	Command
+	stdin, stdout, stderr *os.File
+	mark                  string // of the process
+	number                int64
+}
+
+// command returns the launch as a command of this process.
+func (l launch) command() *exec.Cmd {
+	return &exec.Cmd{
+		Path: l.Path, Args: append([]string{l.Path}, l.Args...), Dir: l.Dir, Env: l.Env,
+		Stdin: l.stdin, Stdout: l.stdout, Stderr: l.stderr,
+	}
+}
+
+// Start starts the command. Its environment gets a mark of its own, which
+// everything that it starts inherits, and a PATH that begins with the opener's folder.
+func (s *Starter) Start(c Command) (*Process, error) {
+	c.Env = s.opener.environment(c.Env)
+	return s.start(c)
+}
+
+func (s *Starter) start(c Command) (_ *Process, err error) {
+	var files [6]*os.File
+	defer func() {
+		if err != nil {
+			err = &StartError{c.Path, err}
+			c.Container.Discard()
+			for _, f := range files {
+				f.Close()
+			}
+		}
+	}()
+	for i := 0; i < len(files); i += 2 {
+		if files[i], files[i+1], err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("open a pipe: %w", err)
+		}
+	}
+	l := launch{Command: c, stdin: files[0], stdout: files[3], stderr: files[5], number: s.started.Add(1)}
+	l.mark = fmt.Sprintf("%s.%d.", s.mark, l.number)
+	if !c.KeepStrays {
+		l.Env = append(slices.Clip(c.Env), MarkVariable+"="+l.mark)
+	}
+	p := &Process{
+		Stdin: pipe.New(files[1]), Stdout: pipe.New(files[2]), Stderr: files[4],
+		Exited: make(chan struct{}), starter: s, keepStrays: c.KeepStrays, container: c.Container, stopped: make(chan struct{}),
+	}
+	if p.PID, err = p.tree.start(l, s.guard); err != nil {
+		return nil, err
+	}
+	p.Born = time.Now()
+	for _, i := range []int{0, 3, 5} {
+		files[i].Close()
+	}
+	s.running.Go(func() {
+		p.end = p.tree.wait()
+		close(p.Exited)
+		if !p.tree.follow() {
+			stopContainer(c.Container)
+		}
+		close(p.stopped)
+	})
+	return p, nil
+}
+
+// Stop ends the process and everything that it started: it closes stdin, waits,
+// sends SIGTERM to the group, waits, and sends SIGKILL. A process that has never
+// spoken, such as a package runner that is still downloading, does not wait for the
+// end of its stdin, so it gets SIGTERM at once. Stop returns when the child is
+// reaped, its container is stopped and its descendants are dead; while the Starter is ending, the descendants
+// are left to [Starter.Close], which looks for the processes of all servers at once.
+func (p *Process) Stop(spoke bool) {
+	p.Stdin.Close()
+	if !p.HasExited() && !(spoke && signal.Within(p.Exited, graceEOF)) {
+		p.tree.terminate()
+		if !signal.Within(p.Exited, graceTerm) {
+			p.tree.kill(p.Exited)
+			<-p.Exited
+		}
+	}
+	if p.container != nil {
+		signal.Within(p.stopped, 3*keeper.ContainerTimeout)
+	}
+	if !p.keepStrays && !signal.IsClosed(p.starter.ending) {
+		p.tree.killLeft()
+	}
+}
+
+// HasExited reports whether the child is reaped.
+func (p *Process) HasExited() bool { return signal.IsClosed(p.Exited) }
+
+// ExitStatus says how the process ended: its exit code, or the signal that ended it.
+// It returns 0 and "" while the process runs.
+func (p *Process) ExitStatus() (code int, signal string) {
+	if !p.HasExited() {
+		return 0, ""
+	}
+	return p.end.code, p.end.text
+}
+
+// ExitReason says how the process ended, as "exited with status 1".
+func (p *Process) ExitReason() string {
+	if !p.HasExited() {
+		return "closed its stdout"
+	}
+	code, signal := p.ExitStatus()
+	if code >= 0 {
+		return fmt.Sprintf("exited with status %d", code)
+	}
+	return "was ended by " + signal
+}

@@ -1,0 +1,107 @@
+package process
+
+import (
+	"bufio"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+)
+
+const (
+	StderrLines   = 50      // the lines that a Tail keeps
+	stderrLineMax = 2 << 10 // bytes
+)
+
+// A Tail keeps the last lines that a process printed on stderr.
+type Tail struct {
+	hide func(string) string // replaces secrets; nil for nothing
+
+	mu    sync.Mutex  // guards lines and came
+	lines []string    // at most StderrLines
+	came  []time.Time // when each of them did
+}
+
+// NewTail returns an empty Tail. Lines are passed through hide before they are kept or written
+// to a file, and again when they are read, since control sequences may have stood within a
+// secret; nil leaves them as they are.
+func NewTail(hide func(string) string) *Tail { return &Tail{hide: hide} }
+
+// Copy reads r to its end, into the tail and into the file.
+func (t *Tail) Copy(r io.Reader, file *LogFile) {
+	lines := bufio.NewReaderSize(r, 4<<10)
+	for {
+		line, prefix, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		text := string(line)
+		if t.hide != nil {
+			text = t.hide(text)
+		}
+		text = text[:min(len(text), stderrLineMax)]
+		for prefix && err == nil { // the rest of a long line
+			_, prefix, err = lines.ReadLine()
+		}
+		t.add(text)
+		file.add(text)
+	}
+}
+
+func (t *Tail) add(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) == StderrLines {
+		t.lines, t.came = slices.Delete(t.lines, 0, 1), slices.Delete(t.came, 0, 1)
+	}
+	t.lines, t.came = append(t.lines, line), append(t.came, time.Now())
+}
+
+// Last returns the last n lines, without secrets and without control sequences for
+// terminals: they become parts of errors, which are shown everywhere.
+func (t *Tail) Last(n int) []string {
+	return t.after(time.Time{}, n)
+}
+
+// after returns the last n lines that came after a time, as Last does.
+func (t *Tail) after(since time.Time, n int) []string {
+	t.mu.Lock()
+	first := slices.IndexFunc(t.came, since.Before)
+	if first < 0 {
+		first = len(t.lines)
+	}
+	lines := slices.Clone(t.lines[max(first, len(t.lines)-n):])
+	t.mu.Unlock()
+	for i, line := range lines {
+		if lines[i] = plain.Line(line); t.hide != nil {
+			lines[i] = t.hide(lines[i])
+		}
+	}
+	return lines
+}
+
+// Reason returns the last lines as part of a sentence that says why the process does
+// not serve, "" if it printed nothing.
+func (t *Tail) Reason() string { return reason(t.Last(5)) }
+
+// Recent is like Reason and Last, but for lines of the last seconds alone: lines before have nothing to do
+// with the end of a process that was killed.
+func (t *Tail) Recent() (why string, lines []string) {
+	const recent = 10 * time.Second
+	lines = t.after(time.Now().Add(-recent), StderrLines)
+	return reason(lines[max(0, len(lines)-5):]), lines
+}
+
+func reason(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	text := strings.Join(lines, " | ")
+	if len(text) > 1000 {
+		text = "…" + strings.ToValidUTF8(text[len(text)-1000:], "")
+	}
+	return "; its last lines on stderr: " + text
+}

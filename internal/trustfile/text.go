@@ -1,0 +1,190 @@
+package trustfile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/prose"
+)
+
+// A Text is the text of a configuration as a person approves it: the members of the files that
+// the router reads, with variables as they are written. Spaces, comments, the order of keys and
+// keys of other programs do not count. The content of files that the text names, such as an
+// envFile or a program, does not count either. It is not modified after it was made.
+type Text struct {
+	Files []string // absolute paths
+
+	approvals []Approval       // one for each of Files
+	objects   []*hujson.Object // one for each of Files, if they are kept
+}
+
+// Add returns t with a file: an object of its members that the router reads. In a bare object, each
+// key but "metarouter" is the name of a server. [Text.Objects] returns the objects that are to be kept.
+func (t Text) Add(path string, object *hujson.Object, bare, keep bool) Text {
+	t.Files, t.approvals = append(t.Files, path), append(t.approvals, approvalOf(object, bare))
+	if keep {
+		t.objects = append(t.objects, object)
+	}
+	return t
+}
+
+// Objects returns the object of each file as JSON, with duplicate keys. It returns no objects for
+// a text that was not kept.
+func (t Text) Objects() []json.RawMessage {
+	all := make([]json.RawMessage, len(t.objects))
+	for i, o := range t.objects {
+		all[i] = jsonc.Compact(hujson.Value{Value: o})
+	}
+	return all
+}
+
+// Has reports whether the text has an entry of the name.
+func (t Text) Has(server string) bool {
+	return slices.ContainsFunc(t.approvals, func(a Approval) bool {
+		_, ok := a.Entries[server]
+		return ok
+	})
+}
+
+// Digest returns a hash of the text. Texts that are the same to [Text.Trusted] have the same digest.
+func (t Text) Digest() string {
+	var all []string
+	for _, a := range t.approvals {
+		all = append(all, a.Digest)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
+	return hex.EncodeToString(sum[:])
+}
+
+// Trusted returns nil if a person has approved the text with [Text.Trust]. The files are not read
+// again, so that the checked text is the text that runs.
+//
+// The error is an *[Untrusted] if the text is not approved. Another error says why no approval
+// counts, and how to correct that: users other than this one and root can write to dataDir or to
+// the file of approvals in it. Without a data folder, no text is approved.
+func (t Text) Trusted(dataDir string) error {
+	approved, err := read(dataDir)
+	if err != nil {
+		return fmt.Errorf("no approval counts: %w", err)
+	}
+	u := &Untrusted{Text: t}
+	trusted := dataDir != ""
+	for i, path := range t.Files {
+		before, known := approved[path]
+		if !known || before.Digest != t.approvals[i].Digest {
+			trusted = false
+			u.compare(before, t.approvals[i])
+		}
+		u.Before = u.Before || known
+	}
+	if trusted {
+		return nil
+	}
+	return u
+}
+
+// Trust approves the text. The approval is kept in dataDir, which must not be "".
+func (t Text) Trust(dataDir string) error {
+	if dataDir == "" {
+		return errors.New("trust: the approval can't be kept without a data folder; use --data DIR")
+	}
+	approved, err := read(dataDir)
+	if err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
+	for i, path := range t.Files {
+		approved[path] = t.approvals[i]
+	}
+	if err := write(dataDir, approved); err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
+	return nil
+}
+
+// An Untrusted is the error of [Text.Trusted] for a text that no person has approved: it
+// says how the text differs from the text that was approved before. The texts are compared as
+// they are written, without the values of variables.
+type Untrusted struct {
+	Text   Text // that is not approved
+	Before bool // an earlier text was approved
+
+	// Names of servers with entries that differ, sorted. All are empty without an earlier text.
+	Added, Removed, Edited []string
+	Settings               bool // the "metarouter" object differs
+}
+
+func (u *Untrusted) Error() string {
+	file := strings.Join(u.Text.Files, ", ")
+	if !u.Before {
+		return file + " is not trusted: it was found in this folder, and what it says runs commands"
+	}
+	var all []string
+	for _, part := range []struct {
+		change string
+		names  []string
+	}{{"added", u.Added}, {"removed", u.Removed}, {"edited", u.Edited}} {
+		if len(part.names) > 0 {
+			all = append(all, part.change+": "+someNames(part.names))
+		}
+	}
+	if u.Settings {
+		all = append(all, `edited: the object "metarouter"`)
+	}
+	how := ""
+	if len(all) > 0 {
+		how = " (" + strings.Join(all, "; ") + ")"
+	}
+	return fmt.Sprintf("%s is not trusted: it was edited since you approved it%s", file, how)
+}
+
+// someNames joins the first few names, and counts the others. It quotes a name that might be taken
+// for a part of the sentence.
+func someNames(names []string) string {
+	const most, longest = 5, 60
+	names = slices.Clone(names)
+	for i, name := range names {
+		if utf8.RuneCountInString(name) > longest {
+			name = string([]rune(name)[:longest]) + "…"
+		}
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./@…", r)
+		}) {
+			name = strconv.Quote(name)
+		}
+		names[i] = name
+	}
+	return prose.List(names, most)
+}
+
+// compare adds how the text of a file differs from the approved text.
+func (u *Untrusted) compare(before, now Approval) {
+	if before.Entries == nil || now.Entries == nil {
+		return // the names of the entries are not known
+	}
+	u.Settings = u.Settings || before.Settings != now.Settings
+	for _, name := range slices.Sorted(maps.Keys(now.Entries)) {
+		switch was, known := before.Entries[name]; {
+		case !known:
+			u.Added = append(u.Added, name)
+		case was != now.Entries[name]:
+			u.Edited = append(u.Edited, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Entries)) {
+		if _, stays := now.Entries[name]; !stays {
+			u.Removed = append(u.Removed, name)
+		}
+	}
+}

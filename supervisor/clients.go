@@ -1,0 +1,63 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// clients passes actions of the router's clients, besides calls, on to the servers.
+type clients struct {
+	*common
+	servers *servers
+}
+
+// Attach says which client the router's only one is, see [Options]. It may be called
+// once.
+func (c *clients) Attach(only session.Client) { c.sole.attached <- only }
+
+// Notify sends a notification to all servers that have a session for the client alone.
+// It does not wait for them.
+func (c *clients) Notify(home session.Client, method string, params json.RawMessage) {
+	for _, s := range c.servers.all() {
+		if own := s.pool.of(home); own != nil {
+			own.NotifyLater(method, params)
+		}
+		if shared, _ := s.public.now(); c.options.Sole && shared != nil {
+			shared.NotifyLater(method, params)
+		}
+	}
+}
+
+// SetLevel asks legacy servers for log messages from the level on, also those that
+// start later. It waits for each at most two seconds.
+func (c *clients) SetLevel(ctx context.Context, level string) {
+	c.level.Store(&level)
+	var setting sync.WaitGroup
+	for _, s := range c.servers.all() {
+		all := s.pool.all()
+		if in, _ := s.public.now(); in != nil {
+			all = append(all, in)
+		}
+		for _, in := range all {
+			setting.Go(func() { in.SetLevel(ctx, level) })
+		}
+	}
+	setting.Wait()
+}
+
+// Release ends the sessions that are the client's alone.
+func (c *clients) Release(home session.Client) {
+	for _, s := range c.servers.all() {
+		s.pool.releaseClient(home)
+	}
+}
+
+// Keeps reports whether a client has a session of its own with the server. home is the client's
+// session.
+func (c *clients) Keeps(name string, home session.Client) bool {
+	s := c.servers.get(name)
+	return s != nil && s.pool.of(home) != nil
+}
