@@ -122,14 +122,35 @@ func withSecret(s oauth.Server, c oauth.Client) oauth.Client {
 	return c
 }
 
-// client returns the client that was registered with the issuer before, nil if the store has no such client.
+// client returns the client that was registered with the issuer for servers of this origin, nil if
+// no client was. Servers of other origins have clients of their own: an issuer may remember that a
+// person consented to a client, and must ask again before another server gets a token.
 func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, error) {
-	return a.store.client(ctx, issuer, origin(a.server.URL))
+	c, err := a.store.read(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if found, ok := c.Clients[hash(issuer, origin(a.server.URL), owner)]; ok {
+		return &found, nil
+	}
+	return nil, nil
 }
 
-// keepClient keeps the client that was registered with the issuer.
-func (a *account) keepClient(ctx context.Context, issuer string, c oauth.Client) error {
-	return a.store.putClient(ctx, issuer, origin(a.server.URL), c)
+// keepClient keeps the client that was registered with the issuer. The zero value removes it.
+func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Client) error {
+	if err := bounded(client); err != nil {
+		return err
+	}
+	return a.store.edit(ctx, func(c *content) error {
+		key := hash(issuer, origin(a.server.URL), owner)
+		if client.ID == "" {
+			delete(c.Clients, key)
+			return nil
+		}
+		makeRoom(c.Clients, key, maxClients) // the client can be registered again
+		c.Clients[key] = client
+		return nil
+	})
 }
 
 // dropClient has the next login register the client again.

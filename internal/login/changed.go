@@ -51,7 +51,10 @@ func (s *Store) awaitOther(ctx context.Context, key, seen string) bool {
 	defer look.Stop()
 	for {
 		written := s.written()
-		if s.isOther(ctx, key, seen) {
+		bounded, cancel := context.WithTimeout(ctx, readTime)
+		l, err := s.login(bounded, key, false)
+		cancel()
+		if err == nil && mark(l) != seen { // a file that can't be read may be readable later
 			return true
 		}
 		select {
@@ -61,13 +64,4 @@ func (s *Store) awaitOther(ctx context.Context, key, seen string) bool {
 			return false
 		}
 	}
-}
-
-// isOther reports whether the login has another token. A file that can't be read may be readable
-// later.
-func (s *Store) isOther(ctx context.Context, key, seen string) bool {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	l, err := s.login(ctx, key, false)
-	return err == nil && mark(l) != seen
 }

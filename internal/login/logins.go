@@ -133,9 +133,8 @@ func (l *Logins) State(ctx context.Context, s oauth.Server) (State, error) {
 		return State{Why: why}, nil
 	}
 	t := saved.Token
-	valid := t.Expires.IsZero() || l.now().Before(t.Expires)
 	return State{
-		LoggedIn: valid || t.Refresh != "",
+		LoggedIn: ageOf(t, l.now()) != tooOld || t.Refresh != "",
 		Issuer:   saved.Found.Issuer.ID,
 		Scopes:   t.Scopes,
 		Expires:  t.Expires,

@@ -300,38 +300,6 @@ func bounded(value any) error {
 	return err
 }
 
-// client returns the client that is registered with the issuer for servers of the origin, nil if
-// no client is. Servers of other origins have clients of their own: an issuer may remember that a
-// person consented to a client, and must ask again before another server gets a token.
-func (s *Store) client(ctx context.Context, issuer, origin string) (*oauth.Client, error) {
-	c, err := s.read(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	if found, ok := c.Clients[hash(issuer, origin, owner)]; ok {
-		return &found, nil
-	}
-	return nil, nil
-}
-
-// putClient keeps the client that is registered with the issuer for servers of the origin. The zero
-// value removes it.
-func (s *Store) putClient(ctx context.Context, issuer, origin string, client oauth.Client) error {
-	if err := bounded(client); err != nil {
-		return err
-	}
-	return s.edit(ctx, func(c *content) error {
-		key := hash(issuer, origin, owner)
-		if client.ID == "" {
-			delete(c.Clients, key)
-			return nil
-		}
-		makeRoom(c.Clients, key, maxClients) // the client can be registered again
-		c.Clients[key] = client
-		return nil
-	})
-}
-
 // makeRoom removes a value if a new key would make the map larger than most.
 func makeRoom[V any](m map[string]V, key string, most int) {
 	if _, ok := m[key]; ok {
