@@ -20,7 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// An Event is one thing that someone did or tried. All texts are bounded and cleaned when it is
+// An Event is one act, or an attempt at one. All texts are bounded and cleaned when it is
 // recorded. It never has a secret or an argument of a call.
 type Event struct {
 	Action    string `json:"action"`              // one of the constants

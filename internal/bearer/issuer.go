@@ -100,7 +100,7 @@ func withoutQuery(at string) string {
 
 // metadata is an issuer's description of itself, as last read.
 type metadata struct {
-	turn chan struct{} // holds a value while someone reads
+	turn chan struct{} // holds a value during a read
 
 	mu    sync.Mutex // guards the fields below
 	known *oauth.Issuer

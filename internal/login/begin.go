@@ -26,15 +26,15 @@ const (
 	beginTime = time.Minute
 )
 
-// A request identifies logins of which one is enough.
-type request struct {
-	server identity
+// A loginKey identifies logins that would have the same result: one of them is enough.
+type loginKey struct {
+	server settingsKey
 	by     string
 }
 
 // who names the beginner of a login in a log. The principal itself may be the hash of a token.
-func (r request) who() string {
-	if r.by == "" {
+func (k loginKey) who() string {
+	if k.by == "" {
 		return "this user"
 	}
 	return "a client over HTTP"
@@ -82,7 +82,7 @@ func (l *Logins) record(who audit.Actor, server, outcome, what string) {
 
 // join returns the pending login of the request, which may be a new one, begun by who.
 func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
-	key := request{server: identify(r.Server), by: r.By}
+	key := loginKey{server: settingsKeyOf(r.Server), by: r.By}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -102,7 +102,7 @@ func (l *Logins) join(r Request, who audit.Actor) (*Pending, error) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	p := &Pending{
 		ID: rand.Text(), Server: r.Server.Name,
-		logins: l, request: key, who: who, replaces: first,
+		logins: l, key: key, who: who, replaces: first,
 		flow:  flow{logins: l, server: r.Server, way: r.Way, asked: r.Scopes, state: rand.Text(), verifier: oauth2.GenerateVerifier()},
 		ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel,
 	}

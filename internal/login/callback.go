@@ -34,7 +34,7 @@ func (l *Logins) Callback(ctx context.Context, by string, query string) (server 
 		return "", errUnknown
 	}
 	p := l.withState(answer)
-	if p == nil || p.flow.way != Public || p.request.by != by {
+	if p == nil || p.flow.way != Public || p.key.by != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// lookTime is the time between two looks at the file while someone waits for a login.
+	// lookTime is the time between two looks at the file while a caller waits for a login.
 	lookTime = time.Second
 	// readTime bounds reading the file then: its key may be in a keyring that asks its user.
 	readTime = 30 * time.Second
 )
 
-// Changed returns a channel that is closed when somebody has logged in or out, in this process or
+// Changed returns a channel that is closed when a person has logged in or out, in this process or
 // in another one, after the last result of Token or Refused. It is closed, too, when another router
 // could refresh the token.
 func (s *Source) Changed() <-chan struct{} {

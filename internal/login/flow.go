@@ -39,7 +39,7 @@ type flow struct {
 func (f *flow) prepare(ctx context.Context) (page string, err error) {
 	l := f.logins
 	f.source = l.Source(f.server)
-	client := l.client(f.server)
+	client := oauth.NewHTTPClient(f.server)
 	found, challenge, err := f.discover(ctx, client)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("the server, or an issuer that it names, does not answer; is the network up? (%w)", e.Err)

@@ -23,11 +23,11 @@ var errLoggedOut = errors.New("the server was logged out meanwhile; begin the lo
 // at which issuer the client of the settings was used, so that the server may name another one. It
 // reports whether there was anything to forget.
 func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err error) {
-	id := identify(s)
+	id := settingsKeyOf(s)
 	l.mu.Lock()
 	var pending []*Pending
 	for _, p := range l.pending {
-		if p.request.server == id {
+		if p.key.server == id {
 			pending = append(pending, p)
 		}
 	}
@@ -61,7 +61,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	l.record(audit.ActorOf(ctx), s.Name, audit.OK, "logged out")
 	ctx, cancel := context.WithTimeout(ctx, revokeTime)
 	defer cancel()
-	if err := grantor(l.client(s), s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {
+	if err := grantor(oauth.NewHTTPClient(s), s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {
 		return true, fmt.Errorf("%s: the tokens are forgotten, but %s did not revoke them: %w", s.Name, issuer, err)
 	}
 	return true, nil

@@ -54,7 +54,7 @@ type Pending struct {
 
 	// The fields below are set before ready is closed, and not changed then.
 	logins   *Logins
-	request  request
+	key      loginKey
 	who      audit.Actor // that began it
 	flow     flow
 	replaces *Pending // that this login ends when it is ready; may be nil
@@ -99,7 +99,7 @@ func (p *Pending) run(ctx context.Context) {
 	p.URL, p.Device = page, p.flow.device
 	p.Expires = p.expiry()
 	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
-		zap.String("by", p.request.who()), zap.String("way", string(p.flow.way)))
+		zap.String("by", p.key.who()), zap.String("way", string(p.flow.way)))
 	close(p.ready)
 	if p.flow.way == Device {
 		p.awaitDevice(ctx)
@@ -130,8 +130,8 @@ func (p *Pending) supersede(next *Pending, err error) {
 	l := p.logins
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending[p.request] == next && !p.ended {
-		l.pending[p.request] = p
+	if l.pending[p.key] == next && !p.ended {
+		l.pending[p.key] = p
 	}
 }
 
@@ -296,12 +296,12 @@ func (p *Pending) end(err error) {
 	}
 	p.ended, p.err = true, err
 	p.cancel()
-	if l.pending[p.request] == p {
-		delete(l.pending, p.request)
+	if l.pending[p.key] == p {
+		delete(l.pending, p.key)
 	}
 	l.mu.Unlock()
 	l.loopback.release(p.flow.port)
-	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("by", p.request.who()))
+	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("by", p.key.who()))
 	if err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(err.Error())))
 		l.record(p.who, p.Server, audit.Failed, err.Error())

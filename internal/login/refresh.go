@@ -216,7 +216,7 @@ type outage struct {
 	until time.Time
 }
 
-// recent returns the error because of which the issuer is left alone, nil if it is not.
+// recent returns the error after which the issuer is left alone, nil if it is not left alone.
 func (o *outage) recent() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -45,11 +45,7 @@ type issuer interface {
 
 // newSource returns the source of the server's tokens, which the issuer gives.
 func newSource(o Options, server oauth.Server, i issuer) *Source {
-	log := o.Log
-	if log == nil {
-		log = zap.NewNop()
-	}
-	log = log.With(zap.String("server", server.Name))
+	log := o.Log.With(zap.String("server", server.Name))
 	s := &Source{server: server}
 	s.tasks.watches, s.tasks.watched = new(sync.WaitGroup), make(map[string]chan struct{})
 	s.tasks.ctx, s.tasks.stop = context.WithCancel(context.Background())

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -72,7 +74,7 @@ func (i *script) requests() int {
 // scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
 func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
 	t.Helper()
-	s := newSource(Options{Store: newMemory()}, oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
+	s := newSource(Options{Store: newMemory(), Log: zap.NewNop()}, oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
 	t.Cleanup(s.tasks.close)
 	if refresh != nil {
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
@@ -291,7 +293,7 @@ func TestChanged(t *testing.T) {
 			t.Error("Changed is closed though nothing has changed")
 		default:
 		}
-		other := newSource(Options{Store: s.account.store}, s.server, nil)
+		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, s.server, nil)
 		defer other.tasks.close()
 		if err := other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}); err != nil {
 			t.Fatal(err)
@@ -312,7 +314,7 @@ func TestOtherOrigin(t *testing.T) {
 	for _, address := range []string{
 		"https://far.example.evil.example/mcp", "http://far.example/mcp", "https://far.example:8443/mcp", "https://far.example/other",
 	} {
-		other := newSource(Options{Store: s.account.store}, oauth.Server{Name: "far", URL: address}, nil)
+		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, oauth.Server{Name: "far", URL: address}, nil)
 		defer other.tasks.close()
 		if token, err := other.Token(t.Context()); token != "" || err != nil {
 			t.Errorf("%s gets the token %q, %v", address, token, err)

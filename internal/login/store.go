@@ -39,7 +39,7 @@ type Store struct {
 	mu     sync.Mutex // guards the fields below
 	kept   *content   // as it was read last, not changed any more; nil before
 	stamp  vault.Stamp
-	wrote  chan struct{}            // closed when this store has changed the content; nil before someone waits
+	wrote  chan struct{}            // closed when this store has changed the content; nil before a caller waits
 	memory string                   // the content, without a folder
 	locks  map[string]chan struct{} // of logins, without a folder
 }

@@ -60,7 +60,7 @@ func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 	return secrets
 }
 
-// ErrNotSent is in the error of a request of which nothing left: the issuer did nothing for it.
+// ErrNotSent is in the error of a request that was not sent: the issuer did nothing for it.
 var ErrNotSent = errors.New("the request was not sent")
 
 // An unsent is why a request was not sent.

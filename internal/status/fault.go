@@ -14,7 +14,7 @@ const (
 	Exited             FaultKind = "exited"              // its process ended: Code or Signal, After, Spoke, Said
 	TimedOut           FaultKind = "timed_out"           // not ready within After; Doing
 	Refused            FaultKind = "refused"             // it answered with a JSON-RPC error: Code, Message
-	PrintsText         FaultKind = "prints_text"         // it writes text instead of messages, of which Message is the first line; its start goes on
+	PrintsText         FaultKind = "prints_text"         // it writes text instead of messages; Message is its first line; its start goes on
 	WrongProtocol      FaultKind = "wrong_protocol"      // it speaks an unknown Protocol
 	Unauthorized       FaultKind = "unauthorized"        // it asks for a token; HadToken, or Login and Issuer, or Message, why no token could be had
 	BadStatus          FaultKind = "bad_status"          // it answers with the HTTP status Code

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Text is one text in an encrypted file, of which several processes read and change parts. Its
+// A Text is one text in an encrypted file. Several processes read and change parts of it. Its
 // methods may be called from any goroutine.
 type Text struct{ vault *Vault }
 

@@ -39,7 +39,7 @@ const (
 )
 
 // ValidName reports whether a secret may have the name: up to 128 letters, digits, dots,
-// dashes and underscores, of which the first is a letter, a digit or an underscore.
+// dashes and underscores; the first is a letter, a digit or an underscore.
 func ValidName(s string) bool {
 	for i, r := range []byte(s) {
 		switch {
