@@ -1,4 +1,4 @@
-// Package audit keeps a log of what administrators and principals do besides calls: logins,
+// Package audit keeps a log of the acts of administrators and principals besides calls: logins,
 // refusals, approvals, stops of servers, edits of the configuration.
 //
 // The log is a file of JSON lines. Each line has its number and the SHA-256 of the line before,
@@ -20,7 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// An Event is one thing that someone did or tried. All texts are bounded and cleaned when it is
+// An Event is one act, or an attempt at one. All texts are bounded and cleaned when it is
 // recorded. It never has a secret or an argument of a call.
 type Event struct {
 	Action    string `json:"action"`              // one of the constants
@@ -28,7 +28,7 @@ type Event struct {
 	Principal string `json:"principal,omitempty"` // its name; "" if it is not known
 	From      string `json:"from,omitempty"`      // the address, "stdio", "terminal" or "file"
 	Target    string `json:"target,omitempty"`    // such as the server, the tool or the path
-	Reason    string `json:"reason,omitempty"`    // why it was refused or failed, or what changed
+	Reason    string `json:"reason,omitempty"`    // why it was refused or failed, or the change
 }
 
 // Outcomes.
@@ -75,10 +75,10 @@ type Actor struct {
 
 type actorKey struct{}
 
-// By returns a context for what the actor does.
+// By returns a context for acts of the actor.
 func By(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, actorKey{}, a) }
 
-// ActorOf returns who does what has the context.
+// ActorOf returns the actor of the context.
 func ActorOf(ctx context.Context) Actor {
 	a, _ := ctx.Value(actorKey{}).(Actor)
 	if a.From == "" {
@@ -125,5 +125,5 @@ func short(s string, limit int, mask func(string) string) string {
 	return s[:cut] + more
 }
 
-// hideForms hides what looks like a secret.
+// hideForms hides texts that look like secrets.
 func hideForms(s string) string { return secret.Hide(s, "***") }

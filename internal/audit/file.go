@@ -44,7 +44,7 @@ type file struct {
 	maxSize  int64
 	maxFiles int
 	last     chain   // that this process wrote
-	notes    []Entry // of what was found in the file, until they are written
+	notes    []Entry // about faults of the file, until they are written
 }
 
 // lock takes the lock of the log. Every writer holds it from the look at the last line until the
@@ -59,7 +59,7 @@ func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	return vault.Lock(ctx, path, "writes to the audit log")
 }
 
-// append writes entries, whose numbers and hashes it sets. It reports how many of them are
+// append writes entries, after it has set their numbers and hashes. It reports how many of them are
 // written, which may be some in spite of an error.
 func (f *file) append(ctx context.Context, entries []Entry) (written int, err error) {
 	unlock, err := f.lock(ctx)
@@ -92,8 +92,8 @@ func (f *file) append(ctx context.Context, entries []Entry) (written int, err er
 	return len(entries), nil
 }
 
-// fill returns as many lines as one write may have in a file of that size: n is their number.
-// None are if the file is full. An empty file takes a line of any size.
+// fill returns as many lines as one write may have in a file of that size: n is their number,
+// 0 if the file is full. An empty file takes a line of any size.
 func (f *file) fill(entries []Entry, at chain, size int64) (lines []byte, after chain, n int) {
 	for _, e := range entries {
 		e.Seq, e.Prev, e.Rotated = at.seq+1, at.hash, at.seq > 0 && size == 0 && n == 0
@@ -109,7 +109,7 @@ func (f *file) fill(entries []Entry, at chain, size int64) (lines []byte, after 
 	return lines, at, n
 }
 
-// write writes whole lines with one system call. If not all of them can be written, none are.
+// write writes whole lines with one system call. If not all of them can be written, the file stays as it was.
 func (f *file) write(lines []byte) error {
 	w, err := f.open()
 	if err != nil {
@@ -185,7 +185,7 @@ func (f *file) end() (at chain, size int64, err error) {
 	return chain{}, 0, f.shift()
 }
 
-// compare notes that the log ends before what this process wrote.
+// compare notes that the log ends before the last line of this process.
 func (f *file) compare(at chain) {
 	if at.seq < f.last.seq || at.seq == f.last.seq && at != f.last {
 		f.note(Tampered, fmt.Sprintf("a router wrote up to line %d with the hash %s; then the last line was %d", f.last.seq, f.last.hash, at.seq))
@@ -201,7 +201,7 @@ func (f *file) note(action, reason string) {
 // now returns the time of an entry.
 func now() string { return time.Now().UTC().Format(timeFormat) }
 
-// lastLine returns the last complete line of a file, nil if there is none, the size up to its end,
+// lastLine returns the last complete line of a file, nil without one, the size up to its end,
 // and the size of the incomplete line after it. A line that is too long is cut.
 func lastLine(path string) (line []byte, size, half int64, err error) {
 	r, err := safefile.Open(path)
@@ -263,7 +263,7 @@ func oldFiles(path string) (older []string) {
 	return older
 }
 
-// numberOf returns the number of a renamed file, 0 if it is none.
+// numberOf returns the number of a renamed file, 0 for other names.
 func numberOf(path, renamed string) int {
 	digits := strings.TrimPrefix(renamed, path+".")
 	n, err := strconv.Atoi(digits)

@@ -26,7 +26,7 @@ const (
 	complainEach = time.Minute           // how often a failure is logged
 )
 
-// Options are what a [Log] needs.
+// Options configure a [Log].
 type Options struct {
 	File     string              // absolute; its folder is created
 	MaxSize  int64               // bytes of a file, after which another is begun; 0 is 10 MiB
@@ -44,7 +44,7 @@ type Log struct {
 	ctx   context.Context
 	abort context.CancelFunc // ends a wait for the lock
 
-	mu     sync.Mutex // guards what follows, and events from being closed while one is sent
+	mu     sync.Mutex // guards the fields below, and events from being closed while one is sent
 	closed bool
 	lost   int64 // events that are not written and not noted as missing
 	events chan Entry
@@ -157,7 +157,7 @@ func (l *Log) run(f *file) {
 	}
 }
 
-// A writer writes what waits. It belongs to one goroutine.
+// A writer writes the waiting events. It belongs to one goroutine.
 type writer struct {
 	*Log
 	file       *file

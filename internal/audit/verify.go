@@ -13,7 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// A Report is what [Verify] found in a log that is intact.
+// A Report describes a log that [Verify] found intact.
 type Report struct {
 	Files   int
 	Events  int64
@@ -50,7 +50,7 @@ func (f *Fault) Error() string {
 }
 
 // Verify reads a log with all files that are kept, the oldest first. hash, if it is not "", must be
-// that of a line of the log, or of the last line before it. The error is a [*Fault] at the first
+// the hash of a line of the log, or of the last line before it. The error is a [*Fault] at the first
 // place where the log is not intact; others are about reading. A log without any file is
 // [fs.ErrNotExist].
 func Verify(ctx context.Context, path, hash string) (Report, error) {

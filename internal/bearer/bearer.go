@@ -2,7 +2,7 @@
 // resource server does: JWTs by the keys of their issuer (RFC 9068), others by asking the issuer
 // (RFC 7662).
 //
-// # What is refused
+// # Refusals
 //
 // A JWT is judged by the issuer that it names, which must be one of [Options].Issuers byte for
 // byte. It must be signed with an asymmetric algorithm by a key of this issuer's key set that fits
@@ -57,8 +57,8 @@ type Issuer struct {
 type Options struct {
 	Issuers []Issuer
 	Client  func(Issuer) *http.Client // for requests to an issuer; nil is [oauth.NewHTTPClient]
-	Log     *zap.Logger               // nil for none
-	Before  *Verifier                 // not closed: what it knows of issuers that stay as they are is kept; nil for none
+	Log     *zap.Logger               // may be nil
+	Before  *Verifier                 // not closed: its knowledge of issuers that stay as they are is kept; may be nil
 }
 
 // A Verifier verifies tokens. It must be closed. Its methods may be called by many goroutines at
@@ -104,7 +104,7 @@ func New(o Options) *Verifier {
 }
 
 // client returns the client for an issuer. Its URLs are the configuration's, so that they may have
-// any address; what its metadata name may not be more private.
+// any address; the URLs in its metadata may not be more private.
 func client(i Issuer) *http.Client {
 	name := i.URL
 	if u, err := url.Parse(i.URL); err == nil {
@@ -113,7 +113,7 @@ func client(i Issuer) *http.Client {
 	return oauth.NewHTTPClient(oauth.Server{Name: name, URL: i.URL, Settings: oauth.Settings{AuthServerMetadataURL: i.KeysURL}})
 }
 
-// share returns the issuer with these settings for one more verifier; nil if there is none.
+// share returns the issuer with these settings for one more verifier; nil if v does not have it.
 func (v *Verifier) share(settings Issuer) *issuer {
 	if v == nil {
 		return nil
@@ -125,8 +125,8 @@ func (v *Verifier) share(settings Issuer) *issuer {
 	return i
 }
 
-// Close ends what the verifier has under way, but for what another one has taken over, and waits
-// for it.
+// Close ends the requests of the verifier and waits for them, but for issuers that another verifier
+// has taken over.
 func (v *Verifier) Close() {
 	v.closing.Do(func() {
 		for _, i := range v.issuers {
@@ -143,8 +143,8 @@ type verified struct {
 	key      *keyID // that verified it; nil of a token that the issuer was asked about
 }
 
-// Verify returns what the token says if it is valid for the resource, a URL. The error is an
-// [*InvalidError], or wraps ErrUnavailable or that of ctx.
+// Verify returns the content of the token if it is valid for the resource, a URL. The error is an
+// [*InvalidError], or wraps ErrUnavailable or the error of ctx.
 func (v *Verifier) Verify(ctx context.Context, token, resource string) (*Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -234,12 +234,12 @@ var ErrUnavailable = errors.New("the issuer does not answer")
 // errClosed is the error of a verifier that was closed.
 var errClosed = errors.New("the verifier is closed")
 
-// work is what runs on its own until close was called as often as newWork and share.
+// work are the goroutines of an issuer, until close was called as often as newWork and share.
 type work struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	owners  int        // 0 when it is closed
 	running sync.WaitGroup
 }
@@ -260,15 +260,14 @@ func (w *work) share() bool {
 	return w.owners > 0
 }
 
-// start runs f in a goroutine. It reports false if the work was closed.
-func (w *work) start(f func(context.Context)) bool {
+// begin counts a goroutine in, which must call running.Done. It reports false if the work was closed.
+func (w *work) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owners == 0 {
-		return false
+	if w.owners > 0 {
+		w.running.Add(1)
 	}
-	w.running.Go(func() { f(w.ctx) })
-	return true
+	return w.owners > 0
 }
 
 func (w *work) close() {

@@ -12,7 +12,7 @@ import (
 type cache[T any] struct {
 	most, mostBytes int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	byKey map[[sha256.Size]byte]*list.Element
 	order list.List // of *kept[T], the oldest first
 	bytes int

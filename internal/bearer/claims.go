@@ -19,7 +19,7 @@ const (
 )
 
 // parseClaims returns the members of a JSON object, after it has checked how deep it is nested. The
-// error says what is wrong with it.
+// error names the fault.
 func parseClaims(object []byte) (map[string]json.RawMessage, error) {
 	if isDeep(object) {
 		return nil, invalid("it is nested deeper than %d levels", maxLevels)
@@ -101,7 +101,7 @@ func checkUse(claims map[string]json.RawMessage) error {
 	if !isNull(claims["cnf"]) {
 		return invalid("it is bound to a key or certificate of its client (cnf: DPoP or mTLS), which this router does not check; ask the issuer for an unbound token")
 	}
-	// Cognito and Hydra say what a token is in token_use, Keycloak in typ.
+	// Cognito and Hydra have the kind of a token in token_use, Keycloak in typ.
 	if use, ok := textOf(claims["token_use"]); !isNull(claims["token_use"]) && (!ok || use != "access" && use != "access_token") {
 		return invalid("it is no access token (token_use)")
 	}
@@ -160,7 +160,7 @@ func timeOf(claims map[string]json.RawMessage, name string) (time.Time, error) {
 	return time.Unix(int64(whole), int64(part*1e9)), nil
 }
 
-// checkText refuses what can't be a token: b64token of RFC 6750, section 2.1.
+// checkText refuses a text that can't be a token: b64token of RFC 6750, section 2.1.
 func checkText(token string) error {
 	switch {
 	case token == "":

@@ -34,7 +34,7 @@ const (
 type idp struct {
 	url string
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	keys       []jose.JSONWebKey
 	extra      []json.RawMessage // more elements of its key set
 	down       error             // of each connection

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
 const (
@@ -63,16 +66,10 @@ type introspection struct {
 	slots    chan struct{}    // holds a value for each question under way
 	strange  chan struct{}    // those about tokens that are not seen
 
-	mu     sync.Mutex // guards what follows
-	under  map[[sha256.Size]byte]*question
-	paused time.Time // until when it is not asked
-}
+	underWay singleflight.Group // questions, by the hash of the token
 
-// A question is one that is under way. The fields are set when done is closed.
-type question struct {
-	done  chan struct{}
-	token *verified
-	err   error
+	mu     sync.Mutex // guards paused
+	paused time.Time  // until when it is not asked
 }
 
 func newIntrospection(i *issuer, log *zap.Logger, w *work) *introspection {
@@ -83,7 +80,6 @@ func newIntrospection(i *issuer, log *zap.Logger, w *work) *introspection {
 		unseen:   rate.NewLimiter(unseenRate, unseenBurst),
 		slots:    make(chan struct{}, maxQuestions),
 		strange:  make(chan struct{}, maxUnseen),
-		under:    map[[sha256.Size]byte]*question{},
 	}
 }
 
@@ -93,50 +89,32 @@ func (n *introspection) ask(ctx context.Context, token string, sum [sha256.Size]
 	if err, ok := n.inactive.get(sum); ok {
 		return nil, err
 	}
-	q, err := n.begin(token, sum)
-	if err != nil {
-		return nil, err
-	}
 	select {
-	case <-q.done:
-		return q.token, q.err
+	case r := <-n.underWay.DoChan(string(sum[:]), func() (any, error) { return n.question(token, sum) }):
+		t, _ := r.Val.(*verified)
+		return t, r.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// begin returns the question about the token, which it begins if it is not under way.
-func (n *introspection) begin(token string, sum [sha256.Size]byte) (*question, error) {
+// question asks the issuer, unless it must be left alone.
+func (n *introspection) question(token string, sum [sha256.Size]byte) (*verified, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if q, ok := n.under[sum]; ok {
-		return q, nil
-	}
-	if time.Now().Before(n.paused) {
+	paused := time.Now().Before(n.paused)
+	n.mu.Unlock()
+	if paused {
 		return nil, fmt.Errorf("%w: it was asked just before", ErrUnavailable)
 	}
 	_, seen := n.seen.get(sum)
 	if !seen && !n.unseen.AllowN(time.Now(), 1) {
 		return nil, fmt.Errorf("%w: too many unknown tokens came at once", ErrUnavailable)
 	}
-	q := &question{done: make(chan struct{})}
-	started := n.work.start(func(ctx context.Context) {
-		q.token, q.err = n.run(ctx, token, sum, seen)
-		n.mu.Lock()
-		delete(n.under, sum)
-		n.mu.Unlock()
-		close(q.done)
-	})
-	if !started {
+	if !n.work.begin() {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errClosed)
 	}
-	n.under[sum] = q
-	return q, nil
-}
-
-// run asks a question.
-func (n *introspection) run(ctx context.Context, token string, sum [sha256.Size]byte, seen bool) (*verified, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer n.work.running.Done()
+	ctx, cancel := context.WithTimeout(n.work.ctx, requestTime)
 	defer cancel()
 	turns := []chan struct{}{n.slots}
 	if !seen {
@@ -169,7 +147,7 @@ func (n *introspection) run(ctx context.Context, token string, sum [sha256.Size]
 	return t, nil
 }
 
-// post sends the token to the issuer and returns what it says.
+// post sends the token to the issuer and returns its answer.
 func (n *introspection) post(ctx context.Context, token string) (map[string]json.RawMessage, error) {
 	m, err := n.issuer.describe(ctx)
 	if err != nil {
@@ -191,7 +169,7 @@ func (n *introspection) post(ctx context.Context, token string) (map[string]json
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with a token and a secret
 	resp, err := c.Do(r)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, oauth.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
@@ -215,7 +193,7 @@ func (n *introspection) post(ctx context.Context, token string) (map[string]json
 	return claims, nil
 }
 
-// judge returns the token if what the issuer says of it makes it valid.
+// judge returns the token if the issuer's answer makes it valid.
 func (n *introspection) judge(claims map[string]json.RawMessage) (*verified, error) {
 	if string(claims["active"]) != "true" {
 		return nil, invalid("its issuer says that it is not active")

@@ -30,7 +30,7 @@ type issuer struct {
 	keys     *keys
 	opaque   *introspection
 	turns    turns
-	work     *work // may be that of several verifiers
+	work     *work // may belong to several verifiers
 }
 
 func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work, t turns) *issuer {
@@ -64,7 +64,7 @@ func (i *issuer) readKeys(ctx context.Context) (*keySet, int, error) {
 	return nil, 0, fmt.Errorf("its keys at %s: %w", withoutQuery(at), err)
 }
 
-// get reads what is at a URL of the issuer.
+// get reads a document of the issuer.
 func (i *issuer) get(ctx context.Context, at string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func (i *issuer) get(ctx context.Context, at string) ([]byte, error) {
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
 	resp, err := i.client.Do(r)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, oauth.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -90,14 +90,6 @@ func readBounded(r io.Reader, most int) ([]byte, error) {
 	return data, err
 }
 
-// withoutURL returns the cause of a request's error: the URL may have secrets in its query.
-func withoutURL(err error) error {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
-	return err
-}
-
 func withoutQuery(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -106,16 +98,16 @@ func withoutQuery(at string) string {
 	return shown((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String())
 }
 
-// metadata is what an issuer says of itself, as last read.
+// metadata is an issuer's description of itself, as last read.
 type metadata struct {
-	turn chan struct{} // holds a value while someone reads
+	turn chan struct{} // holds a value during a read
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known *oauth.Issuer
 	until time.Time // when it is read again
 }
 
-// describe returns what the issuer says of itself. What is known counts while it does not answer.
+// describe returns the metadata of the issuer; while it does not answer, as they were read last.
 func (i *issuer) describe(ctx context.Context) (*oauth.Issuer, error) {
 	m := &i.metadata
 	if known := m.get(); known != nil {

@@ -30,8 +30,8 @@ type jwt struct {
 	came      time.Time
 }
 
-// parseJWT returns nil if the token is no signed JWT that names its issuer: it is for its issuer to
-// say then what it is.
+// parseJWT returns nil if the token is no signed JWT that names its issuer: then its issuer must
+// be asked.
 func parseJWT(token string) (*jwt, error) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
@@ -76,10 +76,10 @@ func decode(part string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// readHeader refuses what may not be in the header of a token.
+// readHeader refuses headers that a token may not have.
 func (j *jwt) readHeader(fields map[string]json.RawMessage) error {
 	// A key in the token, or a place that has one, would let anyone sign. An extension that is
-	// critical is one that must be understood, and we understand none.
+	// critical must be understood, and we understand no extension.
 	for _, name := range []string{"jku", "jwk", "x5u", "x5c", "crit", "b64"} {
 		if _, ok := fields[name]; ok {
 			return invalid("its header has %s, which is not accepted", name)

@@ -33,16 +33,13 @@ type keys struct {
 	outage  *outage
 	unknown *rate.Limiter // of reads because of tokens with unknown keys
 
-	mu      sync.Mutex // guards what follows
-	set     *keySet    // nil if none was read yet
-	setAt   time.Time  // when the read of set began
-	checked time.Time  // when the last finished read began; zero before the first
-	failed  error      // of that read
-	under   *attempt   // the read that is under way; nil for none
+	mu      sync.Mutex    // guards the fields below
+	set     *keySet       // nil before the first read
+	setAt   time.Time     // when the read of set began
+	checked time.Time     // when the last finished read began; zero before the first
+	failed  error         // of that read
+	under   chan struct{} // the read that is under way, closed at its end; may be nil
 }
-
-// An attempt is a read under way.
-type attempt struct{ done chan struct{} }
 
 func newKeys(read func(context.Context) (*keySet, int, error), log *zap.Logger, w *work) *keys {
 	return &keys{
@@ -52,7 +49,7 @@ func newKeys(read func(context.Context) (*keySet, int, error), log *zap.Logger, 
 }
 
 // current returns the keys in force. It waits for a read only if they were checked longer than
-// mustAge ago. The error wraps ErrUnavailable or that of ctx.
+// mustAge ago. The error wraps ErrUnavailable or the error of ctx.
 func (k *keys) current(ctx context.Context) (*keySet, error) {
 	k.mu.Lock()
 	now := time.Now()
@@ -93,9 +90,9 @@ func (k *keys) renewed(ctx context.Context, old *keySet, j *jwt) (*keySet, error
 }
 
 // await waits for a read and returns the keys in force then.
-func (k *keys) await(ctx context.Context, a *attempt) (*keySet, error) {
+func (k *keys) await(ctx context.Context, done <-chan struct{}) (*keySet, error) {
 	select {
-	case <-a.done:
+	case <-done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -142,16 +139,17 @@ func (k *keys) inForce(now time.Time) (*keySet, error) {
 
 // begin begins to read the keys. k.mu must be held, and k.under be nil.
 func (k *keys) begin() {
-	a := &attempt{make(chan struct{})}
-	if k.work.start(func(ctx context.Context) { k.run(ctx, a) }) {
-		k.under = a
+	if k.work.begin() {
+		k.under = make(chan struct{})
+		go k.run(k.work.ctx, k.under)
 	} else if k.failed == nil {
 		k.failed = errClosed
 	}
 }
 
 // run reads the keys.
-func (k *keys) run(ctx context.Context, a *attempt) {
+func (k *keys) run(ctx context.Context, done chan struct{}) {
+	defer k.work.running.Done()
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	set, left, err := k.read(bounded)
@@ -166,7 +164,7 @@ func (k *keys) run(ctx context.Context, a *attempt) {
 		k.set, k.setAt = set, began
 	}
 	k.mu.Unlock()
-	close(a.done)
+	close(done)
 
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return // closed

@@ -19,13 +19,12 @@ import (
 
 const (
 	maxKeys    = 100
-	maxUnnamed = 8 // keys that are tried for a token that names none
+	maxUnnamed = 8 // keys that are tried for a token that names no key
 	maxGone    = 1000
 	minRSA     = 2048
 )
 
-// A keyID says which key it is and what it may be used for. A key whose algorithm changes is
-// another one.
+// A keyID identifies a key with its use. With another algorithm it is another key.
 type keyID struct {
 	kid, algorithm string
 	thumbprint     [32]byte
@@ -144,7 +143,7 @@ func (s *keySet) candidates(j *jwt) []*key {
 }
 
 // mayBeNew reports whether the token may be signed by a key that the issuer has since the set was
-// read: it names one that was never in the set, or names none.
+// read: it names a key that was never in the set, or names no key.
 func (s *keySet) mayBeNew(j *jwt) bool {
 	return j.kid == "" || !s.names(j.kid) && !s.gone[j.kid]
 }
@@ -161,7 +160,7 @@ type turns chan struct{}
 func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // verify returns the payload of the token and the key that signed it; nil if no key did. It waits
-// for its turn. The error is that of ctx.
+// for its turn. The error comes from ctx.
 func (s *keySet) verify(ctx context.Context, t turns, j *jwt, signed *jose.JSONWebSignature) ([]byte, *key, error) {
 	candidates := s.candidates(j)
 	if len(candidates) == 0 {

@@ -8,9 +8,9 @@ import (
 )
 
 // Probe reads the metadata of an issuer, and its keys, once, and returns how many of the keys can
-// verify tokens and how many can't. With Introspect it asks about a token that no one has issued, by
+// verify tokens and how many can't. With Introspect it asks about a token that was never issued, by
 // which the issuer shows whether it accepts the client's ID and secret. It takes 10 s at most. The
-// error says what can't be read, or asked after the keys were read, and has no secret.
+// error says why the issuer can't be read, or asked after the keys were read, and has no secret.
 func Probe(ctx context.Context, settings Issuer) (usable, others int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

@@ -10,8 +10,8 @@ const (
 	maxShown  = 100 // bytes of a token's issuer or audience
 )
 
-// invalid returns why a token is refused, as a client may read it. The characters are those of an
-// error_description (RFC 6750, section 3).
+// invalid returns why a token is refused, as a client may read it. It has only the characters of
+// an error_description (RFC 6750, section 3).
 func invalid(format string, args ...any) error {
 	return &InvalidError{bounded(fmt.Sprintf(format, args...), maxReason)}
 }

@@ -10,7 +10,7 @@ import (
 
 const maxScopes = 200
 
-// A Token is what a valid token says. It is shared and must not be modified.
+// A Token is the content of a valid token. It is shared and must not be modified.
 type Token struct {
 	Issuer  string // its URL
 	Claims  map[string]json.RawMessage
@@ -102,7 +102,7 @@ func scopesOf(claims map[string]json.RawMessage) ([]string, error) {
 	return scopes, nil
 }
 
-// textsOf returns a claim that is a text or an array of texts; none if it is missing or null.
+// textsOf returns a claim that is a text or an array of texts; nil if it is missing or null.
 func textsOf(raw json.RawMessage) ([]string, error) {
 	if isNull(raw) {
 		return nil, nil

@@ -5,7 +5,7 @@
 // and stdout, and the router starts it as a child process. Every tool only reads, gives the
 // same answer for the same arguments, rejects arguments that its schema does not have, and
 // answers with an object as structuredContent and with the same JSON as text. A failure is
-// a tool error (isError) that says what to do instead.
+// a tool error (isError) with advice.
 package builtin
 
 import (

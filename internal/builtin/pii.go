@@ -6,9 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // redact replaces the email addresses and the phone numbers of a text, and counts them.
@@ -42,12 +43,6 @@ func redact(text string, emails, phones bool, replacement string) (string, int) 
 // A span is text[start:end].
 type span struct{ start, end int }
 
-// pattern is a regular expression that is compiled when it is first used, since
-// most processes of this program never redact anything.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 func mask(text []byte, m []int) {
 	copy(text[m[0]:m[1]], bytes.Repeat([]byte{'_'}, m[1]-m[0]))
 }
@@ -55,22 +50,22 @@ func mask(text []byte, m []int) {
 var (
 	// email matches an address as people write it: no quoted local part, and a domain
 	// with a dot or an address literal.
-	email = pattern(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
+	email = lazy.Regexp(`[\pL\pN_+][\pL\pM\pN._%+'’-]*@` +
 		`(?:(?:[\pL\pN](?:[\pL\pM\pN-]*[\pL\pM\pN])?\.)+\pL[\pL\pM\pN-]*[\pL\pM\pN]|\[[0-9A-Fa-f.:]+\])`)
 
 	// notPhone matches other things with groups of digits: an IBAN, a payment card, a
 	// UUID.
-	notPhone = pattern(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
+	notPhone = lazy.Regexp(`\b(?:[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?|\d{4}(?:[ -]\d{4}){3}|` +
 		`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\b`)
 
-	// digitRun matches digits and the characters allowed between those of a phone number.
-	digitRun = pattern(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
+	// digitRun matches digits and the characters allowed between them in a phone number.
+	digitRun = lazy.Regexp(`[+(]{0,2}\d(?:[ \t\x{A0}\x{2009}\x{202F}.()/\-‐‑–]{0,3}\d)*`)
 
 	// group is a part of a run without spaces; its punctuation is not part of it.
-	group = pattern(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
+	group = lazy.Regexp(`[+(]*\d(?:[.()/\-‐‑–]*\d)*\)?`)
 
 	// extension may follow a number.
-	extension = pattern(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
+	extension = lazy.Regexp(`^,? ?(?i:x|ext\.? ?|extension ?)\d{1,6}\b`)
 )
 
 // Bounds of the digits of a phone number: at most 15 by ITU-T E.164, after an international
@@ -83,10 +78,10 @@ const (
 
 // findPhones finds the phone numbers of a text. A number is the longest sequence of whole
 // groups of a run that has the form of a phone number: "2026-11-21 555-123-4567" has one
-// number, "555-123-4567-89" has none.
+// number, "555-123-4567-89" has no number.
 func findPhones(text string) []span {
 	var found []span
-	end := 0 // of the last one found, whose extension may reach into the next run
+	end := 0 // of the last one found: its extension may reach into the next run
 	for _, m := range digitRun().FindAllStringIndex(text, -1) {
 		groups := group().FindAllStringIndex(text[m[0]:m[1]], -1)
 		for i := 0; i < len(groups); {
@@ -140,9 +135,9 @@ func normalizePhone(s string) string {
 }
 
 var (
-	international = pattern(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
-	trunk         = pattern(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
-	national      = pattern(`^(?:` + strings.Join([]string{
+	international = lazy.Regexp(`^\(?(\+|00 ?|011[ -])\(?[1-9][\d ().\-/]*$`)
+	trunk         = lazy.Regexp(`^\(?0[1-9]\d{0,4}\)?(?:[ .\-/]?\d{2,8})+$`)
+	national      = lazy.Regexp(`^(?:` + strings.Join([]string{
 		`(?:1[ .-]?)?(?:\(\d{3}\)[ .-]?|\d{3}[ .-]|\d{3}/)\d{3}[ .-]\d{4}`, // North America
 		`(?:1[ .-]?)?\(\d{3}\) ?\d{7}`,
 		`1?[2-9]\d{9}`,
@@ -154,11 +149,11 @@ var (
 		`[67]\d{2}[ .-]\d{2}[ .-]\d{2}[ .-]\d{2}`, // Spain
 	}, "|") + `)$`)
 
-	date = pattern(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
+	date = lazy.Regexp(`(?:^| )(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:0?[1-9]|[12]\d|3[01])[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:\d\d){1,2})(?: |$)`)
 
 	// other matches an IPv4 address, a ZIP+4 code, a social security number or a date and
 	// hour without separators.
-	other = pattern(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
+	other = lazy.Regexp(`^(?:\d{1,3}(?:\.\d{1,3}){3}|\d{5}-\d{4}|\d{3}-\d\d-\d{4}|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d*)$`)
 )
 
 // isPhone reports whether s has the form of a phone number, without looking at the text
@@ -186,11 +181,11 @@ const labelBytes = 48
 
 var (
 	// phoneLabel matches a label of a phone number.
-	phoneLabel = pattern(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
+	phoneLabel = lazy.Regexp(`(?i)(?:^|[^\pL])(?:tel|telephone|phone|mobile|mob|cell|cellphone|fax|whatsapp|call|dial|sms|hotline|helpline|ph)s?` +
 		`[\s:._#="'’(-]*(?:(?:number|no|nr|line|us|me|him|her|them|is|at|on)[\s:._#="'’(-]+){0,3}$`)
 
 	// otherLabel matches a label of another number.
-	otherLabel = pattern(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
+	otherLabel = lazy.Regexp(`(?i)(?:^|[^\pL])(?:order|invoice|ticket|case|ref|reference|tracking|account|acct|id|sku|isbn|serial|timestamp|epoch|transaction|receipt|policy|item|part|build|version)` +
 		`[\s:._#="'’-]*(?:(?:number|num|no|nr|id|code|is)[\s:._#="'’-]+){0,2}$`)
 )
 

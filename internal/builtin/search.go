@@ -124,7 +124,7 @@ func (f files) search(ctx context.Context, a searchArgs) (searchResult, error) {
 	return searchResult{s.matches, s.stopped != "", strings.Join(notes, "; ")}, nil
 }
 
-// A search is one walk through the files, with what it has found.
+// A search is one walk through the files, with its results.
 type search struct {
 	files
 	searchArgs

@@ -165,7 +165,7 @@ const (
 	numbered = " no nos fig figs vol vols p pp sec ch eq eqs art par tab nr "
 )
 
-// stopWords say little about what a text is about. They are also the words with
+// stopWords say little about the subject of a text. They are also the words with
 // which English sentences most often begin.
 const stopWords = " a about above after again against ain all also although am an and any are aren as at" +
 	" be because been before being below between both but by can cannot could couldn" +

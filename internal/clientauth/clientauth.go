@@ -43,7 +43,7 @@ func LoggedIn(ctx context.Context) bool {
 	return l.browser
 }
 
-// An Issuer is an identity provider whose access tokens let clients in.
+// An Issuer is an identity provider. Its access tokens let clients in.
 type Issuer struct {
 	URL string
 

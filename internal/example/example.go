@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Arguments returns those of args, a JSON object or nil, that the schema of an object takes, and
+// Arguments returns the members of args, a JSON object or nil, that the schema of an object takes, and
 // a value for each missing one that it requires. A value is one that the schema names (const,
 // examples, default, enum), that its description quotes (such as "mi"), or a plain one of the right type. A "pattern" is not followed.
 // It stops after 200 values, and earlier in a very large schema.
@@ -51,7 +51,7 @@ const (
 
 // A sampler makes values that fit schemas.
 type sampler struct {
-	root json.RawMessage // what "$ref" points into
+	root json.RawMessage // the target of "$ref"
 	left int             // values that may still be made
 	read int             // bytes of schemas that may still be read for them
 }
@@ -102,7 +102,7 @@ func describedText(schema json.RawMessage) string {
 	return strings.Join(found[min(len(found), 1):], "")
 }
 
-// resolve returns what a reference within the schema points to; nil for any other.
+// resolve returns the target of a reference within the schema; nil for any other.
 func (s *sampler) resolve(ref string) json.RawMessage {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -118,7 +118,7 @@ func (s *sampler) resolve(ref string) json.RawMessage {
 	return schema
 }
 
-// namedValue returns a value that the schema itself names; nil if it names none.
+// namedValue returns a value that the schema itself names; nil without one.
 func namedValue(schema json.RawMessage) json.RawMessage {
 	usable := func(v json.RawMessage) bool { return v != nil && len(v) <= maxValue && string(v) != "null" }
 	for _, key := range []string{"const", "examples", "example", "default", "enum"} {
@@ -133,7 +133,7 @@ func namedValue(schema json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// firstElement returns the first element of a JSON array; nil if there is none.
+// firstElement returns the first element of a JSON array; nil if that is empty.
 func firstElement(array json.RawMessage) (first json.RawMessage) {
 	if wire.IsArray(array) {
 		_ = wire.Elements(array, func(v []byte) bool { first = v; return false })

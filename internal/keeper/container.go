@@ -11,7 +11,7 @@ import (
 // ContainerTimeout is how long a command that stops a container may take. Then it is killed.
 const ContainerTimeout = 8 * time.Second
 
-// A Container says how to stop the container whose client a server's process is. The container is no
+// A Container says how to stop the container that a server's process is the client of. The container is no
 // descendant of its client, and may outlive it.
 type Container struct {
 	File     string     // to which the client writes the container's ID
@@ -22,8 +22,8 @@ type Container struct {
 	Commands [][]string // the arguments of each; the container's ID comes after them
 }
 
-// Stop returns the command lines that stop the container, each with the program's name. It returns
-// none if the file has no ID, since there is no container then.
+// Stop returns the command lines that stop the container, each with the program's name. The
+// list is empty if the file has no ID, since there is no container then.
 func (c *Container) Stop() (lines [][]string) {
 	if c == nil {
 		return nil
@@ -37,7 +37,7 @@ func (c *Container) Stop() (lines [][]string) {
 	return lines
 }
 
-// id returns the ID in the file, "" if it has none.
+// id returns the ID in the file, "" if it has no ID.
 func (c *Container) id() string {
 	const most = 64 // digits
 	file, err := os.OpenFile(c.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -62,7 +62,7 @@ func (c *Container) id() string {
 	return string(id)
 }
 
-// Discard removes what is to be removed.
+// Discard removes the files and folders of Remove.
 func (c *Container) Discard() {
 	if c == nil {
 		return

@@ -47,7 +47,7 @@ func canTag() bool { return false }
 func tagChildren(uint64) (untag func()) { return func() {} }
 
 // killLeft kills the descendants of servers that have ended, or all if the router has.
-func (k *keeper) killLeft(ended []*served, all bool) {
+func (k *keeper) killLeft(ended []*guarded, all bool) {
 	k.mu.Lock()
 	mark := k.mark
 	k.mu.Unlock()
@@ -59,9 +59,9 @@ func (k *keeper) killLeft(ended []*served, all bool) {
 	}
 }
 
-// killOnce kills the processes whose environment has a mark that begins with mark, and
+// killOnce kills the processes with a mark in the environment that begins with mark, and
 // every descendant of one: the environment of programs that the system protects can't
-// be read, but what they descend from can.
+// be read, but their ancestors can.
 func killOnce(mark string) (killed int) {
 	needle := []byte("\x00" + MarkVariable + "=" + mark)
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")

@@ -63,7 +63,7 @@ func statOf(pid int) (s stat, ok bool) {
 	s.parent, _ = strconv.Atoi(string(fields[1]))
 	state := string(fields[0])
 	threads, _ := strconv.Atoi(string(fields[17]))
-	// A process whose first thread alone has ended is a zombie with others.
+	// If only its first thread has ended, the process is a zombie with others.
 	s.dead = state == "X" || state == "Z" && threads <= 1
 	s.born = string(fields[19])
 	return s, true
@@ -95,8 +95,8 @@ func numbersIn(folder string) (numbers []int) {
 	return numbers
 }
 
-// killOnce kills the processes whose environment has a mark that begins with mark, and
-// those with its tag.
+// killOnce kills the processes with a mark in the environment that begins with mark, and
+// the processes with its tag.
 func killOnce(mark string) (killed int) {
 	needle := []byte("\x00" + MarkVariable + "=" + mark)
 	random, digits, _ := bytes.Cut([]byte(mark), []byte("."))
@@ -119,7 +119,7 @@ func killOnce(mark string) (killed int) {
 	return killed
 }
 
-// adoptOrphans makes this process the parent of all descendants whose parents die.
+// adoptOrphans makes this process the parent of all descendants that lose their parents.
 func adoptOrphans() { prctl(prSetChildSubreaper, 1) }
 
 // A tag is the soft limit RLIMIT_LOCKS of a server. Linux ignores this limit since
@@ -131,7 +131,7 @@ const (
 )
 
 // tagOf returns the tag of the numbered process of the router with this mark. A server
-// whose strays are kept has another kind of tag.
+// that keeps its strays has another kind of tag.
 func tagOf(mark string, number int64, keepStrays bool) uint64 {
 	h := fnv.New32a()
 	h.Write([]byte(mark))
@@ -173,7 +173,7 @@ func canTag() bool {
 // Only orphans, which are children of this process, are killed: such a child keeps its
 // id until it is reaped. Its own children are then the next orphans. A dead child counts
 // until it is reaped, since its children may have been looked at while it was their parent.
-func (k *keeper) killLeft(_ []*served, all bool) {
+func (k *keeper) killLeft(_ []*guarded, all bool) {
 	untilNone(func() (killed int) {
 		k.mu.Lock()
 		defer k.mu.Unlock()

@@ -5,14 +5,14 @@ package keeper
 import "time"
 
 // Descendants of a server are known by the tree of processes (Linux; see Run), and
-// by what they inherit whatever group or session they join: a mark in the environment,
+// by two things that they inherit whatever group or session they join: a mark in the environment,
 // and a tag in a resource limit (Linux). docs/processes.md says so to users.
 
 // KillMarked kills every process with a mark that begins with mark, or with its tag.
 func KillMarked(mark string) { untilNone(func() int { return killOnce(mark) }) }
 
 // untilNone calls kill, which returns how many processes it has killed, until that is
-// none: those that it has killed may have forked. It gives up after some seconds.
+// 0: the killed ones may have forked. It gives up after some seconds.
 func untilNone(kill func() int) {
 	for i := range 200 {
 		if kill() == 0 {

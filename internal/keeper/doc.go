@@ -1,5 +1,5 @@
 // Package keeper is the process guard: a process that starts the router's servers, is
-// their parent, and kills what they leave. When the router ends, however it ends, the
+// their parent, and kills their descendants after them. When the router ends, however it ends, the
 // guard kills all that is left.
 //
 // The router's end is package process of the supervisor. It starts the guard process
@@ -11,9 +11,9 @@
 // # Why it imports so little
 //
 // A Go program initialises its packages before main runs, each as soon as its imports
-// are. A package that needs only package os and what that needs comes before nearly all
+// are. A package that needs only package os and its imports comes before nearly all
 // others. So the guard process of the command metarouter, which runs in such an
-// initialisation, never initialises what the router needs, and takes about 1 MB of memory
+// initialisation, never initialises the router's packages, and takes about 1 MB of memory
 // instead of 7. On Linux this package imports therefore nothing that comes late: not even
 // strings. A test of cmd/metarouter holds it to that.
 //

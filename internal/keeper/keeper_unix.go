@@ -15,8 +15,8 @@ import (
 const maxReports = 3
 
 // Run is the whole of the guard process. It starts the router's servers, which are
-// its children, and reports how they end. When one has ended it kills what that has
-// left. When the socket stdin ends, because the router has closed it or is dead, it
+// its children, and reports how they end. When a server has ended it kills its
+// descendants. When the socket stdin ends, because the router has closed it or is dead, it
 // kills everything that it has started with all descendants, and returns.
 //
 // On Linux the process is the subreaper of the servers: whatever a descendant does, the
@@ -34,7 +34,7 @@ func Run(stdin *os.File) {
 		return
 	}
 	k := &keeper{
-		served: make(map[int]*served), watched: make(map[int]watched), spared: make(map[int64]bool),
+		served: make(map[int]*guarded), watched: make(map[int]watchedGroup), spared: make(map[int64]bool),
 		started: make(chan struct{}, 1), swept: make(chan struct{}, 1), tags: canTag(),
 	}
 	go k.reap()  // ends with this process,
@@ -49,38 +49,38 @@ type keeper struct {
 	tags    bool          // the system keeps tags
 
 	// The goroutine of follow and end alone uses these.
-	remove  []string        // at the end
-	watched map[int]watched // groups that another process has started
+	remove  []string             // at the end
+	watched map[int]watchedGroup // groups that another process has started
 
 	containers sync.WaitGroup // that are to be stopped
 
-	mu     sync.Mutex      // guards the fields below, and that no child is reaped while it is held
-	mark   string          // the router's
-	served map[int]*served // by process id, of the server or of what stops its container
-	ended  []*served       // whose descendants are to be killed
-	spared map[int64]bool  // the numbers of servers whose strays are kept
+	mu     sync.Mutex       // guards the fields below, and that no child is reaped while it is held
+	mark   string           // the router's
+	served map[int]*guarded // by process id, of the server or of the command that stops its container
+	ended  []*guarded       // with descendants that are to be killed
+	spared map[int64]bool   // the numbers of servers that keep their strays
 }
 
-// A served is a server that the guard process has started.
-type served struct {
+// A guarded server was started by the guard process.
+type guarded struct {
 	number  int64
 	link    *os.File
 	reports chan Report // has room for all; closed after the last
 
-	container *Container // nil if there is none, or it was stopped
+	container *Container // nil without one, or when it was stopped
 	ended     bool       // the server's own process
 	stopping  [][]string // the command lines that are still to stop the container
 }
 
-// A watched is a process group, with the container whose client it is.
-type watched struct {
+// A watchedGroup is a process group, which may be the client of a container.
+type watchedGroup struct {
 	Leader
 	container *Container
 }
 
 // writeReports writes the server's reports to the link, and closes it after the last. It waits while
 // the router does not read: the guard process ends with the router.
-func (s *served) writeReports() {
+func (s *guarded) writeReports() {
 	for r := range s.reports {
 		s.link.Write(r.line()) // fails if the router is dead, which the other socket shows
 	}
@@ -100,7 +100,7 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 			k.start(o.Start, files)
 			continue // it has closed the files
 		case o.Watch > 1:
-			k.watched[o.Watch] = watched{Lead(o.Watch), o.Stop}
+			k.watched[o.Watch] = watchedGroup{Lead(o.Watch), o.Stop}
 		case o.Unwatch > 1:
 			k.watched[o.Unwatch].Close()
 			delete(k.watched, o.Unwatch)
@@ -118,7 +118,7 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 
 func (k *keeper) start(o *Start, files []int) {
 	link, err := linkOf(files[3])
-	s := &served{number: o.Number, link: link, reports: make(chan Report, maxReports)}
+	s := &guarded{number: o.Number, link: link, reports: make(chan Report, maxReports)}
 	pid := 0
 	if err == nil {
 		k.mu.Lock()
@@ -156,7 +156,7 @@ func (k *keeper) start(o *Start, files []int) {
 }
 
 // obey signals the server's group as the router asks.
-func (k *keeper) obey(pid int, s *served) {
+func (k *keeper) obey(pid int, s *guarded) {
 	for command := make([]byte, 1); ; {
 		if _, err := s.link.Read(command); err != nil {
 			return
@@ -205,19 +205,19 @@ func (k *keeper) reap() {
 	}
 }
 
-// hold has the container be awaited at the end; nil is none. mu is held.
-func (k *keeper) hold(s *served, c *Container) {
+// hold has the container be awaited at the end; it may be nil. mu is held.
+func (k *keeper) hold(s *guarded, c *Container) {
 	if s.container = c; c != nil {
 		k.containers.Add(1)
 	}
 }
 
 // stopContainer starts the next command that stops the container of a server which has ended. It
-// returns false when there is none left. mu is held.
+// returns false when no command is left. mu is held.
 //
 // The command is no part of the server: nothing that the server has left is killed before its
 // container was stopped, since podman's containers are processes below their client.
-func (k *keeper) stopContainer(s *served) bool {
+func (k *keeper) stopContainer(s *guarded) bool {
 	for len(s.stopping) > 0 {
 		line := s.stopping[0]
 		s.stopping = s.stopping[1:]
@@ -265,7 +265,7 @@ func (k *keeper) awaitContainers() {
 	}
 }
 
-// sweep kills what servers that have ended leave behind.
+// sweep kills the descendants of servers that have ended.
 func (k *keeper) sweep() {
 	for range k.swept {
 		k.mu.Lock()
@@ -293,7 +293,7 @@ func (k *keeper) end(inOrder bool) {
 		if w.Alive() {
 			syscall.Kill(-group, syscall.SIGKILL)
 		}
-		s := &served{ended: true, stopping: w.container.Stop(), reports: make(chan Report, maxReports)}
+		s := &guarded{ended: true, stopping: w.container.Stop(), reports: make(chan Report, maxReports)}
 		k.hold(s, w.container)
 		k.stopContainer(s)
 	}

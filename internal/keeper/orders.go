@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// An Order is what the router sends to the guard process. Each has one of Mark, Start,
+// An Order goes from the router to the guard process. Each has one of Mark, Start,
 // Watch, Unwatch and Done.
 type Order struct {
 	Mark    string     // the router's; the first order has it
 	Remove  []string   // files and empty folders to be removed at the end, in this order; comes with Mark
 	Start   *Start     // comes with stdin, stdout, stderr and the link as files
 	Watch   int        // a process group to be killed at the end
-	Stop    *Container // of Watch, nil if it has none
+	Stop    *Container // of Watch; may be nil
 	Unwatch int
 	Done    bool // the router has stopped all servers
 }
@@ -32,12 +32,12 @@ type Start struct {
 	Dir        string
 	Number     int64 // of the process, as in its mark
 	KeepStrays bool
-	Container  *Container // whose client the server's process is; nil if it is none
+	Container  *Container // if the server's process is the client of one; else nil
 }
 
-// A Report is what the guard process sends over a server's link: first PID or Errno,
-// then Exited when the process is reaped and its group is dead, then Gone when all that
-// it has left is dead.
+// A Report comes from the guard process over a server's link: first PID or Errno,
+// then Exited when the process is reaped and its group is dead, then Gone when all its
+// descendants are dead.
 type Report struct {
 	PID    int
 	Errno  int
@@ -107,8 +107,8 @@ func (o Order) Encode() ([]byte, error) {
 // counted returns a list with its length before it.
 func counted(list []string) []string { return append([]string{strconv.Itoa(len(list))}, list...) }
 
-// parts returns the parts of an order that are about a container: a count of 0 or 1, and what the
-// container has.
+// parts returns the parts of an order that are about a container: a count of 0 or 1, and the
+// fields of the container.
 func (c *Container) parts() []string {
 	if c == nil {
 		return []string{"0"}

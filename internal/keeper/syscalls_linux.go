@@ -42,9 +42,9 @@ func prctl(option, value uintptr) error {
 	return failure(syscall.RawSyscall6(syscall.SYS_PRCTL, option, value, 0, 0, 0, 0))
 }
 
-// waitid waits until a child is dead, any one or that of the id, and leaves it to be reaped.
+// waitid waits until a child is dead, any one or the one with the id, and leaves it to be reaped.
 func waitid(kind, id int) (pid int, err error) {
-	// The beginning of the kernel's siginfo_t, whose union is aligned as a pointer is.
+	// The beginning of the kernel's siginfo_t. Its union is aligned as a pointer is.
 	var info struct {
 		_   [3]int32
 		_   [unsafe.Sizeof(uintptr(0)) - 4]byte

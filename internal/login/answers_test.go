@@ -48,7 +48,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := newFlow(t, test.options, fakeissuer.Protection{})
+			f := newSetting(t, test.options, fakeissuer.Protection{})
 			p := f.begin(Request{})
 			u := f.redirected(p)
 			code := u.Query().Get("code")
@@ -84,7 +84,7 @@ func TestWrongAnswers(t *testing.T) {
 				if err := f.wait(p); err == nil || !strings.Contains(err.Error(), test.ends) {
 					t.Errorf("%v", err)
 				}
-				if saved, _ := f.logins.Source(f.server).saved(t.Context()); saved != nil {
+				if saved, _ := f.logins.Source(f.server).account.saved(t.Context()); saved != nil {
 					t.Error("a token is stored")
 				}
 			}
@@ -97,13 +97,13 @@ func TestWrongAnswers(t *testing.T) {
 
 // Of many answers one is used, and the others get the same page.
 func TestReplay(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	p := f.begin(Request{})
 	back := f.redirected(p)
-	if _, err := f.logins.loopback.acquire(p.port); err != nil { // so that it stays open
+	if _, err := f.logins.loopback.acquire(p.flow.port); err != nil { // so that it stays open
 		t.Fatal(err)
 	}
-	defer f.logins.loopback.release(p.port)
+	defer f.logins.loopback.release(p.flow.port)
 	var browsers sync.WaitGroup
 	for range 10 {
 		browsers.Go(func() {
@@ -126,7 +126,7 @@ func TestReplay(t *testing.T) {
 
 // An answer counts only at the port to which the issuer was to send it.
 func TestOtherPort(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	first := f.redirected(f.begin(Request{}))
 	f.server.Name, f.issuer = "near", fakeissuer.New(t, fakeissuer.Options{})
 	f.resource.Move(f.issuer)
@@ -142,7 +142,7 @@ func TestOtherPort(t *testing.T) {
 }
 
 func TestPublic(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	local := f.redirected(f.begin(Request{By: "ann"}))
 	if _, err := f.logins.Callback(t.Context(), "ann", local.RawQuery); !errors.Is(err, errUnknown) {
 		t.Errorf("a login of this machine is finished from outside: %v", err)
@@ -174,7 +174,7 @@ func TestPublic(t *testing.T) {
 
 // A server that refuses the token of a login is not asked again and again.
 func TestRefusedToken(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{Refuse: true})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Refuse: true})
 	p := f.begin(Request{})
 	if f.browse(p.URL); f.wait(p) != nil {
 		t.Fatal(p.Wait(t.Context()))
@@ -198,7 +198,7 @@ func TestRefusedToken(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	f.logins.lifetime = 100 * time.Millisecond
 	p := f.begin(Request{})
 	back := f.redirected(p)
@@ -229,7 +229,7 @@ func TestExpiry(t *testing.T) {
 
 // A machine that slept: the wall clock has passed the end of the login, but no timer has.
 func TestExpiredInSleep(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	var slept atomic.Int64
 	f.logins.now = func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
 	back := f.redirected(f.begin(Request{}))

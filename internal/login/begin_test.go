@@ -19,7 +19,7 @@ import (
 )
 
 func TestConcurrent(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	all := make([]*Pending, 40)
 	var begins sync.WaitGroup
 	for i := range all {
@@ -46,7 +46,7 @@ func TestConcurrent(t *testing.T) {
 
 // A caller that gives up does not end the login of those that wait for the same one.
 func TestFirstGivesUp(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := f.logins.Begin(gone, Request{Server: f.server}); err != nil && !errors.Is(err, context.Canceled) {
@@ -58,7 +58,7 @@ func TestFirstGivesUp(t *testing.T) {
 }
 
 func TestMoreScopes(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read"}})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read"}})
 	f.browse(f.begin(Request{}).URL)
 	first := f.begin(Request{Scopes: []string{"write"}})
 	if same := f.begin(Request{}); same != first {
@@ -89,7 +89,7 @@ func TestMoreScopes(t *testing.T) {
 
 // A login that can't begin does not end the one that it was to replace.
 func TestFailedReplacement(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	f.logins.options.PublicURL = nil
 	first := f.begin(Request{})
 	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, Way: Public}); err == nil || !strings.Contains(err.Error(), "publicUrl") {
@@ -105,7 +105,7 @@ func TestFailedReplacement(t *testing.T) {
 
 // Scopes of the settings are the most that is asked for.
 func TestFixedScopes(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read", "delete"}})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read", "delete"}})
 	f.server.Settings.Scopes = []string{"read", "write"}
 	if _, err := f.logins.Begin(t.Context(), Request{Server: f.server, Scopes: []string{"delete"}}); err == nil || !strings.Contains(err.Error(), "oauth.scopes") {
 		t.Errorf("%v", err)
@@ -118,7 +118,7 @@ func TestFixedScopes(t *testing.T) {
 
 // Another issuer knows nothing of the registration at the first one.
 func TestOtherIssuer(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	f.browse(f.begin(Request{}).URL)
 	second := fakeissuer.New(t, fakeissuer.Options{})
 	f.resource.Move(second)
@@ -137,7 +137,7 @@ func TestOtherIssuer(t *testing.T) {
 // A person who consented to a login at one server is asked again for another one, though both name
 // the same issuer: each has a client of its own.
 func TestOtherServerOfIssuer(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	clientOf := func() string {
 		p := f.begin(Request{})
 		u, err := url.Parse(p.URL)
@@ -179,13 +179,13 @@ func TestOrigin(t *testing.T) {
 }
 
 func TestPorts(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
 	p := f.begin(Request{})
 	f.browse(p.URL)
 	if f.wait(p) != nil {
 		t.Fatal(p.Wait(t.Context()))
 	}
-	busy, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
+	busy, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,16 +194,16 @@ func TestPorts(t *testing.T) {
 	if f.browse(again.URL); f.wait(again) != nil {
 		t.Error(again.Wait(t.Context()))
 	}
-	if n := f.issuer.Counts().Registrations; again.port == p.port || n != 2 {
-		t.Errorf("port %d, %d registrations", again.port, n)
+	if n := f.issuer.Counts().Registrations; again.flow.port == p.flow.port || n != 2 {
+		t.Errorf("port %d, %d registrations", again.flow.port, n)
 	}
 
-	f.server.Settings.CallbackPort = p.port
+	f.server.Settings.CallbackPort = p.flow.port
 	_, err = f.logins.Begin(t.Context(), Request{Server: f.server})
 	if err == nil {
 		t.Fatal("a port in use is used")
 	}
-	contains(t, err.Error(), strconv.Itoa(p.port), "oauth.callbackPort", "end the program", "another port")
+	contains(t, err.Error(), strconv.Itoa(p.flow.port), "oauth.callbackPort", "end the program", "another port")
 	busy.Close()
 	f.server.Settings.CallbackURL = "https://dev.example.com/back/here"
 	fixed := f.begin(Request{})
@@ -212,14 +212,14 @@ func TestPorts(t *testing.T) {
 		t.Fatalf("it comes back to %s", back)
 	}
 	here := *back
-	here.Scheme, here.Host = "http", "localhost:"+strconv.Itoa(p.port)
+	here.Scheme, here.Host = "http", "localhost:"+strconv.Itoa(p.flow.port)
 	if _, page := f.get(&here, nil); !strings.Contains(page, "You are logged in") {
 		t.Error(page)
 	}
 }
 
 func TestNoResource(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{RefuseResource: true}, fakeissuer.Protection{AnyToken: true})
+	f := newSetting(t, fakeissuer.Options{RefuseResource: true}, fakeissuer.Protection{AnyToken: true})
 	f.server.Settings.NoResource = true
 	p := f.begin(Request{})
 	if f.browse(p.URL); f.wait(p) != nil {
@@ -233,7 +233,7 @@ func TestNoResource(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	for i := range perMinute {
 		f.begin(Request{By: strconv.Itoa(i)})
 	}
@@ -255,7 +255,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestBeginErrors(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{NoRegistration: true}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{NoRegistration: true}, fakeissuer.Protection{})
 	_, err := f.logins.Begin(t.Context(), Request{Server: f.server})
 	if err == nil {
 		t.Fatal("a login begins without a client")
@@ -290,7 +290,7 @@ func TestProbe(t *testing.T) {
 		"down":             {answer: 0, says: "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+			f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 			var own string
 			mux := http.NewServeMux()
 			mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {

@@ -23,8 +23,8 @@ const (
 )
 
 // Callback completes the login that the query of a redirect belongs to, for a browser with the
-// session of the principal by. The error says what a person reads; the login of another principal
-// is one that does not exist.
+// session of the principal by. The error is for a person; the login of another principal
+// counts as unknown.
 func (l *Logins) Callback(ctx context.Context, by string, query string) (server string, err error) {
 	if len(query) > maxRedirected {
 		return "", errUnknown
@@ -34,13 +34,13 @@ func (l *Logins) Callback(ctx context.Context, by string, query string) (server 
 		return "", errUnknown
 	}
 	p := l.withState(answer)
-	if p == nil || p.way != Public || p.request.by != by {
+	if p == nil || p.flow.way != Public || p.key.by != by {
 		return "", errUnknown
 	}
 	return p.Server, p.complete(ctx, answer)
 }
 
-// withState returns the login that the answer of an issuer belongs to, nil if there is none.
+// withState returns the login that the answer of an issuer belongs to, nil if no login waits for it.
 func (l *Logins) withState(answer url.Values) *Pending {
 	if len(answer["state"]) != 1 {
 		return nil
@@ -67,7 +67,7 @@ func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	p := l.withState(answer)
-	if p == nil || p.way != Loopback || p.port != port || !p.comesBack(r) {
+	if p == nil || p.flow.way != Loopback || p.flow.port != port || !p.flow.comesBack(r) {
 		writePage(w, http.StatusNotFound, sentence(errUnknown))
 		return
 	}
@@ -84,10 +84,10 @@ func (l *Logins) serveLoopback(port int, w http.ResponseWriter, r *http.Request)
 	}
 }
 
-// comesBack reports whether the request is for the redirect URI of the login. Another Host is that
-// of a page of somebody else whose name leads to this machine (DNS rebinding).
-func (p *Pending) comesBack(r *http.Request) bool {
-	u, err := url.Parse(p.redirect)
+// comesBack reports whether the request is for the redirect URI of the login. With another Host it
+// comes from a foreign page, under a name that leads to this machine (DNS rebinding).
+func (f *flow) comesBack(r *http.Request) bool {
+	u, err := url.Parse(f.redirect)
 	if err != nil || r.URL.Path != u.Path && r.URL.Path+u.Path != "/" {
 		return false
 	}
@@ -95,7 +95,7 @@ func (p *Pending) comesBack(r *http.Request) bool {
 		return true
 	}
 	host, port, err := net.SplitHostPort(r.Host)
-	return err == nil && port == strconv.Itoa(p.port) && urls.IsLoopback(host)
+	return err == nil && port == strconv.Itoa(f.port) && urls.IsLoopback(host)
 }
 
 // sentence returns the error as a sentence.

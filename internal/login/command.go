@@ -10,7 +10,7 @@ import (
 // plainWord matches a word that a shell does not change.
 var plainWord = lazy.Regexp(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// Advice says in plain words why a login is needed, and what a person does about it.
+// Advice says in plain words why a login is needed, and how a person logs in.
 func (e *NeededError) Advice() string {
 	switch e.Why {
 	case status.IssuerUnreachable:

@@ -6,49 +6,39 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-// clientName is what issuers show to people.
-const clientName = "metarouter"
-
-// A document is a client ID metadata document (draft-ietf-oauth-client-id-metadata-document).
-type document struct {
-	ClientID        string   `json:"client_id"`
-	ClientName      string   `json:"client_name"`
-	ClientURI       string   `json:"client_uri"`
-	RedirectURIs    []string `json:"redirect_uris"`
-	GrantTypes      []string `json:"grant_types"`
-	ResponseTypes   []string `json:"response_types"`
-	AuthMethod      string   `json:"token_endpoint_auth_method"`
-	ApplicationType string   `json:"application_type"`
-}
-
-// Document returns the client ID metadata document (JSON), or nil without a PublicURL.
+// Document returns the client ID metadata document (draft-ietf-oauth-client-id-metadata-document)
+// in JSON, or nil without a PublicURL.
 func (l *Logins) Document() []byte {
 	public := l.publicURL()
 	if public == "" {
 		return nil
 	}
-	text, err := json.Marshal(document{
-		ClientID:   public + DocumentPath,
-		ClientName: clientName,
+	text, err := json.Marshal(struct {
+		ClientID string `json:"client_id"`
+		oauthex.ClientRegistrationMetadata
+	}{public + DocumentPath, oauthex.ClientRegistrationMetadata{
+		ClientName: "metarouter",
 		ClientURI:  public,
 		// Issuers accept any port of the loopback ones (RFC 8252, section 7.3).
-		RedirectURIs:    []string{public + CallbackPath, loopbackURI("127.0.0.1", 0), loopbackURI("localhost", 0)},
-		GrantTypes:      []string{"authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"},
-		ResponseTypes:   []string{"code"},
-		AuthMethod:      "none",
-		ApplicationType: "native",
-	})
+		RedirectURIs:            []string{public + CallbackPath, loopbackURI("127.0.0.1", 0), loopbackURI("localhost", 0)},
+		GrantTypes:              []string{"authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"},
+		ResponseTypes:           []string{"code"},
+		TokenEndpointAuthMethod: "none",
+		ApplicationType:         "native",
+	}})
 	if err != nil {
 		panic(err) // there are only texts
 	}
 	return text
 }
 
-// documentURL returns the URL of a client ID metadata document that an issuer can read, "" if
-// there is none: that of the settings, or the router's own.
+// documentURL returns the URL of a client ID metadata document that an issuer can read: from the
+// settings, else the router's own; "" if issuers can't read that.
 func (l *Logins) documentURL(s oauth.Settings) string {
 	if s.ClientMetadataURL != "" {
 		return s.ClientMetadataURL

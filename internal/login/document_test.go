@@ -41,7 +41,11 @@ func TestDocument(t *testing.T) {
 		if text == nil {
 			continue
 		}
-		var d document
+		var d struct {
+			ClientID     string   `json:"client_id"`
+			AuthMethod   string   `json:"token_endpoint_auth_method"`
+			RedirectURIs []string `json:"redirect_uris"`
+		}
 		if err := json.Unmarshal(text, &d); err != nil {
 			t.Fatal(err)
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
-// A flow is the logins of a router, an issuer and a server that trusts it.
-type flow struct {
+// A setting is the logins of a router, an issuer and a server that trusts it.
+type setting struct {
 	*testing.T
 	logins   *Logins
 	issuer   *fakeissuer.Issuer
@@ -34,18 +34,18 @@ type flow struct {
 	logs     *observer.ObservedLogs
 }
 
-func newFlow(t *testing.T, o fakeissuer.Options, p fakeissuer.Protection) *flow {
+func newSetting(t *testing.T, o fakeissuer.Options, p fakeissuer.Protection) *setting {
 	t.Helper()
 	t.Setenv("METAROUTER_KEYRING", "off")
 	i := fakeissuer.New(t, o)
-	f := &flow{T: t, issuer: i, resource: i.Protect(t, p), folder: t.TempDir()}
+	f := &setting{T: t, issuer: i, resource: i.Protect(t, p), folder: t.TempDir()}
 	f.server = oauth.Server{Name: "far", URL: f.resource.URL}
 	f.logins = f.router()
 	return f
 }
 
 // router returns the logins of a router of the same user, as another process has them.
-func (f *flow) router() *Logins {
+func (f *setting) router() *Logins {
 	f.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	f.logs = logs
@@ -54,7 +54,7 @@ func (f *flow) router() *Logins {
 	return l
 }
 
-func (f *flow) begin(r Request) *Pending {
+func (f *setting) begin(r Request) *Pending {
 	f.Helper()
 	r.Server = f.server
 	p, err := f.logins.Begin(f.Context(), r)
@@ -65,7 +65,7 @@ func (f *flow) begin(r Request) *Pending {
 }
 
 // wait waits for the end of the login and returns its error.
-func (f *flow) wait(p *Pending) error {
+func (f *setting) wait(p *Pending) error {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), 30*time.Second)
 	defer cancel()
@@ -77,7 +77,7 @@ func (f *flow) wait(p *Pending) error {
 }
 
 // browse opens the URL in a browser, up to the page at the end.
-func (f *flow) browse(url string) (status int, page string) {
+func (f *setting) browse(url string) (status int, page string) {
 	f.Helper()
 	status, page, err := fakeissuer.Follow(f.Context(), url)
 	if err != nil {
@@ -87,7 +87,7 @@ func (f *flow) browse(url string) (status int, page string) {
 }
 
 // redirected returns where the issuer sends the browser.
-func (f *flow) redirected(p *Pending) *url.URL {
+func (f *setting) redirected(p *Pending) *url.URL {
 	f.Helper()
 	text, err := fakeissuer.Redirected(f.Context(), p.URL)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *flow) redirected(p *Pending) *url.URL {
 }
 
 // get sends a request as a browser does and returns its answer, without following it.
-func (f *flow) get(to *url.URL, change func(*http.Request)) (resp *http.Response, page string) {
+func (f *setting) get(to *url.URL, change func(*http.Request)) (resp *http.Response, page string) {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, to.String(), nil)
 	if err != nil {
@@ -137,7 +137,7 @@ func with(u *url.URL, pairs ...string) *url.URL {
 }
 
 // status sends a request with the token of the login, and returns the status of the answer.
-func (f *flow) status() int {
+func (f *setting) status() int {
 	f.Helper()
 	token, err := f.logins.Source(f.server).Token(f.Context())
 	if err != nil {
@@ -161,7 +161,7 @@ func contains(t *testing.T, text string, parts ...string) {
 }
 
 func TestLogin(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{Scopes: []string{"read", "write"}})
+	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{Scopes: []string{"read", "write"}})
 	changed := f.logins.Source(f.server).Changed()
 	p := f.begin(Request{})
 	status, page := f.browse(p.URL)
@@ -201,14 +201,14 @@ func TestLogin(t *testing.T) {
 
 // No log and no page has a secret.
 func TestNoSecrets(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	p := f.begin(Request{By: "hash-of-a-token"})
 	back := f.redirected(p)
 	_, page := f.get(back, nil)
 	if err := f.wait(p); err != nil {
 		t.Fatal(err)
 	}
-	saved, err := f.logins.Source(f.server).saved(t.Context())
+	saved, err := f.logins.Source(f.server).account.saved(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,14 +218,14 @@ func TestNoSecrets(t *testing.T) {
 	}
 	contains(t, said, "a login began", "a login is done", "a client over HTTP", f.issuer.URL)
 	for name, secret := range map[string]string{
-		"code": back.Query().Get("code"), "state": p.state, "verifier": p.verifier,
+		"code": back.Query().Get("code"), "state": p.flow.state, "verifier": p.flow.verifier,
 		"access": saved.Token.Access, "refresh": saved.Token.Refresh, "principal": "hash-of-a-token",
 	} {
 		if secret == "" || strings.Contains(said, secret) {
 			t.Errorf("the %s (%q) is in a log or page", name, secret)
 		}
 	}
-	if strings.Contains(p.URL, p.verifier) {
+	if strings.Contains(p.URL, p.flow.verifier) {
 		t.Error("the verifier is in the URL")
 	}
 }
@@ -239,7 +239,7 @@ func TestFinish(t *testing.T) {
 		"fragment":    func(u *url.URL) string { return u.String() + "#_=_" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+			f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 			p := f.begin(Request{})
 			u := f.redirected(p)
 			for wrong, says := range map[string]string{
@@ -259,7 +259,7 @@ func TestFinish(t *testing.T) {
 				if err == nil {
 					t.Fatalf("%.80q is accepted", wrong)
 				}
-				contains(t, err.Error(), says, p.redirect)
+				contains(t, err.Error(), says, p.flow.redirect)
 				if strings.Contains(err.Error(), u.Query().Get("code")) {
 					t.Errorf("the code is in the error: %v", err)
 				}
@@ -278,16 +278,16 @@ func TestFinish(t *testing.T) {
 }
 
 func TestDevice(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	f.server.Settings.Grant = oauth.DeviceCode
 	p := f.begin(Request{})
 	if p.Device == nil || p.URL != p.Device.CompleteURL {
 		t.Fatalf("%+v", p)
 	}
-	if err := p.Finish(t.Context(), "http://127.0.0.1/callback?code=1&state="+p.state); err == nil {
+	if err := p.Finish(t.Context(), "http://127.0.0.1/callback?code=1&state="+p.flow.state); err == nil {
 		t.Error("an address completes a login by code")
 	}
-	if _, err := f.logins.Callback(t.Context(), "", "code=1&state="+p.state); !errors.Is(err, errUnknown) {
+	if _, err := f.logins.Callback(t.Context(), "", "code=1&state="+p.flow.state); !errors.Is(err, errUnknown) {
 		t.Errorf("the public address completes a login by code: %v", err)
 	}
 	if !f.issuer.Approve(p.Device.UserCode) {
@@ -308,7 +308,7 @@ func TestDevice(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	before := goleak.IgnoreCurrent()
 	l := f.router()
 	p, err := l.Begin(t.Context(), Request{Server: f.server})
@@ -328,7 +328,7 @@ func TestClose(t *testing.T) {
 	if _, err := l.Begin(t.Context(), Request{Server: f.server}); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
+	free, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.port))
 	if err != nil {
 		t.Fatalf("the listener is left: %v", err)
 	}
@@ -337,7 +337,7 @@ func TestClose(t *testing.T) {
 }
 
 func TestLogout(t *testing.T) {
-	f := newFlow(t, fakeissuer.Options{}, fakeissuer.Protection{})
+	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	if was, err := f.logins.Logout(t.Context(), f.server); was || err != nil {
 		t.Errorf("without a login: %v, %v", was, err)
 	}
@@ -359,7 +359,7 @@ func TestLogout(t *testing.T) {
 	// Without its issuer a login is forgotten all the same, and the registration stays.
 	f.browse(f.begin(Request{}).URL)
 	source := f.logins.Source(f.server)
-	saved, err := source.saved(t.Context())
+	saved, err := source.account.saved(t.Context())
 	if err != nil || saved == nil {
 		t.Fatal(saved, err)
 	}

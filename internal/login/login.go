@@ -13,16 +13,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// Shared is the owner of logins that all clients of the router share.
-const Shared = "owner"
-
 // A NeededError says that a person must log in, and why.
 type NeededError struct {
 	Server string // its name
 	Why    status.LoginReason
 	Issuer string   // "" if it is not known
 	Scopes []string // that are missing, for [status.ScopeMissing]
-	Err    error    // that it follows from; nil for none. It has no secret.
+	Err    error    // the cause, without a secret; may be nil
 }
 
 func (e *NeededError) Error() string {
@@ -41,5 +38,5 @@ type State struct {
 	Scopes   []string
 	Expires  time.Time          // of the access token; zero if unknown
 	Renews   bool               // there is a refresh token
-	Why      status.LoginReason // why a login is needed; "" if none is, as far as is known
+	Why      status.LoginReason // why a login is needed; "" if it is not, as far as is known
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 	"weak"
@@ -16,7 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-// Options are what [Logins] need.
+// Options configure [Logins].
 type Options struct {
 	Store *Store // nil keeps logins in memory only
 
@@ -34,9 +33,8 @@ type Logins struct {
 	options  Options
 	log      *zap.Logger
 	loopback loopbacks
-	lifetime time.Duration                          // of a pending login
-	client   func(server oauth.Server) *http.Client // for requests on behalf of a server
-	now      func() time.Time                       // the wall clock, which goes on while the machine sleeps
+	lifetime time.Duration    // of a pending login
+	now      func() time.Time // the wall clock, which goes on while the machine sleeps
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -44,10 +42,10 @@ type Logins struct {
 
 	mu      sync.Mutex // guards the following
 	closed  bool
-	sources map[identity]weak.Pointer[Source]
-	pending map[request]*Pending // not done
-	states  map[string]*Pending  // by state: not done, or done a short while ago
-	begun   []beginning          // in the last minute, the oldest first
+	sources map[settingsKey]weak.Pointer[Source]
+	pending map[loginKey]*Pending // not done
+	states  map[string]*Pending   // by state: not done, or done a short while ago
+	begun   []beginning           // in the last minute, the oldest first
 }
 
 // errClosed ends logins that wait when the router ends.
@@ -58,14 +56,14 @@ func New(o Options) *Logins {
 	if o.Store == nil {
 		o.Store = newMemory()
 	}
-	l := &Logins{
-		options: o, log: o.Log, lifetime: Lifetime, client: oauth.NewHTTPClient, now: wall,
-		sources: make(map[identity]weak.Pointer[Source]),
-		pending: make(map[request]*Pending),
-		states:  make(map[string]*Pending),
+	if o.Log == nil {
+		o.Log = zap.NewNop()
 	}
-	if l.log == nil {
-		l.log = zap.NewNop()
+	l := &Logins{
+		options: o, log: o.Log, lifetime: Lifetime, now: wall,
+		sources: make(map[settingsKey]weak.Pointer[Source]),
+		pending: make(map[loginKey]*Pending),
+		states:  make(map[string]*Pending),
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.loopback.serve = l.serveLoopback
@@ -87,14 +85,14 @@ func (l *Logins) Close() {
 	l.work.Wait()
 	l.loopback.wait()
 	for _, s := range sources {
-		s.close()
+		s.tasks.close()
 	}
 }
 
-// An identity is a server with its settings. It tells nothing of them.
-type identity [sha256.Size]byte
+// A settingsKey identifies a server with its settings, without revealing them.
+type settingsKey [sha256.Size]byte
 
-func identify(s oauth.Server) identity {
+func settingsKeyOf(s oauth.Server) settingsKey {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // there are only texts and numbers
@@ -105,7 +103,7 @@ func identify(s oauth.Server) identity {
 // Source returns the source of tokens for the server. All sessions with it share one, which is
 // kept as long as one of them has it.
 func (l *Logins) Source(s oauth.Server) *Source {
-	id := identify(s)
+	id := settingsKeyOf(s)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if source := l.sources[id].Value(); source != nil {
@@ -116,29 +114,29 @@ func (l *Logins) Source(s oauth.Server) *Source {
 			delete(l.sources, other)
 		}
 	}
-	source := newSource(l.options, s)
+	source := newSource(l.options, s, remote{oauth.NewHTTPClient(s)})
 	l.sources[id] = weak.Make(source)
 	return source
 }
 
-// State returns how the login of the server is, without asking anyone.
+// State returns how the login of the server is, without asking the server or the issuer.
 func (l *Logins) State(ctx context.Context, s oauth.Server) (State, error) {
-	source := l.Source(s)
-	saved, err := source.saved(ctx)
+	account := &l.Source(s).account
+	saved, err := account.saved(ctx)
 	if err != nil {
 		return State{}, err
 	}
+	_, why := account.state()
 	if saved == nil {
-		return State{Why: source.why()}, nil
+		return State{Why: why}, nil
 	}
 	t := saved.Token
-	valid := t.Expires.IsZero() || l.now().Before(t.Expires)
 	return State{
-		LoggedIn: valid || t.Refresh != "",
+		LoggedIn: ageOf(t, l.now()) != tooOld || t.Refresh != "",
 		Issuer:   saved.Found.Issuer.ID,
 		Scopes:   t.Scopes,
 		Expires:  t.Expires,
 		Renews:   t.Refresh != "",
-		Why:      source.why(),
+		Why:      why,
 	}, nil
 }

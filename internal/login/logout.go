@@ -19,15 +19,15 @@ const revokeTime = 15 * time.Second
 var errLoggedOut = errors.New("the server was logged out meanwhile; begin the login again")
 
 // Logout ends the login of the server: it forgets the tokens, and has the issuer revoke them. The
-// error says what the issuer did not do; the tokens are forgotten in any case. It also forgets
+// error says which tokens the issuer did not revoke; the tokens are forgotten in any case. It also forgets
 // at which issuer the client of the settings was used, so that the server may name another one. It
 // reports whether there was anything to forget.
 func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err error) {
-	id := identify(s)
+	id := settingsKeyOf(s)
 	l.mu.Lock()
 	var pending []*Pending
 	for _, p := range l.pending {
-		if p.request.server == id {
+		if p.key.server == id {
 			pending = append(pending, p)
 		}
 	}
@@ -44,10 +44,10 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 		}
 		p.end(errLoggedOut)
 	}
-	source := l.Source(s)
+	account := &l.Source(s).account
 	var saved *record
-	if was, err = source.unpin(ctx); err == nil {
-		saved, err = source.forget(ctx)
+	if was, err = account.unpin(ctx); err == nil {
+		saved, err = account.forget(ctx)
 	}
 	if err != nil {
 		l.record(audit.ActorOf(ctx), s.Name, audit.Failed, "the login can't be ended: "+err.Error())
@@ -61,7 +61,7 @@ func (l *Logins) Logout(ctx context.Context, s oauth.Server) (was bool, err erro
 	l.record(audit.ActorOf(ctx), s.Name, audit.OK, "logged out")
 	ctx, cancel := context.WithTimeout(ctx, revokeTime)
 	defer cancel()
-	if err := grantor(l.client(s), s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {
+	if err := grantor(oauth.NewHTTPClient(s), s.Settings, saved.Found, saved.Client).Revoke(ctx, saved.Token); err != nil {
 		return true, fmt.Errorf("%s: the tokens are forgotten, but %s did not revoke them: %w", s.Name, issuer, err)
 	}
 	return true, nil

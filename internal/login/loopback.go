@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 const (
-	// maxConnections is how many connections a listener serves at once.
+	// maxConnections is how many connections a listener serves at once; others wait.
 	maxConnections = 16
 	// loopbackTime bounds the reading of a request, and idle connections.
 	loopbackTime = 10 * time.Second
@@ -79,7 +81,6 @@ func (l *loopbacks) acquire(port int) (int, error) {
 		return 0, err
 	}
 	o := &loopback{listeners: listeners, logins: 1, silent: make(map[net.Conn]bool)}
-	slots := make(chan struct{}, maxConnections)
 	o.server = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(port, w, r) }),
 		ReadTimeout:       loopbackTime,
@@ -92,7 +93,7 @@ func (l *loopbacks) acquire(port int) (int, error) {
 	}
 	o.server.SetKeepAlivesEnabled(false)
 	for _, listener := range listeners {
-		l.work.Go(func() { _ = o.server.Serve(&limited{Listener: listener, slots: slots}) })
+		l.work.Go(func() { _ = o.server.Serve(netutil.LimitListener(listener, maxConnections)) })
 	}
 	if l.open == nil {
 		l.open = make(map[int]*loopback)
@@ -101,7 +102,7 @@ func (l *loopbacks) acquire(port int) (int, error) {
 	return port, nil
 }
 
-// release is the end of a login that came back to the port; 0 is none. The last one closes the
+// release is the end of a login that came back to the port; 0 is no port. The last one closes the
 // listener, and its page still reaches the browser.
 func (l *loopbacks) release(port int) {
 	l.mu.Lock()
@@ -154,36 +155,4 @@ func hasIPv6() bool {
 	}
 	probe.Close()
 	return true
-}
-
-// A limited listener has no more connections than its slots; it closes further ones.
-type limited struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.slots <- struct{}{}:
-			return &counted{Conn: conn, free: sync.OnceFunc(func() { <-l.slots })}, nil
-		default:
-			conn.Close()
-		}
-	}
-}
-
-// A counted connection has a slot until it is closed.
-type counted struct {
-	net.Conn
-	free func()
-}
-
-func (c *counted) Close() error {
-	defer c.free()
-	return c.Conn.Close()
 }

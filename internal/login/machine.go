@@ -3,80 +3,80 @@ package login
 import (
 	"context"
 	"fmt"
-	"time"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 )
 
-// machineToken returns the token of a client that needs no person (client_credentials), which is
-// kept in memory only. Before the first refusal of the server it is "".
-func (s *Source) machineToken(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	token, found := s.machine, s.found
-	s.mu.Unlock()
+// A machine gets tokens for a client that needs no person (client_credentials), and keeps the last
+// one in memory.
+type machine struct {
+	account *account
+	finder  *finder
+	tasks   *tasks
+	outage  *outage
+	steps   *stepUps
+	issuer  issuer
+
+	mu     sync.Mutex   // guards the fields below
+	last   *oauth.Token // nil before the first one
+	lastOf string       // the issuer of last
+}
+
+func (m *machine) lastToken() (token *oauth.Token, issuer string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last, m.lastOf
+}
+
+func (m *machine) keep(token *oauth.Token, issuer string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last, m.lastOf = token, issuer
+}
+
+// current returns the token. Before the first refusal of the server it is "".
+func (m *machine) current(ctx context.Context) (string, error) {
+	token, _ := m.lastToken()
+	found := m.finder.known()
 	switch {
 	case token == nil || found == nil:
 		return "", nil
 	case ageOf(*token, wall()) == young:
 		return token.Access, nil
 	}
-	next, err := s.machineNext(ctx, *found, token, nil)
-	if err == nil {
-		return next, nil
-	}
-	if ageOf(*token, wall()) == old {
+	next, err := m.next(ctx, *found, token, nil)
+	if err != nil && ageOf(*token, wall()) == old {
 		return token.Access, nil
 	}
-	return "", err
+	return next, err
 }
 
-// machineRefused gets another token than the refused one.
-func (s *Source) machineRefused(ctx context.Context, token string, c oauth.Challenge, forbidden bool) error {
-	s.mu.Lock()
-	last := s.machine
-	s.mu.Unlock()
+// refused gets another token than the refused one.
+func (m *machine) refused(ctx context.Context, token string, c oauth.Challenge, forbidden bool) error {
+	last, of := m.lastToken()
 	if last != nil && last.Access != token && ageOf(*last, wall()) != tooOld {
 		return nil
 	}
-	found, err := s.discovered(ctx, c, token != "")
-	if err != nil {
-		return err
-	}
+	found, err := m.finder.find(ctx, c, token != "")
 	switch {
+	case err != nil:
+		return err
 	case forbidden:
-		s.mu.Lock()
-		tries := s.steps.count(c.Scopes, token)
-		s.mu.Unlock()
-		if tries >= maxSteps {
+		if m.steps.count(c.Scopes, token) >= maxSteps {
 			return fmt.Errorf("the server asks for the scopes %q again though the router asked for them", c.Scopes)
 		}
-	case last != nil && last.Access == token && ageOf(*last, wall()) == young && wall().Sub(last.Obtained).Abs() < youngTime:
-		if s.sameIssuer(found) {
-			return fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
-		}
+	case last != nil && last.Access == token && ageOf(*last, wall()) == young && wall().Sub(last.Obtained).Abs() < youngTime && of == found.Issuer.ID:
+		return fmt.Errorf("the server refuses a token that %s has just issued to the client of oauth.clientId", found.Issuer.ID)
 	}
-	_, err = s.machineNext(ctx, *found, last, c.Scopes)
+	_, err = m.next(ctx, *found, last, c.Scopes)
 	return err
 }
 
-// sameIssuer reports whether the last token is one of this issuer.
-func (s *Source) sameIssuer(found *oauth.Found) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.machineOf == found.Issuer.ID
-}
-
-// restart has the next request sent without a token, so that its refusal says who the issuer is.
-func (s *Source) restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.found, s.machine = nil, nil
-}
-
-// machineNext gets the token that follows on last, which may be nil. Callers that have the same last
+// next gets the token that follows on last, which may be nil. Callers that have the same last
 // one get the same next one.
-func (s *Source) machineNext(ctx context.Context, found oauth.Found, last *oauth.Token, more []string) (string, error) {
-	name, settings := "machine", s.server.Settings
+func (m *machine) next(ctx context.Context, found oauth.Found, last *oauth.Token, more []string) (string, error) {
+	name, settings := "machine", m.account.server.Settings
 	var granted []string
 	if last != nil {
 		name += last.Access
@@ -85,33 +85,28 @@ func (s *Source) machineNext(ctx context.Context, found oauth.Found, last *oauth
 		}
 	}
 	scopes := oauth.ScopesToAsk(settings, &found, oauth.Challenge{Scopes: more}, granted)
-	if failed := s.waits(); failed != nil {
+	if failed := m.outage.recent(); failed != nil {
 		return "", failed
 	}
-	result, err := s.fly(ctx, name, refreshTime, func(ctx context.Context) (any, error) {
-		s.mu.Lock()
-		now := s.machine
-		s.mu.Unlock()
-		if now != last && now != nil {
+	result, err := m.tasks.do(ctx, name, refreshTime, func(ctx context.Context) (any, error) {
+		if now, _ := m.lastToken(); now != last && now != nil {
 			return now.Access, nil
 		}
-		if err := s.pin(ctx, found.Issuer.ID); err != nil {
-			s.restart() // the server may name the first one again
+		if err := m.account.pin(ctx, found.Issuer.ID); err != nil {
+			m.finder.learn(nil) // the next request is sent without a token: the server may name the first issuer again
+			m.keep(nil, "")
 			return "", err
 		}
-		token, err := s.issuer.credentials(ctx, s.server, found, scopes)
+		token, err := m.issuer.credentials(ctx, m.account.server, found, scopes)
 		if err != nil {
 			err = fmt.Errorf("get a token from %s with the client's own credentials: %w", found.Issuer.ID, err)
-			s.reached(err)
+			m.outage.begin(err)
 			return "", err
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.machine, s.machineOf, s.failed, s.retry = &token, found.Issuer.ID, nil, time.Time{}
+		m.outage.end()
+		m.keep(&token, found.Issuer.ID)
 		return token.Access, nil
 	})
-	if err != nil {
-		return "", err
-	}
-	return result.(string), nil
+	token, _ := result.(string)
+	return token, err
 }

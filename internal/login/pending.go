@@ -28,16 +28,16 @@ const (
 // A Request begins a login.
 type Request struct {
 	Server oauth.Server
-	By     string   // the principal that begins it, and with whose session it must come back if Way is Public; "" is the local user
+	By     string   // the principal that begins it, and must have the session in which it comes back if Way is Public; "" is the local user
 	Way    Way      // how it comes back
-	Scopes []string // to ask for besides those that were granted before; nil for none
+	Scopes []string // to ask for besides the scopes that were granted before; may be nil
 }
 
 // Lifetime is how long a login waits for its person.
 const Lifetime = 5 * time.Minute
 
 const (
-	// exchangeTime bounds what follows the answer of the person: the issuer is asked for tokens,
+	// exchangeTime bounds the steps after the answer of the person: the issuer is asked for tokens,
 	// which are stored.
 	exchangeTime = time.Minute
 	// maxRedirected is the size of a redirected URL in bytes.
@@ -52,22 +52,12 @@ type Pending struct {
 	Device  *oauth.Device // nil unless Way is Device
 	Expires time.Time
 
-	// What follows is set before ready is closed, and not changed then.
+	// The fields below are set before ready is closed, and not changed then.
 	logins   *Logins
-	request  request
+	key      loginKey
 	who      audit.Actor // that began it
-	way      Way
-	asked    []string // scopes of the requests for it
-	source   *Source
-	grantor  *oauth.Grantor
-	found    oauth.Found
-	scopes   []string
-	redirect string
-	port     int  // of the loopback listener; 0 without
-	reused   bool // the client was registered for an earlier login
-	state    string
-	verifier string
-	replaces *Pending // that this one ends when it is ready; nil for none
+	flow     flow
+	replaces *Pending // that this login ends when it is ready; may be nil
 
 	cancel context.CancelFunc // of the goroutine that begins and awaits it
 
@@ -86,6 +76,64 @@ var (
 	errUnknown  = errors.New("this login is not known here: it may have expired, or another program or user has begun it; begin it again")
 	errNoCode   = errors.New("the address has no answer of the issuer (code and state)")
 )
+
+// run is the life of a pending login.
+func (p *Pending) run(ctx context.Context) {
+	defer p.cancel()
+	begin, cancel := context.WithTimeout(ctx, beginTime)
+	defer cancel()
+	page, err := p.flow.prepare(begin)
+	if p.replaces != nil {
+		p.replaces.supersede(p, err)
+		p.replaces = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", p.Server, err)
+		if p.logins.ctx.Err() != nil {
+			err = errClosed
+		}
+		p.end(err)
+		close(p.ready)
+		return
+	}
+	p.URL, p.Device = page, p.flow.device
+	p.Expires = p.expiry()
+	p.logins.log.Info("a login began", zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID),
+		zap.String("by", p.key.who()), zap.String("way", string(p.flow.way)))
+	close(p.ready)
+	if p.flow.way == Device {
+		p.awaitDevice(ctx)
+		return
+	}
+	p.await()
+}
+
+// expiry returns when the login expires that begins now.
+func (p *Pending) expiry() time.Time {
+	expires := time.Now().Add(p.logins.lifetime)
+	if d := p.Device; d != nil && !d.Expires.IsZero() && d.Expires.Before(expires) {
+		return d.Expires
+	}
+	return expires
+}
+
+// supersede ends the login if the next one, which replaces it, is ready (err is nil); but an answer
+// that was accepted is redeemed. If the next one has failed, the login goes on.
+func (p *Pending) supersede(next *Pending, err error) {
+	<-p.ready
+	if err == nil {
+		if p.claim(nil) {
+			p.end(errReplaced)
+		}
+		return
+	}
+	l := p.logins
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[p.key] == next && !p.ended {
+		l.pending[p.key] = p
+	}
+}
 
 // Wait waits until the login is done, has failed or has expired, or ctx ends.
 func (p *Pending) Wait(ctx context.Context) error {
@@ -109,10 +157,10 @@ func (p *Pending) outcome() error {
 // Finish completes the login with the URL to which the browser was sent, which a person has copied.
 // A URL that does not belong to this login is an error, and the login waits on.
 func (p *Pending) Finish(ctx context.Context, redirected string) error {
-	if p.way == Device {
+	if p.flow.way == Device {
 		return fmt.Errorf("the login at %s waits for a code that you enter at %s, not for an address", p.Server, p.URL)
 	}
-	advice := fmt.Sprintf("copy the whole address to which the browser was sent after the login; it begins with %s?", p.redirect)
+	advice := fmt.Sprintf("copy the whole address to which the browser was sent after the login; it begins with %s?", p.flow.redirect)
 	query, ok := redirectedQuery(redirected)
 	if !ok {
 		return fmt.Errorf("this is no such address; %s", advice)
@@ -122,7 +170,7 @@ func (p *Pending) Finish(ctx context.Context, redirected string) error {
 		return fmt.Errorf("the address is damaged; %s", advice)
 	}
 	switch values.Get("state") {
-	case p.state:
+	case p.flow.state:
 	case "":
 		return fmt.Errorf("%w; %s", errNoCode, advice)
 	default:
@@ -167,13 +215,13 @@ func (p *Pending) complete(ctx context.Context, answer url.Values) error {
 		}
 		ctx, cancel := context.WithTimeout(p.logins.ctx, exchangeTime)
 		defer cancel()
-		p.end(p.redeem(ctx, answer))
+		p.end(p.flow.redeem(ctx, answer))
 	})
 	return p.Wait(ctx)
 }
 
-// claim reports whether no answer was accepted before, and the login still waits. then is what is
-// done with the answer, on a goroutine that Close awaits; nil for nothing.
+// claim reports whether the login still waits, and no answer was accepted before. then uses the
+// answer, on a goroutine that Close awaits; it may be nil.
 func (p *Pending) claim(then func()) bool {
 	l := p.logins
 	l.mu.Lock()
@@ -189,65 +237,6 @@ func (p *Pending) claim(then func()) bool {
 }
 
 func expired(p *Pending) bool { return !p.logins.now().Before(p.Expires.Round(0)) }
-
-// redeem turns the answer of the issuer into tokens in the store.
-func (p *Pending) redeem(ctx context.Context, answer url.Values) error {
-	code, err := p.grantor.CheckResponse(answer)
-	if err != nil {
-		return p.explain(err)
-	}
-	if err := p.source.pin(ctx, p.found.Issuer.ID); err != nil {
-		return p.explain(err)
-	}
-	token, err := p.grantor.Exchange(ctx, code, p.verifier, p.redirect, p.scopes)
-	if err != nil {
-		p.discardClient(ctx, err)
-		return p.explain(err)
-	}
-	return p.save(ctx, token)
-}
-
-// save stores the token.
-func (p *Pending) save(ctx context.Context, token oauth.Token) error {
-	err := p.source.save(ctx, record{Found: p.found, Client: p.grantor.Client, Token: token})
-	if err != nil {
-		return fmt.Errorf("the login at %s succeeded, but could not be stored: %w", p.Server, err)
-	}
-	return nil
-}
-
-// discardClient has the next login register again if the issuer knows the client no more.
-func (p *Pending) discardClient(ctx context.Context, err error) {
-	var refusal *oauth.Refusal
-	if !p.grantor.Client.Registered || !errors.As(err, &refusal) {
-		return
-	}
-	if refusal.Code == "invalid_client" || refusal.Code == "unauthorized_client" {
-		p.dropClient(ctx)
-	}
-}
-
-func (p *Pending) dropClient(ctx context.Context) {
-	if err := p.source.keepClient(ctx, p.found.Issuer.ID, oauth.Client{}); err != nil {
-		p.logins.log.Warn("the registration at an issuer can't be removed", zap.String("server", p.Server), zap.Error(err))
-	}
-}
-
-// explain says in a person's words why the login failed.
-func (p *Pending) explain(err error) error {
-	issuer := p.found.Issuer.ID
-	var refusal *oauth.Refusal
-	if !errors.As(err, &refusal) {
-		return fmt.Errorf("the login at %s (%s) failed: %w", p.Server, issuer, err)
-	}
-	switch refusal.Code {
-	case "access_denied":
-		return fmt.Errorf("the login at %s was refused at %s, by you or by its rules: %w", p.Server, issuer, err)
-	case "expired_token":
-		return errExpired
-	}
-	return fmt.Errorf("the login at %s (%s) failed: %w", p.Server, issuer, err)
-}
 
 // await ends the login when it has expired, or when the router ends.
 func (p *Pending) await() {
@@ -267,10 +256,10 @@ func (p *Pending) await() {
 	}
 	// The issuer may have shown an error instead of its login page, since it knows the client no
 	// more. It tells only the person. So the next login registers again.
-	if p.reused {
+	if p.flow.reused {
 		ctx, cancel := context.WithTimeout(p.logins.ctx, exchangeTime)
 		defer cancel()
-		p.dropClient(ctx)
+		p.flow.source.account.dropClient(ctx, p.flow.found.Issuer.ID)
 	}
 	p.end(errExpired)
 }
@@ -279,20 +268,20 @@ func (p *Pending) await() {
 func (p *Pending) awaitDevice(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, p.Expires)
 	defer cancel()
-	token, err := p.grantor.AwaitDevice(ctx, p.Device, p.scopes)
+	token, err := p.flow.grantor.AwaitDevice(ctx, p.Device, p.flow.scopes)
 	switch {
 	case p.logins.ctx.Err() != nil:
 		err = errClosed
 	case err != nil && ctx.Err() != nil:
 		err = errExpired
 	case err != nil:
-		err = p.explain(err)
+		err = p.flow.explain(err)
 	case !p.claim(nil):
 		err = errClosed // or it was replaced, and has ended
 	default:
 		ctx, cancel := context.WithTimeout(p.logins.ctx, exchangeTime)
 		defer cancel()
-		err = p.save(ctx, token)
+		err = p.flow.save(ctx, token)
 	}
 	p.end(err)
 }
@@ -307,12 +296,12 @@ func (p *Pending) end(err error) {
 	}
 	p.ended, p.err = true, err
 	p.cancel()
-	if l.pending[p.request] == p {
-		delete(l.pending, p.request)
+	if l.pending[p.key] == p {
+		delete(l.pending, p.key)
 	}
 	l.mu.Unlock()
-	l.loopback.release(p.port)
-	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.found.Issuer.ID), zap.String("by", p.request.who()))
+	l.loopback.release(p.flow.port)
+	log := l.log.With(zap.String("server", p.Server), zap.String("issuer", p.flow.found.Issuer.ID), zap.String("by", p.key.who()))
 	if err != nil {
 		log.Info("a login failed", zap.String("error", plain.Line(err.Error())))
 		l.record(p.who, p.Server, audit.Failed, err.Error())

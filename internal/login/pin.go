@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
@@ -15,7 +14,7 @@ const maxPins = 1000
 // belongs to one issuer, but it is the server that names the issuer: it must not get the
 // client's secret shown to another one later.
 
-// pinOf returns the key of the server's pin, "" if it needs none: there is no client in the
+// pinOf returns the key of the server's pin, "" if it needs no pin: there is no client in the
 // settings, they say where its issuer describes itself, or the client proves who it is with
 // a key, which leaves us never.
 func pinOf(s oauth.Server) string {
@@ -23,32 +22,32 @@ func pinOf(s oauth.Server) string {
 	if set.ClientID == "" || set.AuthServerMetadataURL != "" || set.PrivateKey != "" {
 		return ""
 	}
-	return hash(key(s.URL, Shared), set.ClientID)
+	return hash(key(s.URL), set.ClientID)
 }
 
-// permit returns an error if the client of the settings was used at another issuer than this one.
-// done says that it was used at this one, or needs no pin.
-func (s *Source) permit(ctx context.Context, issuer string) (done bool, err error) {
-	pin := pinOf(s.server)
+// permit returns an error if the client of the settings was used at another issuer.
+// done says that it was used at this issuer, or needs no pin.
+func (a *account) permit(ctx context.Context, issuer string) (done bool, err error) {
+	pin := pinOf(a.server)
 	if pin == "" {
 		return true, nil
 	}
-	c, err := s.store.read(ctx, true)
+	c, err := a.store.read(ctx, true)
 	if err != nil {
 		return false, err
 	}
-	return s.samePin(c.Pins[pin], issuer)
+	return samePin(a.server.Name, c.Pins[pin], issuer)
 }
 
-// pin keeps that the client of the settings is used at the issuer, from now on. The error is that
-// of permit, or says that it can't be kept.
-func (s *Source) pin(ctx context.Context, issuer string) error {
-	if done, err := s.permit(ctx, issuer); done || err != nil {
+// pin keeps that the client of the settings is used at the issuer, from now on. The error is the
+// error of permit, or says that it can't be kept.
+func (a *account) pin(ctx context.Context, issuer string) error {
+	if done, err := a.permit(ctx, issuer); done || err != nil {
 		return err
 	}
-	pin := pinOf(s.server)
-	err := s.store.edit(ctx, func(c *content) error {
-		switch done, err := s.samePin(c.Pins[pin], issuer); {
+	pin := pinOf(a.server)
+	return a.store.edit(ctx, func(c *content) error {
+		switch done, err := samePin(a.server.Name, c.Pins[pin], issuer); {
 		case err != nil:
 			return err
 		case done:
@@ -57,44 +56,32 @@ func (s *Source) pin(ctx context.Context, issuer string) error {
 		if len(issuer) > maxEntry {
 			return fmt.Errorf("the name of the issuer is longer than %d KiB, which is too long to keep", maxEntry>>10)
 		}
-		for other := range c.Pins {
-			if len(c.Pins) < maxPins {
-				break
-			}
-			delete(c.Pins, other)
-		}
+		makeRoom(c.Pins, pin, maxPins)
 		c.Pins[pin] = issuer
 		return nil
 	})
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
-	return err
 }
 
-func (s *Source) samePin(kept, issuer string) (same bool, err error) {
+func samePin(server, kept, issuer string) (same bool, err error) {
 	if kept == "" || kept == issuer {
 		return kept != "", nil
 	}
 	return false, fmt.Errorf("the server now names the issuer %s instead of %s, and the client of oauth.clientId, which was used at %s, is not shown to another issuer; if the change is right, run: metarouter logout %s; or say where the issuer describes itself with oauth.authServerMetadataUrl",
-		issuer, kept, kept, s.server.Name)
+		issuer, kept, kept, server)
 }
 
 // unpin removes the pin of the server and reports whether there was one.
-func (s *Source) unpin(ctx context.Context) (was bool, err error) {
-	pin := pinOf(s.server)
+func (a *account) unpin(ctx context.Context) (was bool, err error) {
+	pin := pinOf(a.server)
 	if pin == "" {
 		return false, nil
 	}
-	err = s.store.edit(ctx, func(c *content) error {
+	err = a.store.edit(ctx, func(c *content) error {
 		if _, was = c.Pins[pin]; !was {
 			return errUnchanged
 		}
 		delete(c.Pins, pin)
 		return nil
 	})
-	if errors.Is(err, errUnchanged) {
-		err = nil
-	}
 	return was, err
 }

@@ -10,7 +10,7 @@ import (
 // The client of the settings is not shown to an issuer that the server names later.
 func TestOtherIssuerOfClient(t *testing.T) {
 	o := fakeissuer.Options{Clients: map[string]string{"us": "hunter2"}}
-	f := newFlow(t, o, fakeissuer.Protection{})
+	f := newSetting(t, o, fakeissuer.Protection{})
 	f.server.Settings.ClientID, f.server.Settings.ClientSecret = "us", "hunter2"
 	first, second := f.issuer, fakeissuer.New(t, o)
 	login := func() {
@@ -53,7 +53,7 @@ func TestOtherIssuerOfClient(t *testing.T) {
 // A login that has begun before another one finished at another issuer shows the secret to nobody.
 func TestOtherIssuerMeanwhile(t *testing.T) {
 	o := fakeissuer.Options{Clients: map[string]string{"us": "hunter2"}}
-	f := newFlow(t, o, fakeissuer.Protection{})
+	f := newSetting(t, o, fakeissuer.Protection{})
 	f.server.Settings.ClientID, f.server.Settings.ClientSecret = "us", "hunter2"
 	second := fakeissuer.New(t, o)
 	f.resource.Move(second)
@@ -75,7 +75,7 @@ func TestOtherIssuerMeanwhile(t *testing.T) {
 // The credentials of a client without a person are not shown to an issuer that the server names later.
 func TestOtherIssuerOfMachine(t *testing.T) {
 	o := fakeissuer.Options{Clients: map[string]string{"us": "hunter2"}}
-	f := newFlow(t, o, fakeissuer.Protection{})
+	f := newSetting(t, o, fakeissuer.Protection{})
 	f.server.Settings = oauth.Settings{ClientID: "us", ClientSecret: "hunter2", Grant: oauth.ClientCredentials}
 	w := &world{t: t, resource: f.resource}
 	first, second := f.issuer, fakeissuer.New(t, o)

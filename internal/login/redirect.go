@@ -16,16 +16,16 @@ import (
 const loopbackPath = "/callback"
 
 // redirectFor returns where the login comes back, with the client that was registered before, nil
-// if there is none. Something listens there from now on.
-func (p *Pending) redirectFor(ctx context.Context, r Request) (oauth.Redirect, *oauth.Client, error) {
-	redirect := oauth.Redirect{DocumentURL: p.logins.documentURL(r.Server.Settings)}
-	kept, err := p.source.client(ctx, p.found.Issuer.ID)
+// if no client was. A listener waits there from now on.
+func (f *flow) redirectFor(ctx context.Context) (oauth.Redirect, *oauth.Client, error) {
+	redirect := oauth.Redirect{DocumentURL: f.logins.documentURL(f.server.Settings)}
+	kept, err := f.source.account.client(ctx, f.found.Issuer.ID)
 	if err != nil {
-		return redirect, nil, fmt.Errorf("%s: %w", r.Server.Name, err)
+		return redirect, nil, err
 	}
-	switch p.way {
+	switch f.way {
 	case Public:
-		public := p.logins.publicURL()
+		public := f.logins.publicURL()
 		if public == "" {
 			return redirect, nil, errors.New("the router has no public URL to which a login could come back; set http.publicUrl")
 		}
@@ -33,8 +33,8 @@ func (p *Pending) redirectFor(ctx context.Context, r Request) (oauth.Redirect, *
 	case Device:
 		// It does not come back.
 	default:
-		if redirect.URI, err = p.listen(r.Server, kept); err != nil {
-			return redirect, nil, fmt.Errorf("%s: %w", r.Server.Name, err)
+		if redirect.URI, err = f.listen(kept); err != nil {
+			return redirect, nil, err
 		}
 	}
 	return redirect, kept, nil
@@ -42,27 +42,27 @@ func (p *Pending) redirectFor(ctx context.Context, r Request) (oauth.Redirect, *
 
 // listen opens the listener of the login, and returns the URI that leads to it. The port of the
 // registered client comes first, so that no other registration is needed.
-func (p *Pending) listen(s oauth.Server, kept *oauth.Client) (uri string, err error) {
-	set := s.Settings
+func (f *flow) listen(kept *oauth.Client) (uri string, err error) {
+	set := f.server.Settings
 	if set.CallbackURL != "" || set.CallbackPort != 0 {
 		port, uri, err := fixedRedirect(set)
 		if err != nil {
 			return "", err
 		}
-		if p.port, err = p.logins.loopback.acquire(port); err != nil {
+		if f.port, err = f.logins.loopback.acquire(port); err != nil {
 			return "", fmt.Errorf("the login can't come back, since port %d (oauth.callbackPort) is in use: %w; end the program that listens on it, which may be another login under way, or set another port that the client is registered with", port, err)
 		}
 		return uri, nil
 	}
 	if port := portOf(kept); port != 0 {
-		if p.port, err = p.logins.loopback.acquire(port); err == nil {
+		if f.port, err = f.logins.loopback.acquire(port); err == nil {
 			return kept.RedirectURI, nil
 		}
 	}
-	if p.port, err = p.logins.loopback.acquire(0); err != nil {
+	if f.port, err = f.logins.loopback.acquire(0); err != nil {
 		return "", fmt.Errorf("the login can't come back, since no port of this machine is free: %w", err)
 	}
-	return loopbackURI("127.0.0.1", p.port), nil
+	return loopbackURI("127.0.0.1", f.port), nil
 }
 
 // loopbackURI returns the redirect to this machine; port 0 leaves it out.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,184 +23,216 @@ const (
 	writeTime = 10 * time.Second
 	// retryTime is how long after a failure the issuer is left alone.
 	retryTime = 3 * time.Second
+	// youngTime is how long after its issue a token is new: if the server refuses it then, the
+	// next one would not be better. For one that lives less than a minute it is half of its life,
+	// since issuers count whole seconds.
+	youngTime = 30 * time.Second
 )
 
-// refreshSoon refreshes the token in the background. An error shows when the token has expired.
-func (s *Source) refreshSoon(e *entry) {
-	if s.waits() == nil {
-		s.startRefresh(e, nil)
+// A refresher replaces the token of a login.
+type refresher struct {
+	account *account
+	finder  *finder
+	tasks   *tasks
+	outage  *outage
+	issuer  issuer
+	log     *zap.Logger
+}
+
+// startEarly refreshes the token in the background. An error shows when the token has expired.
+func (r *refresher) startEarly(l *storedLogin) {
+	if r.outage.recent() == nil {
+		r.start(l, nil)
 	}
 }
 
-// refreshed returns the token that follows on that of e. It waits for a refresh that another caller
-// has started. challenge is that of the server's refusal of e's token, nil without one.
-func (s *Source) refreshed(ctx context.Context, e *entry, challenge *oauth.Challenge) (string, error) {
-	if failed := s.waits(); failed != nil {
-		return "", s.needed(status.IssuerUnreachable, e, failed)
+// token returns the token that follows on the token of l. It waits for a refresh that another caller
+// has started. challenge is the server's when it refused the token, nil if it did not.
+func (r *refresher) token(ctx context.Context, l *storedLogin, challenge *oauth.Challenge) (string, error) {
+	if l.Token.Refresh == "" {
+		return "", r.account.needed(ended(l), l, nil)
+	}
+	if failed := r.outage.recent(); failed != nil {
+		return "", r.account.needed(status.IssuerUnreachable, l, failed)
 	}
 	select {
-	case r := <-s.startRefresh(e, challenge):
-		if r.Err != nil {
-			return "", r.Err
-		}
-		token, _ := r.Val.(string)
-		return token, nil
+	case result := <-r.start(l, challenge):
+		token, _ := result.Val.(string)
+		return token, result.Err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 }
 
-// waits returns why the issuer is left alone for a while, nil if it is not.
-func (s *Source) waits() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed != nil && time.Now().Before(s.retry) {
-		return s.failed
-	}
-	return nil
-}
-
-// startRefresh refreshes the token in a goroutine of the source, unless that is under way. The
+// start refreshes the token in a goroutine of the source, unless that is under way. The
 // refresh has a context of its own, since the issuer's answer must not be lost with its caller.
-func (s *Source) startRefresh(e *entry, challenge *oauth.Challenge) <-chan singleflight.Result {
-	return s.start("refresh "+e.Generation, refreshTime, func(ctx context.Context) (any, error) {
+func (r *refresher) start(l *storedLogin, challenge *oauth.Challenge) <-chan singleflight.Result {
+	return r.tasks.start("refresh "+l.Generation, refreshTime, func(ctx context.Context) (any, error) {
 		if challenge != nil {
-			if err := s.moved(ctx, e, *challenge); err != nil {
+			if err := r.moved(ctx, l, *challenge); err != nil {
 				return nil, err
 			}
 		}
-		now, err := s.refresh(ctx, e)
+		now, err := r.refresh(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		s.note("", now)
+		r.account.note("", now)
 		return now.Token.Access, nil
 	})
 }
 
+// replaceRefused replaces the token of the login, after the server has refused token.
+func (r *refresher) replaceRefused(ctx context.Context, l *storedLogin, token string, c oauth.Challenge) error {
+	if l.Token.Access != token { // the stored one has expired
+		_, err := r.token(ctx, l, nil)
+		return err
+	}
+	now := wall()
+	age, life := ageOf(l.Token, now), now.Sub(l.Token.Obtained)
+	isNew := age == young && life >= 0 && life < newTime(l.Token)
+	if !isNew && l.Token.Refresh != "" {
+		_, err := r.token(ctx, l, &c)
+		return err
+	}
+	if err := r.moved(ctx, l, c); err != nil {
+		return err
+	}
+	if isNew {
+		return r.account.needed(status.TokenRejected, l, nil)
+	}
+	why := ended(l)
+	_, err := r.account.store.swap(ctx, r.account.key, l.Generation, func(l *storedLogin) { l.Token.Access, l.Ended = "", why })
+	return errors.Join(r.account.needed(why, l, nil), err)
+}
+
+// newTime returns how long after its issue the token is new.
+func newTime(t oauth.Token) time.Duration {
+	if t.Expires.IsZero() {
+		return youngTime
+	}
+	return min(youngTime, t.Expires.Sub(t.Obtained)/2)
+}
+
+// moved returns an error if the server trusts another issuer than the login's.
+func (r *refresher) moved(ctx context.Context, l *storedLogin, c oauth.Challenge) error {
+	found, err := r.finder.find(ctx, c, true)
+	if err != nil || !found.Asserted || found.Issuer.ID == l.Found.Issuer.ID {
+		return nil // without an answer, the issuer is the same as before
+	}
+	moved := r.account.needed(status.LoginExpired, l,
+		fmt.Errorf("the server accepts tokens of %s now, and the login is one at %s", found.Issuer.ID, l.Found.Issuer.ID))
+	moved.Issuer = found.Issuer.ID
+	return moved
+}
+
 // refresh replaces the token of the login, or finds that another router has done so, and returns
 // the login with a valid token.
-func (s *Source) refresh(ctx context.Context, e *entry) (*entry, error) {
-	unlock, err := s.store.lock(ctx, e.ID)
+func (r *refresher) refresh(ctx context.Context, l *storedLogin) (*storedLogin, error) {
+	store := r.account.store
+	unlock, err := store.lock(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := s.store.login(ctx, s.key, true)
+	now, err := store.login(ctx, r.account.key, true)
 	switch {
 	case err != nil:
 		return nil, err
-	case now == nil || now.ID != e.ID:
-		s.store.dropLock(e.ID)
-		return s.replaced(now)
-	case now.Generation != e.Generation:
-		return s.replaced(now)
+	case now == nil || now.ID != l.ID:
+		store.dropLock(l.ID)
+		return r.account.usable(now)
+	case now.Generation != l.Generation:
+		return r.account.usable(now)
 	case now.Token.Refresh == "":
-		return nil, s.needed(ended(now), now, nil)
+		return nil, r.account.needed(ended(now), now, nil)
 	}
 	interrupted := now.Refreshing
 	if !interrupted {
-		if now, err = s.store.swap(ctx, s.key, e.Generation, func(e *entry) { e.Refreshing = true }); err != nil {
+		if now, err = store.swap(ctx, r.account.key, l.Generation, func(l *storedLogin) { l.Refreshing = true }); err != nil {
 			return nil, err
 		}
-		if now == nil || now.Generation != e.Generation {
-			return s.replaced(now)
+		if now == nil || now.Generation != l.Generation {
+			return r.account.usable(now)
 		}
 	}
-	token, err := s.issuer.refresh(ctx, s.server, now.record)
+	token, err := r.issuer.refresh(ctx, r.account.server, now.record)
 	if err != nil {
-		return nil, s.notRefreshed(now, interrupted, err)
+		return nil, r.failed(ctx, now, interrupted, err)
 	}
-	s.reached(nil)
-	return s.write(now, func(e *entry) {
-		e.Token, e.Generation, e.Refreshing, e.Ended = token, rand.Text(), false, ""
+	r.outage.end()
+	return r.account.change(ctx, now, func(l *storedLogin) {
+		l.Token, l.Generation, l.Refreshing, l.Ended = token, rand.Text(), false, ""
 	})
 }
 
-// replaced returns the login that has replaced another one.
-func (s *Source) replaced(now *entry) (*entry, error) {
-	switch {
-	case now == nil:
-		s.note(status.NeverLoggedIn, nil)
-		return nil, &NeededError{Server: s.server.Name, Why: status.NeverLoggedIn}
-	case now.Token.Access == "" || ageOf(now.Token, wall()) == tooOld && now.Token.Refresh == "":
-		return nil, s.needed(ended(now), now, nil)
-	}
-	return now, nil
-}
-
-// notRefreshed keeps why the token of the login was not refreshed.
-func (s *Source) notRefreshed(e *entry, interrupted bool, err error) error {
+// failed keeps the reason why the token of the login was not refreshed.
+func (r *refresher) failed(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
 	refusal, refused := errors.AsType[*oauth.Refusal](err)
 	switch {
 	case refused && refusal.Code == "invalid_grant":
-		return s.lost(e, interrupted, err)
-	case refused && (refusal.Code == "invalid_client" || refusal.Code == "unauthorized_client"):
-		if e.Client.Registered {
-			s.dropClient(e)
+		return r.lost(ctx, l, interrupted, err)
+	case refusesClient(err):
+		if l.Client.Registered {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+			r.account.dropClient(bounded, l.Found.Issuer.ID)
+			cancel()
 		}
-		return s.lost(e, false, err)
+		return r.lost(ctx, l, false, err)
 	}
-	s.reached(err)
+	r.outage.begin(err)
 	if refused && refusal.Status < http.StatusInternalServerError || errors.Is(err, oauth.ErrNotSent) { // it issued nothing
-		if _, err := s.write(e, func(e *entry) { e.Refreshing = interrupted }); err != nil {
-			s.log.Warn("a login can't be written", zap.Error(err))
+		if _, err := r.account.change(ctx, l, func(l *storedLogin) { l.Refreshing = interrupted }); err != nil {
+			r.log.Warn("a login can't be written", zap.Error(err))
 		}
 	}
-	s.log.Info("a token can't be refreshed now", zap.String("issuer", e.Found.Issuer.ID), zap.Error(err))
-	return s.needed(status.IssuerUnreachable, e, err)
+	r.log.Info("a token can't be refreshed now", zap.String("issuer", l.Found.Issuer.ID), zap.Error(err))
+	return r.account.needed(status.IssuerUnreachable, l, err)
 }
 
-// lost ends a login whose refresh token the issuer refuses. Its access token is used until it
+// lost ends a login because the issuer refuses its refresh token. Its access token is used until it
 // expires.
-func (s *Source) lost(e *entry, interrupted bool, err error) error {
-	s.reached(nil)
+func (r *refresher) lost(ctx context.Context, l *storedLogin, interrupted bool, err error) error {
+	r.outage.end()
 	why := status.LoginExpired
 	if interrupted {
 		why = status.RefreshInterrupted
 	}
-	s.log.Info("a login has ended", zap.String("issuer", e.Found.Issuer.ID), zap.String("why", string(why)), zap.Error(err))
-	_, failed := s.write(e, func(e *entry) {
-		e.Token.Refresh, e.Refreshing, e.Ended = "", false, why
-		if ageOf(e.Token, wall()) == tooOld {
-			e.Token.Access = ""
+	r.log.Info("a login has ended", zap.String("issuer", l.Found.Issuer.ID), zap.String("why", string(why)), zap.Error(err))
+	_, failed := r.account.change(ctx, l, func(l *storedLogin) {
+		l.Token.Refresh, l.Refreshing, l.Ended = "", false, why
+		if ageOf(l.Token, wall()) == tooOld {
+			l.Token.Access = ""
 		}
 	})
-	return s.needed(why, e, errors.Join(err, failed))
+	return r.account.needed(why, l, errors.Join(err, failed))
 }
 
-func (s *Source) dropClient(e *entry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), writeTime)
-	defer cancel()
-	if err := s.keepClient(ctx, e.Found.Issuer.ID, oauth.Client{}); err != nil {
-		s.log.Warn("the registration at an issuer can't be removed", zap.Error(err))
+// An outage is a time in which the issuer does not answer, and is left alone. The zero value is no
+// outage.
+type outage struct {
+	mu    sync.Mutex // guards the fields below
+	err   error      // of the last request; nil if it was answered
+	until time.Time
+}
+
+// recent returns the error after which the issuer is left alone, nil if it is not left alone.
+func (o *outage) recent() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Now().Before(o.until) {
+		return o.err
 	}
+	return nil
 }
 
-// write changes the login if its token is still that of e. It tries for a while, even if the router
-// ends: the issuer does not repeat its answers. The lock of the login must be held.
-func (s *Source) write(e *entry, change func(*entry)) (*entry, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), writeTime)
-	defer cancel()
-	for {
-		now, err := s.store.swap(ctx, s.key, e.Generation, change)
-		if err == nil {
-			return s.replaced(now)
-		}
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("write the refreshed token: %w", err)
-		}
-	}
+func (o *outage) begin(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err, o.until = err, time.Now().Add(retryTime)
 }
 
-// reached notes whether the issuer answers.
-func (s *Source) reached(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed, s.retry = err, time.Now().Add(retryTime)
-}
+func (o *outage) end() { o.begin(nil) }
 
 // remote asks an issuer over HTTP.
 type remote struct{ http *http.Client }
@@ -208,30 +241,14 @@ func (r remote) discover(ctx context.Context, s oauth.Server, c oauth.Challenge)
 	return oauth.Discover(ctx, r.http, s, c)
 }
 
-// refresh counts the life of the token from before the request: an issuer's clock starts with its
-// answer, which may take long.
 func (r remote) refresh(ctx context.Context, s oauth.Server, of record) (oauth.Token, error) {
-	asked := wall()
-	t, err := grantor(r.http, s.Settings, of.Found, withSecret(s, of.Client)).Refresh(ctx, of.Token)
-	return since(t, asked), err
+	return grantor(r.http, s.Settings, of.Found, withSecret(s, of.Client)).Refresh(ctx, of.Token)
 }
 
 func (r remote) credentials(ctx context.Context, s oauth.Server, f oauth.Found, scopes []string) (oauth.Token, error) {
-	asked := wall()
 	client, err := oauth.Identify(ctx, r.http, s, f.Issuer, oauth.Redirect{}, nil)
 	if err != nil {
 		return oauth.Token{}, err
 	}
-	t, err := grantor(r.http, s.Settings, f, client).ClientCredentials(ctx, scopes)
-	return since(t, asked), err
-}
-
-func since(t oauth.Token, asked time.Time) oauth.Token {
-	if late := t.Obtained.Sub(asked); late > 0 {
-		t.Obtained = asked
-		if !t.Expires.IsZero() {
-			t.Expires = t.Expires.Add(-late)
-		}
-	}
-	return t
+	return grantor(r.http, s.Settings, f, client).ClientCredentials(ctx, scopes)
 }

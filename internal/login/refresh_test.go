@@ -38,8 +38,9 @@ func newWorld(t *testing.T, o fakeissuer.Options) *world {
 // router returns the source of a router of its own, as another process has it.
 func (w *world) router() *Source {
 	w.t.Helper()
-	s := newSource(Options{Store: NewStore(w.folder), Log: zaptest.NewLogger(w.t)}, oauth.Server{Name: "far", URL: w.resource.URL})
-	w.t.Cleanup(s.close)
+	server := oauth.Server{Name: "far", URL: w.resource.URL}
+	s := newSource(Options{Store: NewStore(w.folder), Log: zaptest.NewLogger(w.t)}, server, remote{oauth.NewHTTPClient(server)})
+	w.t.Cleanup(s.tasks.close)
 	return s
 }
 
@@ -133,9 +134,9 @@ func TestRefusedIsRefreshedOnce(t *testing.T) {
 func grow(t *testing.T, folder, server string) {
 	t.Helper()
 	err := NewStore(folder).edit(t.Context(), func(c *content) error {
-		e := c.Logins[key(server, Shared)]
+		e := c.Logins[key(server)]
 		e.Token.Obtained = e.Token.Obtained.Add(-time.Minute)
-		c.Logins[key(server, Shared)] = e
+		c.Logins[key(server)] = e
 		return nil
 	})
 	if err != nil {
@@ -149,7 +150,7 @@ func TestNeverLoggedIn(t *testing.T) {
 	if issuer := w.mustNeed(s, status.NeverLoggedIn).Issuer; issuer != w.issuer.URL {
 		t.Errorf("the issuer is %q", issuer)
 	}
-	if s.known() == nil {
+	if s.finder.known() == nil {
 		t.Error("the discovery is not kept for the login")
 	}
 	changed := s.Changed()
@@ -161,7 +162,7 @@ func TestNeverLoggedIn(t *testing.T) {
 	w.login(w.router()) // in another process
 	<-changed
 	w.mustWork(s)
-	if _, err := w.router().forget(t.Context()); err != nil {
+	if _, err := w.router().account.forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.mustNeed(s, status.NeverLoggedIn)
@@ -193,9 +194,9 @@ func TestLoginExpired(t *testing.T) {
 func expire(t *testing.T, w *world) {
 	t.Helper()
 	err := NewStore(w.folder).edit(t.Context(), func(c *content) error {
-		e := c.Logins[key(w.resource.URL, Shared)]
+		e := c.Logins[key(w.resource.URL)]
 		e.Token.Obtained, e.Token.Expires = wall().Add(-2*time.Hour), wall().Add(-time.Hour)
-		c.Logins[key(w.resource.URL, Shared)] = e
+		c.Logins[key(w.resource.URL)] = e
 		return nil
 	})
 	if err != nil {
@@ -273,9 +274,9 @@ func TestShortLifeEndsEarly(t *testing.T) {
 	w.login(s)
 	w.issuer.ForgetAccess()
 	err := NewStore(w.folder).edit(t.Context(), func(c *content) error {
-		e := c.Logins[key(w.resource.URL, Shared)]
+		e := c.Logins[key(w.resource.URL)]
 		e.Token.Obtained, e.Token.Expires = wall().Add(-5*time.Second), wall().Add(3*time.Second)
-		c.Logins[key(w.resource.URL, Shared)] = e
+		c.Logins[key(w.resource.URL)] = e
 		return nil
 	})
 	if err != nil {
@@ -403,7 +404,7 @@ func TestNothingSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.mustNeed(s, status.IssuerUnreachable)
-			if e, err := s.look(t.Context(), true); err != nil || e == nil || e.Refreshing {
+			if e, err := s.account.read(t.Context(), true); err != nil || e == nil || e.Refreshing {
 				t.Errorf("in the store there is %v, %v", e, err)
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -72,9 +74,8 @@ func (i *script) requests() int {
 // scripted returns a source with the issuer. It is logged in with "token 0" unless refresh is nil.
 func scripted(t *testing.T, i *script, settings oauth.Settings, refresh *string) *Source {
 	t.Helper()
-	s := newSource(Options{Store: newMemory()}, oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings})
-	s.issuer = i
-	t.Cleanup(s.close)
+	s := newSource(Options{Store: newMemory(), Log: zap.NewNop()}, oauth.Server{Name: "far", URL: "https://far.example/mcp", Settings: settings}, i)
+	t.Cleanup(s.tasks.close)
 	if refresh != nil {
 		found, _ := i.discover(t.Context(), s.server, oauth.Challenge{})
 		token := i.token("token 0")
@@ -96,9 +97,15 @@ func wantToken(t *testing.T, s *Source, want string) {
 func wantNeeded(t *testing.T, s *Source, why status.LoginReason) {
 	t.Helper()
 	_, err := s.Token(t.Context())
-	if needed, ok := errors.AsType[*NeededError](err); !ok || needed.Why != why || s.why() != why {
-		t.Errorf("after %v: %v and %q, want a login that is needed because %s", time.Since(start), err, s.why(), why)
+	if needed, ok := errors.AsType[*NeededError](err); !ok || needed.Why != why || whyNeeded(s) != why {
+		t.Errorf("after %v: %v and %q, want a login that is needed because %s", time.Since(start), err, whyNeeded(s), why)
 	}
+}
+
+// whyNeeded returns the reason why the source needs a login, "" if it does not.
+func whyNeeded(s *Source) status.LoginReason {
+	_, why := s.account.state()
+	return why
 }
 
 // start is when the time of synctest begins.
@@ -208,7 +215,7 @@ func TestIssuerDownForAWhile(t *testing.T) {
 		i.fails = nil
 		time.Sleep(retryTime)
 		wantToken(t, s, fmt.Sprintf("token %d", i.requests()+1))
-		if why := s.why(); why != "" {
+		if why := whyNeeded(s); why != "" {
 			t.Errorf("a login is needed because %s", why)
 		}
 	})
@@ -226,11 +233,11 @@ func TestCloseWaitsForARefresh(t *testing.T) {
 				wantToken(t, s, "token 0")
 				synctest.Wait()
 				before := time.Now()
-				s.close()
+				s.tasks.close()
 				if took := time.Since(before); took != test.closes {
 					t.Errorf("close took %v, want %v", took, test.closes)
 				}
-				if saved, err := s.saved(t.Context()); err != nil || saved.Token.Access != test.token {
+				if saved, err := s.account.saved(t.Context()); err != nil || saved.Token.Access != test.token {
 					t.Errorf("in the store there is %v, %v", saved, err)
 				}
 			})
@@ -286,15 +293,15 @@ func TestChanged(t *testing.T) {
 			t.Error("Changed is closed though nothing has changed")
 		default:
 		}
-		other := newSource(Options{Store: s.store}, s.server)
-		defer other.close()
+		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, s.server, nil)
+		defer other.tasks.close()
 		if err := other.save(t.Context(), record{Token: oauth.Token{Access: "token"}}); err != nil {
 			t.Fatal(err)
 		}
 		<-changed
 		wantToken(t, s, "token")
 		again := s.Changed()
-		if _, err := other.forget(t.Context()); err != nil {
+		if _, err := other.account.forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-again
@@ -307,8 +314,8 @@ func TestOtherOrigin(t *testing.T) {
 	for _, address := range []string{
 		"https://far.example.evil.example/mcp", "http://far.example/mcp", "https://far.example:8443/mcp", "https://far.example/other",
 	} {
-		other := newSource(Options{Store: s.store}, oauth.Server{Name: "far", URL: address})
-		defer other.close()
+		other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, oauth.Server{Name: "far", URL: address}, nil)
+		defer other.tasks.close()
 		if token, err := other.Token(t.Context()); token != "" || err != nil {
 			t.Errorf("%s gets the token %q, %v", address, token, err)
 		}
@@ -318,16 +325,16 @@ func TestOtherOrigin(t *testing.T) {
 // TestLoserDeletesNothing checks that a refused refresh token ends no login that has another one.
 func TestLoserDeletesNothing(t *testing.T) {
 	s := scripted(t, &script{}, oauth.Settings{}, new("refresh"))
-	loser, err := s.look(t.Context(), true)
+	loser, err := s.account.read(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.refresh(t.Context(), loser); err != nil { // as another router does
+	if _, err := s.refresher.refresh(t.Context(), loser); err != nil { // as another router does
 		t.Fatal(err)
 	}
-	_ = s.lost(loser, false, errors.New("invalid_grant"))
+	_ = s.refresher.lost(t.Context(), loser, false, errors.New("invalid_grant"))
 	wantToken(t, s, "token 1")
-	if saved, err := s.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
+	if saved, err := s.account.saved(t.Context()); err != nil || saved == nil || saved.Token.Refresh != "refresh" {
 		t.Errorf("in the store there is %v, %v", saved, err)
 	}
 }
@@ -347,7 +354,7 @@ func TestMachineScopes(t *testing.T) {
 			token = fmt.Sprintf("token %d", i+1)
 			wantToken(t, s, token)
 		}
-		if got := s.machine.Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		if got := s.machine.last.Scopes; len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
 			t.Errorf("the scopes of the last token are %q", got)
 		}
 	})

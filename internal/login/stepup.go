@@ -1,15 +1,13 @@
 package login
 
 import (
-	"fmt"
 	"strings"
-
-	"github.com/mcp-metarouter/metarouter/internal/oauth"
-	"github.com/mcp-metarouter/metarouter/internal/status"
+	"sync"
 )
 
-// stepUps count refusals for missing scopes. The zero value has none.
+// stepUps count refusals for missing scopes. The zero value has no refusals.
 type stepUps struct {
+	mu     sync.Mutex                 // guards logins
 	logins map[string]map[string]bool // that did not suffice, by the scopes
 }
 
@@ -20,6 +18,8 @@ const (
 
 // count returns how many logins did not suffice for the scopes, with this one.
 func (u *stepUps) count(scopes []string, login string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	name := strings.Join(scopes, " ")
 	if u.logins == nil || len(u.logins) >= maxScopes {
 		u.logins = make(map[string]map[string]bool)
@@ -31,18 +31,4 @@ func (u *stepUps) count(scopes []string, login string) int {
 		u.logins[name][login] = true
 	}
 	return len(u.logins[name])
-}
-
-// stepUp returns the error of a login that does not permit a request.
-func (s *Source) stepUp(e *entry, c oauth.Challenge) error {
-	s.mu.Lock()
-	tries := s.steps.count(c.Scopes, e.ID)
-	s.mu.Unlock()
-	if tries >= maxSteps {
-		return fmt.Errorf("the server asks for the scopes %q again though %d logins asked for them; the issuer does not grant them to you, or the server never accepts them",
-			strings.Join(c.Scopes, " "), tries-1)
-	}
-	err := s.needed(status.ScopeMissing, e, nil)
-	err.Scopes = c.Scopes
-	return err
 }

@@ -30,24 +30,18 @@ const (
 // A Store keeps logins, registered clients and pins in an encrypted file that all routers of the user
 // share. Its methods may be called from any goroutine.
 //
-// A login is found by the URL of its server and its owner. The name of its issuer is in it: a
-// server has one login of an owner at a time.
+// A login is found by the URL of its server. The name of its issuer is in it: a server has one login
+// at a time.
 type Store struct {
-	folder string
-	text   text
+	folder string      // "" keeps the content in memory only
+	text   *vault.Text // in the folder
 
-	mu    sync.Mutex // guards the fields below
-	kept  *content   // as it was read last, not changed any more; nil before
-	stamp vault.Stamp
-	wrote chan struct{}            // closed when this store has changed the file; nil before someone waits
-	locks map[string]chan struct{} // of logins, without a folder
-}
-
-// A text is where a store keeps its content, as a [*vault.Text] does.
-type text interface {
-	Get(ctx context.Context) (string, error)
-	Edit(ctx context.Context, change func(old string) (string, error)) error
-	Stamp() (vault.Stamp, error)
+	mu     sync.Mutex // guards the fields below
+	kept   *content   // as it was read last, not changed any more; nil before
+	stamp  vault.Stamp
+	wrote  chan struct{}            // closed when this store has changed the content; nil before a caller waits
+	memory string                   // the content, without a folder
+	locks  map[string]chan struct{} // of logins, without a folder
 }
 
 // NewStore returns the store of the folder, next to the user's own configuration. It reads
@@ -55,13 +49,13 @@ type text interface {
 func NewStore(folder string) *Store { return &Store{folder: folder, text: vault.Logins(folder)} }
 
 // newMemory returns a store that ends with the process.
-func newMemory() *Store { return &Store{text: new(memory)} }
+func newMemory() *Store { return new(Store) }
 
 // A content is everything in a store.
 type content struct {
-	Logins  map[string]entry        `json:"logins"`  // by key
+	Logins  map[string]storedLogin  `json:"logins"`  // by key
 	Pins    map[string]string       `json:"pins"`    // issuers, by key of the server and the client of its settings
-	Clients map[string]oauth.Client `json:"clients"` // by key of the issuer, the origin of the server and the owner
+	Clients map[string]oauth.Client `json:"clients"` // by key of the issuer and the origin of the server
 }
 
 // A record is a login in the store.
@@ -71,8 +65,8 @@ type record struct {
 	Token  oauth.Token  `json:"token"`
 }
 
-// An entry is the login of an owner at a server.
-type entry struct {
+// A storedLogin is the login at a server, with the state of its refreshes.
+type storedLogin struct {
 	record
 	ID         string             `json:"id"`                   // random, of the login; it stays when the token is refreshed
 	Generation string             `json:"generation"`           // random, of the token
@@ -80,8 +74,11 @@ type entry struct {
 	Ended      status.LoginReason `json:"ended,omitempty"`      // why the token can't be refreshed; "" if it can, or never could
 }
 
-// key returns the name of a login in the content.
-func key(server, owner string) string {
+// owner is in the keys of all logins and clients: all clients of the router share them.
+const owner = "owner"
+
+// key returns the name of a server's login in the content.
+func key(server string) string {
 	if u, err := url.Parse(server); err == nil {
 		u.Fragment, u.RawFragment, u.User = "", "", nil
 		server = u.String()
@@ -108,20 +105,25 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// login returns the login with the key, nil if there is none. It reads the file only if it has
+// login returns the login with the key, nil if the store does not have it. It reads the file only if it has
 // changed, or if fresh is true.
-func (s *Store) login(ctx context.Context, key string, fresh bool) (*entry, error) {
+func (s *Store) login(ctx context.Context, key string, fresh bool) (*storedLogin, error) {
 	c, err := s.read(ctx, fresh)
 	if err != nil {
 		return nil, err
 	}
-	if e, ok := c.Logins[key]; ok {
-		return &e, nil
+	if l, ok := c.Logins[key]; ok {
+		return &l, nil
 	}
 	return nil, nil
 }
 
 func (s *Store) read(ctx context.Context, fresh bool) (*content, error) {
+	if s.folder == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return parse(s.memory)
+	}
 	stamp, err := s.text.Stamp() // before the file is read, so that a change between is seen
 	if err != nil {
 		return nil, err
@@ -154,7 +156,7 @@ func parse(data string) (*content, error) {
 		}
 	}
 	if c.Logins == nil {
-		c.Logins = make(map[string]entry)
+		c.Logins = make(map[string]storedLogin)
 	}
 	if c.Pins == nil {
 		c.Pins = make(map[string]string)
@@ -165,9 +167,17 @@ func parse(data string) (*content, error) {
 	return c, nil
 }
 
-// edit changes the content, while no other process does the same.
+// errUnchanged ends an edit that changes nothing.
+var errUnchanged = errors.New("unchanged")
+
+// edit changes the content, while no other process does the same. The content stays as it is if
+// change returns an error; errUnchanged counts as success.
 func (s *Store) edit(ctx context.Context, change func(*content) error) error {
-	err := s.text.Edit(ctx, func(old string) (string, error) {
+	replace := s.replaceMemory
+	if s.folder != "" {
+		replace = s.text.Edit
+	}
+	err := replace(ctx, func(old string) (string, error) {
 		c, err := parse(old)
 		if err == nil {
 			err = change(c)
@@ -178,11 +188,24 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 		data, err := json.Marshal(c)
 		return string(data), err
 	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.wrote != nil {
 		close(s.wrote)
 		s.wrote = nil
+	}
+	return err
+}
+
+func (s *Store) replaceMemory(_ context.Context, change func(string) (string, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, err := change(s.memory)
+	if err == nil {
+		s.memory = text
 	}
 	return err
 }
@@ -197,29 +220,29 @@ func (s *Store) written() <-chan struct{} {
 	return s.wrote
 }
 
-// put replaces the login with the key by a new one and returns it.
-func (s *Store) put(ctx context.Context, key string, r record) (*entry, error) {
-	e := entry{record: r, ID: rand.Text(), Generation: rand.Text()}
-	if err := bounded(e); err != nil {
-		return nil, err
+// put replaces the login with the key by a new one.
+func (s *Store) put(ctx context.Context, key string, r record) error {
+	l := storedLogin{record: r, ID: rand.Text(), Generation: rand.Text()}
+	if err := bounded(l); err != nil {
+		return err
 	}
-	return &e, s.underLock(ctx, key, func() error {
+	return s.underLock(ctx, key, func() error {
 		return s.edit(ctx, func(c *content) error {
 			if _, ok := c.Logins[key]; !ok && len(c.Logins) >= maxLogins {
 				return fmt.Errorf("there are %d logins already, and no more fit; log out from some servers", maxLogins)
 			}
-			c.Logins[key] = e
+			c.Logins[key] = l
 			return nil
 		})
 	})
 }
 
-// remove removes the login with the key and returns it, nil if there was none.
-func (s *Store) remove(ctx context.Context, key string) (was *entry, err error) {
+// remove removes the login with the key and returns it, nil if the store did not have it.
+func (s *Store) remove(ctx context.Context, key string) (was *storedLogin, err error) {
 	err = s.underLock(ctx, key, func() error {
 		return s.edit(ctx, func(c *content) error {
-			if e, ok := c.Logins[key]; ok {
-				was = &e
+			if l, ok := c.Logins[key]; ok {
+				was = &l
 			}
 			delete(c.Logins, key)
 			return nil
@@ -228,7 +251,7 @@ func (s *Store) remove(ctx context.Context, key string) (was *entry, err error) 
 	return was, err
 }
 
-// underLock runs do, which ends the login with the key, while nobody refreshes its token.
+// underLock runs do, which ends the login with the key, while no router refreshes its token.
 func (s *Store) underLock(ctx context.Context, key string, do func() error) error {
 	old, err := s.login(ctx, key, true)
 	if err != nil {
@@ -250,33 +273,24 @@ func (s *Store) underLock(ctx context.Context, key string, do func() error) erro
 }
 
 // swap changes the login with the key if its token is still of the generation, and returns
-// the login as it is then; nil if there is none any more. change must not change maps and slices of
-// the entry.
-func (s *Store) swap(ctx context.Context, key, generation string, change func(*entry)) (now *entry, err error) {
+// the login as it is then; nil if it was removed. change must not change maps and slices of
+// the login.
+func (s *Store) swap(ctx context.Context, key, generation string, change func(*storedLogin)) (now *storedLogin, err error) {
 	err = s.edit(ctx, func(c *content) error {
-		e, ok := c.Logins[key]
+		l, ok := c.Logins[key]
 		if !ok {
 			return errUnchanged
 		}
-		now = &e
-		if e.Generation != generation {
+		now = &l
+		if l.Generation != generation {
 			return errUnchanged
 		}
-		change(&e)
-		if err := bounded(e); err != nil {
-			return err
-		}
-		c.Logins[key] = e
-		return nil
+		change(&l)
+		c.Logins[key] = l
+		return bounded(l)
 	})
-	if errors.Is(err, errUnchanged) {
-		err = nil
-	}
 	return now, err
 }
-
-// errUnchanged ends an edit that changes nothing.
-var errUnchanged = errors.New("unchanged")
 
 func bounded(value any) error {
 	data, err := json.Marshal(value)
@@ -286,41 +300,17 @@ func bounded(value any) error {
 	return err
 }
 
-// client returns the client that is registered with the issuer for servers of the origin, nil if
-// there is none. Servers of other origins have clients of their own: an issuer may remember that a
-// person consented to a client, and must ask again before another server gets a token.
-func (s *Store) client(ctx context.Context, issuer, origin, owner string) (*oauth.Client, error) {
-	c, err := s.read(ctx, false)
-	if err != nil {
-		return nil, err
+// makeRoom removes a value if a new key would make the map larger than most.
+func makeRoom[V any](m map[string]V, key string, most int) {
+	if _, ok := m[key]; ok {
+		return
 	}
-	if found, ok := c.Clients[hash(issuer, origin, owner)]; ok {
-		return &found, nil
-	}
-	return nil, nil
-}
-
-// putClient keeps the client that is registered with the issuer for servers of the origin. The zero
-// value removes it.
-func (s *Store) putClient(ctx context.Context, issuer, origin, owner string, client oauth.Client) error {
-	if err := bounded(client); err != nil {
-		return err
-	}
-	return s.edit(ctx, func(c *content) error {
-		key := hash(issuer, origin, owner)
-		if client.ID == "" {
-			delete(c.Clients, key)
-			return nil
+	for other := range m {
+		if len(m) < most {
+			return
 		}
-		if _, ok := c.Clients[key]; !ok && len(c.Clients) >= maxClients {
-			for other := range c.Clients { // they can be registered again
-				delete(c.Clients, other)
-				break
-			}
-		}
-		c.Clients[key] = client
-		return nil
-	})
+		delete(m, other)
+	}
 }
 
 // validID matches the IDs of logins: they are parts of paths.
@@ -353,8 +343,8 @@ func (s *Store) lock(ctx context.Context, id string) (unlock func(), err error) 
 	}
 }
 
-// dropLock removes the lock of a login that has ended. One who still waits for the lock finds
-// another login, or none.
+// dropLock removes the lock of a login that has ended. A router that still waits for the lock finds
+// another login, or no login.
 func (s *Store) dropLock(id string) {
 	if s.folder != "" && validID().MatchString(id) {
 		_ = os.Remove(s.lockPath(id)) // an open file on Windows: it stays
@@ -366,33 +356,3 @@ func (s *Store) dropLock(id string) {
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.folder, "login-"+id+".lock") }
-
-// A memory is a text in memory.
-type memory struct {
-	mu    sync.Mutex // guards the fields below
-	data  string
-	stamp vault.Stamp
-}
-
-func (m *memory) Get(context.Context) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.data, nil
-}
-
-func (m *memory) Edit(_ context.Context, change func(string) (string, error)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	data, err := change(m.data)
-	if err == nil {
-		m.data = data
-		m.stamp.Edits++
-	}
-	return err
-}
-
-func (m *memory) Stamp() (vault.Stamp, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.stamp, nil
-}

@@ -17,9 +17,9 @@ const (
 	maxScopesText      = 16 << 10 // bytes of all
 )
 
-// ChallengeOf returns the challenge of a response with the status 401 or 403: that of the scheme
-// Bearer, whatever other schemes the response offers. If it has several, each value is that of
-// the first that has it. A header that is malformed gives what can be read of it.
+// ChallengeOf returns the challenge of a response with the status 401 or 403 for the scheme
+// Bearer, whatever other schemes the response offers. If it has several challenges, each value
+// comes from the first that has it. The legible part of a malformed header counts.
 //
 // At most 16 headers of 8 KiB, 100 scopes of 256 bytes and a URL of 2 KiB are read. A URL that is
 // not absolute is no URL, and a scope with characters that no scope has is left out.
@@ -59,7 +59,7 @@ func (c *Challenge) add(params map[string]string) {
 }
 
 // namedScopes returns those that are scopes (RFC 6749, section 3.3), as many as fit the bounds, each
-// once. It is nil if there are none.
+// once. It is nil without such scopes.
 func namedScopes(all []string) []string {
 	var scopes []string
 	seen, size := map[string]bool{}, 0
@@ -88,7 +88,7 @@ func isScope(text string) bool {
 }
 
 // readChallenges reads a header that is malformed. It takes each name=value as a parameter of the
-// scheme before it, with or without commas, and skips what is neither.
+// scheme before it, with or without commas, and skips the rest.
 func readChallenges(header string) []oauthex.Challenge {
 	var challenges []oauthex.Challenge
 	for rest := header; ; {
@@ -129,7 +129,7 @@ func readChallenges(header string) []oauthex.Challenge {
 	}
 }
 
-// readQuoted returns the value of the quoted string at the start of text, and what follows it. A
+// readQuoted returns the value of the quoted string at the start of text, and the rest. A
 // string that does not end has no value.
 func readQuoted(text string) (value, rest string) {
 	var b strings.Builder

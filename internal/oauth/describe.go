@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 )
 
-// Describe reads what an issuer says of itself, by its identifier, a URL: its metadata of RFC 8414,
-// else those of OpenID Connect. The issuer counts as named by the configuration, so that its host
+// Describe reads the metadata of an issuer by its identifier, a URL: as RFC 8414 has them, else as
+// OpenID Connect has them. The issuer counts as named by the configuration, so that its host
 // may have any address; c is the client that [NewHTTPClient] returns for a server with its URL.
 //
 // The issuer in the metadata must be the identifier byte for byte, since tokens are compared with
@@ -16,31 +15,15 @@ import (
 // them may be missing, and it need not support PKCE. The error wraps [ErrUnreachable] if the issuer
 // did not answer.
 func Describe(ctx context.Context, c *http.Client, id string) (*Issuer, error) {
-	u, err := url.Parse(id)
-	if err != nil || u.Host == "" || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
-	}
 	f := fetcher{c, reachOf(Server{URL: id})}
-	if err := f.reach.check(ctx, u); err != nil {
-		return nil, fmt.Errorf("the issuer can't be used: %w", err)
-	}
-	m, err := f.issuer(ctx, u, id)
+	m, err := f.issuer(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if m.Issuer != id {
 		return nil, fmt.Errorf("the issuer %s describes itself as %s; write exactly that into its url", shown(id), clip(m.Issuer))
 	}
-	err = f.checkEndpoints(ctx, id, []endpoint{
-		{"authorization_endpoint", m.AuthorizationEndpoint, false},
-		{"token_endpoint", m.TokenEndpoint, false},
-		{"registration_endpoint", m.RegistrationEndpoint, false},
-		{"device_authorization_endpoint", m.DeviceEndpoint, false},
-		{"revocation_endpoint", m.RevocationEndpoint, false},
-		{"introspection_endpoint", m.IntrospectionEndpoint, false},
-		{"jwks_uri", m.JWKSURI, false},
-	})
-	if err != nil {
+	if err := f.checkEndpoints(ctx, id, m.endpoints()); err != nil {
 		return nil, err
 	}
 	return m.issuer(), nil

@@ -65,7 +65,7 @@ func TestDescribeRefuses(t *testing.T) {
 		{"keys at an address of clouds", s.URL, issuerDoc(s.URL, object{"jwks_uri": "https://169.254.169.254/keys"}), "jwks_uri is wrong"},
 		{"questions without https", s.URL, issuerDoc(s.URL, object{"introspection_endpoint": "http://id.example.com"}), "introspection_endpoint is wrong"},
 		{"url with a query", s.URL + "?x", nil, "no url without query"},
-		{"no url", "id.example.com", nil, "no url without query"},
+		{"no url", "id.example.com", nil, "no https url"},
 		{"not https", "http://id.example.com", nil, "is not https"},
 		{"not there", s.URL, nil, "404"},
 	}

@@ -24,7 +24,7 @@ const (
 type Device struct {
 	UserCode    string
 	URL         string // where a person enters the code
-	CompleteURL string // the same with the code in it; "" if the issuer has none
+	CompleteURL string // the same with the code in it; "" if the issuer has no such page
 	Expires     time.Time
 	code        string
 	interval    time.Duration
@@ -130,7 +130,7 @@ func (g *Grantor) AwaitDevice(ctx context.Context, d *Device, scopes []string) (
 	}
 }
 
-// expiredDevice is the error of a login that nobody completed. failed is why the issuer could not
+// expiredDevice is the error of a login that was not completed in time. failed is why the issuer could not
 // be asked at last, or nil.
 func expiredDevice(failed error) error {
 	refusal := &Refusal{Code: errExpiredToken, Description: "nobody has entered the code in time"}

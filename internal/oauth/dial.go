@@ -35,7 +35,7 @@ const (
 //     is permitted if all addresses of the server are private ones, or the server is on this machine.
 //   - An address of this machine (127/8, ::1) is permitted if the server's URL says localhost or
 //     such an address.
-//   - No other address is permitted: link-local ones such as 169.254.169.254, those of clouds'
+//   - No other address is permitted: link-local ones such as 169.254.169.254, clouds'
 //     metadata services, unspecified, multicast and reserved ones.
 //
 // An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4) counts as that one. The
@@ -46,11 +46,11 @@ const (
 // With a proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) it is the proxy that resolves names and
 // connects. Then only addresses that stand in URLs are checked.
 //
-// # What it sends and accepts
+// # Requests and answers
 //
-// It requires https, except on this machine. It follows up to 5 redirects of a GET, but none of
-// another method, whose body may hold secrets, none from https to http, and none from an address
-// to a more private one. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
+// It requires https, except on this machine. It follows up to 5 redirects of a GET. It does
+// not follow redirects of another method, since the body may hold secrets, from https to http, or
+// from an address to a more private one. It sends no cookies. It ends a request after 30 s, a dial after 10 s, and
 // an answer's body with an error after 1 MiB. It keeps no connections, so that it needs no Close.
 func NewHTTPClient(server Server) *http.Client {
 	return newClient(reachOf(server), http.ProxyFromEnvironment)
@@ -107,7 +107,7 @@ func (h *hop) connected(to net.Addr) {
 }
 
 // hopOf returns the hop of a request: the first one, or one that a redirect leads to. The response
-// with the redirect has the request that was sent, whose context has the hop before.
+// with the redirect has the request that was sent, and its context has the hop before.
 func (t *checked) hopOf(r *http.Request) *hop {
 	h := &hop{host: r.URL.Hostname(), most: nowhere}
 	if r.Response != nil && r.Response.Request != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// An area is how private an address is. A request may go to areas up to that of the server for
-// which it is made, so a greater area includes the lesser ones.
+// An area is how private an address is. A request may go to areas up to the area of the
+// server for which it is made, so a greater area includes the lesser ones.
 type area int32
 
 const (
@@ -119,7 +119,7 @@ func blocked(format string, args ...any) error {
 
 // A reach says which addresses the requests on behalf of a server may go to.
 type reach struct {
-	named    []*url.URL // what the configuration names: the server, and where its issuer describes itself
+	named    []*url.URL // the URLs in the configuration: the server, and where its issuer describes itself
 	resolver *net.Resolver
 }
 
@@ -143,9 +143,9 @@ func (r *reach) names(u *url.URL) bool {
 	return false
 }
 
-// area returns the area of the most private URL that the configuration names. That of a name is
-// the least private of its addresses, and never this machine: who owns a name decides what it
-// resolves to, and must not open this machine to strangers by that.
+// area returns the area of the most private URL that the configuration names. A name has
+// the area of its least private address, and never counts as this machine: the owner of a name
+// chooses its addresses, and must not open this machine to strangers by that.
 func (r *reach) area(ctx context.Context) area {
 	most := public
 	for _, u := range r.named {

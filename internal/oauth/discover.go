@@ -25,16 +25,16 @@ func (e *failureError) Error() string {
 
 func (e *failureError) Unwrap() error { return ErrUnreachable }
 
-// Discover finds out who issues tokens for the server: from the metadata that the challenge
+// Discover finds the issuer of the server's tokens: from the metadata that the challenge
 // names, else by well-known paths, else the server's own origin (revision 2025-03-26). If the
 // server names several issuers, it is the first that can be used.
 //
-// Settings.AuthServerMetadataURL wins over all of these: the issuer is then what the document at
+// Settings.AuthServerMetadataURL wins over all of these: the issuer is then the one that the document at
 // this URL describes, and the server's metadata, if it is good, gives only the resource and the
 // scopes.
 //
 // The resource of the server's metadata must be the server's URL or a parent of it, at the same
-// origin. The issuer in an issuer's metadata must be the one by whose URL they were found. For
+// origin. The issuer in an issuer's metadata must have the URL by which they were found. For
 // logins with a browser the issuer must support PKCE with S256; only at AuthServerMetadataURL it
 // may be silent about it. All URLs must be ones that [NewHTTPClient] permits.
 //
@@ -124,9 +124,7 @@ func (d *discovery) isThere(ctx context.Context, at string) (bool, error) {
 	if err != nil {
 		return false, errors.New("the server's url is no url")
 	}
-	c := *d.fetcher.client
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	resp, err := c.Do(r)
+	resp, err := unredirected(d.fetcher.client).Do(r)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", shown(at), unreachable(err))
 	}
@@ -143,7 +141,7 @@ func (d *discovery) origin() string {
 	return (&url.URL{Scheme: d.server.Scheme, Host: d.server.Host}).String()
 }
 
-// identifier returns the resource of a server that publishes none: its URL, without the query,
+// identifier returns the resource of a server that publishes no resource: its URL, without the query,
 // which may hold a key.
 func (d *discovery) identifier() string {
 	u := url.URL{Scheme: d.server.Scheme, Host: d.server.Host, Path: d.server.Path, RawPath: d.server.RawPath}

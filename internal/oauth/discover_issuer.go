@@ -17,22 +17,15 @@ const (
 	maxName  = 256
 )
 
-// An issuerDocument is what an issuer says of itself (RFC 8414, RFC 8628).
+// An issuerDocument is the metadata of an issuer (RFC 8414, RFC 8628).
 type issuerDocument struct {
 	oauthex.AuthServerMeta
 	DeviceEndpoint string `json:"device_authorization_endpoint"`
 }
 
-// issuer finds what the issuer says of itself. The error wraps errAbsent if it says nothing.
+// issuer finds the issuer's metadata. The error wraps errAbsent without metadata.
 func (d *discovery) issuer(ctx context.Context, id string) (*Issuer, error) {
-	u, err := url.Parse(id)
-	if err != nil || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
-	}
-	if err := d.fetcher.reach.check(ctx, u); err != nil {
-		return nil, fmt.Errorf("the issuer can't be used: %w", err)
-	}
-	document, err := d.fetcher.issuer(ctx, u, id)
+	document, err := d.fetcher.issuer(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +59,7 @@ func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(document.Issuer))
 	}
 	if place, err := url.Parse(at); err == nil && (!sameHost(place, u) || place.Scheme != u.Scheme) {
-		self, err := d.fetcher.issuer(ctx, u, document.Issuer)
+		self, err := d.fetcher.issuer(ctx, document.Issuer)
 		switch {
 		case errors.Is(err, errAbsent):
 		case err != nil:
@@ -88,20 +81,30 @@ func (d *discovery) usable(ctx context.Context, m *issuerDocument, silent bool) 
 		return nil, fmt.Errorf("the issuer %s does not say that it supports PKCE with S256 (code_challenge_methods_supported), "+
 			"without which others could use a login; if it does support it, put the URL of its metadata into authServerMetadataUrl", shown(m.Issuer))
 	}
-	err := d.fetcher.checkEndpoints(ctx, m.Issuer, []endpoint{
-		{"authorization_endpoint", m.AuthorizationEndpoint, browser},
-		{"token_endpoint", m.TokenEndpoint, true},
-		{"registration_endpoint", m.RegistrationEndpoint, false},
-		{"device_authorization_endpoint", m.DeviceEndpoint, d.settings.Grant == DeviceCode},
-		{"revocation_endpoint", m.RevocationEndpoint, false},
-	})
-	if err != nil {
+	all := m.endpoints()[:forLogins]
+	all[0].needed, all[1].needed, all[2].needed = true, browser, d.settings.Grant == DeviceCode
+	if err := d.fetcher.checkEndpoints(ctx, m.Issuer, all); err != nil {
 		return nil, err
 	}
 	return m.issuer(), nil
 }
 
-// issuer returns what the document says.
+// forLogins is how many of the endpoints are for logins: the first ones.
+const forLogins = 5
+
+func (m *issuerDocument) endpoints() []endpoint {
+	return []endpoint{
+		{name: "token_endpoint", url: m.TokenEndpoint},
+		{name: "authorization_endpoint", url: m.AuthorizationEndpoint},
+		{name: "device_authorization_endpoint", url: m.DeviceEndpoint},
+		{name: "registration_endpoint", url: m.RegistrationEndpoint},
+		{name: "revocation_endpoint", url: m.RevocationEndpoint},
+		{name: "introspection_endpoint", url: m.IntrospectionEndpoint},
+		{name: "jwks_uri", url: m.JWKSURI},
+	}
+}
+
+// issuer returns the issuer that the document describes.
 func (m *issuerDocument) issuer() *Issuer {
 	return &Issuer{
 		ID:                    m.Issuer,
@@ -128,7 +131,7 @@ func sameEndpoint(a, b string) bool {
 	return err == nil && err2 == nil && sameHost(first, second)
 }
 
-// names returns a list of an issuer without what is too long; nil stays nil.
+// names returns a list of an issuer without names that are too long; nil stays nil.
 func names(all []string) []string {
 	if all == nil {
 		return nil

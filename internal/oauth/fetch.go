@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A fetcher reads what servers and issuers say of themselves.
+// A fetcher reads the metadata of servers and issuers.
 type fetcher struct {
 	client *http.Client
 	reach  *reach
@@ -48,9 +48,9 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	case !isJSON(resp.Header.Get("Content-Type")):
 		return fmt.Errorf("%w: it answers with the content type %s, not application/json", errAbsent, clip(resp.Header.Get("Content-Type")))
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	body, err := io.ReadAll(&bounded{resp.Body, maxBody})
 	switch {
-	case errors.Is(err, errTooLong) || len(body) > maxBody:
+	case errors.Is(err, errTooLong):
 		return errTooLong
 	case err != nil:
 		return unreachable(err)
@@ -61,10 +61,17 @@ func (f fetcher) get(ctx context.Context, at string, v any) (err error) {
 	return nil
 }
 
-// issuer returns what the issuer says of itself. The error wraps errAbsent if it says nothing.
-func (f fetcher) issuer(ctx context.Context, u *url.URL, id string) (*issuerDocument, error) {
+// issuer returns the issuer's metadata. The error wraps errAbsent without metadata.
+func (f fetcher) issuer(ctx context.Context, id string) (*issuerDocument, error) {
+	u, err := url.Parse(id)
+	if err != nil || len(id) > maxURL || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the issuer %s is no url without query and fragment", shown(id))
+	}
+	if err := f.reach.check(ctx, u); err != nil {
+		return nil, fmt.Errorf("the issuer can't be used: %w", err)
+	}
 	var found *issuerDocument
-	err := first(issuerURLs(u), func(at string) error {
+	err = first(issuerURLs(u), func(at string) error {
 		var document issuerDocument
 		if err := f.get(ctx, at, &document); err != nil {
 			return err
@@ -93,42 +100,31 @@ type endpoint struct {
 // checkEndpoints checks the URLs of the issuer's document.
 func (f fetcher) checkEndpoints(ctx context.Context, issuer string, all []endpoint) error {
 	for _, e := range all {
-		if err := f.checkEndpoint(ctx, e.url, e.needed); err != nil {
-			return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
+		u, err := url.Parse(e.url)
+		switch {
+		case e.url == "" && !e.needed:
+			continue
+		case e.url == "":
+			err = errors.New("is missing")
+		case err != nil || len(e.url) > maxURL || u.Fragment != "":
+			err = fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
+		default:
+			if err = f.reach.check(ctx, u); err == nil {
+				continue
+			}
+			err = fmt.Errorf("is wrong: %w", err)
 		}
+		return fmt.Errorf("the issuer %s can't be used: its %s %w", shown(issuer), e.name, err)
 	}
 	return nil
 }
 
-// checkEndpoint checks the URL of an endpoint. The error follows its name.
-func (f fetcher) checkEndpoint(ctx context.Context, raw string, needed bool) error {
-	if raw == "" {
-		if needed {
-			return errors.New("is missing")
-		}
-		return nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil || len(raw) > maxURL || u.Fragment != "" {
-		return fmt.Errorf("is no url without fragment of at most %d bytes", maxURL)
-	}
-	if err := f.reach.check(ctx, u); err != nil {
-		return fmt.Errorf("is wrong: %w", err)
-	}
-	return nil
-}
-
-// unreachable returns the error of a request without the URL, whose query may hold a secret.
+// unreachable returns the error of a request without its URL: the query may hold a secret.
 func unreachable(err error) error {
-	var block *blockedError
-	if errors.As(err, &block) {
+	if block, ok := errors.AsType[*blockedError](err); ok {
 		return block
 	}
-	var whole *url.Error
-	if errors.As(err, &whole) {
-		err = whole.Err
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return fmt.Errorf("%w: %w", ErrUnreachable, WithoutURL(err))
 }
 
 func isJSON(contentType string) bool {

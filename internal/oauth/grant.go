@@ -13,22 +13,22 @@ import (
 )
 
 // A Grantor asks an issuer for tokens. Each of its requests goes to the issuer only: a redirect is
-// an error. Its errors and its String have no token, code, verifier, secret or key.
+// an error. Its errors and its Format have no token, code, verifier, secret or key.
 type Grantor struct {
 	HTTP     *http.Client
 	Issuer   Issuer
 	Client   Client
 	Settings Settings // for the client's key
-	Resource string   // the resource parameter; "" sends none
+	Resource string   // the resource parameter; "" leaves it out
 }
 
 // offlineAccess is the scope that OpenID issuers want to hear before they grant a refresh token.
 const offlineAccess = "offline_access"
 
-// ScopesToAsk returns the scopes to ask for: those of the settings, which are all that the router
-// may have, else those of the challenge, else those of the server's metadata. The last two get all
+// ScopesToAsk returns the scopes to ask for: from the settings, which are all that the router
+// may have, else from the challenge, else from the server's metadata. The last two get all
 // of before: scopes that were granted or are known to be needed. It adds offline_access if the
-// issuer lists it and a person logs in. nil asks for none: the issuer chooses.
+// issuer lists it and a person logs in. With nil the issuer chooses.
 func ScopesToAsk(s Settings, found *Found, challenge Challenge, before []string) []string {
 	all := s.Scopes
 	if all == nil {
@@ -46,7 +46,7 @@ func ScopesToAsk(s Settings, found *Found, challenge Challenge, before []string)
 }
 
 // AuthorizationURL returns the URL at which a person logs in, or "" if the issuer's endpoint is not
-// a URL with https (or http on this machine). verifier is that of PKCE. An OpenID issuer grants
+// a URL with https (or http on this machine). verifier is for PKCE. An OpenID issuer grants
 // offline_access only if it asks the person, so that prompt=consent goes with that scope.
 func (g *Grantor) AuthorizationURL(state, verifier, redirectURI string, scopes []string) string {
 	if checkEndpoint("authorization", g.Issuer.AuthorizationEndpoint) != nil {
@@ -85,8 +85,8 @@ func escaped(text string) string {
 }
 
 // CheckResponse checks an authorization response (the query of the redirect) except for its
-// state, and returns its code. The error is a [*Refusal] if the issuer sent one, else says what
-// is wrong, such as the iss of another issuer.
+// state, and returns its code. The error is a [*Refusal] if the issuer sent one, else names
+// the fault, such as the iss of another issuer.
 //
 // An iss must equal the issuer's identifier in each byte, advertised or not (RFC 9207, section
 // 2.4). It is checked before an error is believed, since another issuer may have sent that.
@@ -126,7 +126,7 @@ func (g *Grantor) Exchange(ctx context.Context, code, verifier, redirectURI stri
 }
 
 // Refresh redeems the refresh token of t. The new token has the old refresh token and the old
-// scopes if the issuer sends none.
+// scopes if the issuer sends no others.
 func (g *Grantor) Refresh(ctx context.Context, t Token) (Token, error) {
 	if t.Refresh == "" {
 		return Token{}, errors.New("the login has no refresh token")

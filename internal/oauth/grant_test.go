@@ -294,7 +294,7 @@ func TestTokenAnswers(t *testing.T) {
 		"no JSON":              {answer: `200 access_token=A`, err: "not a JSON object"},
 		"null":                 {answer: `200 null`, err: "not a JSON object"},
 		"list":                 {answer: `200 ["A"]`, err: "not a JSON object"},
-		"too long":             {answer: `200 {"access_token":"A","x":"` + strings.Repeat("x", maxBody) + `"}`, err: "more than"},
+		"too long":             {answer: `200 {"access_token":"A","x":"` + strings.Repeat("x", maxBody) + `"}`, err: "longer than"},
 		"redirect":             {answer: `307 {"access_token":"A"}`, err: "redirects"},
 		"found":                {answer: `302 {"access_token":"A"}`, err: "redirects"},
 		"refused":              {answer: `400 {"error":"invalid_grant","error_description":"the token R is gone\nreally"}`, refusal: "invalid_grant"},

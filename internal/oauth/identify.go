@@ -20,9 +20,8 @@ const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
 // Redirect says where logins come back, for a client that is registered.
 type Redirect struct {
-	URI         string   // that the login uses; "" if it does not come back, as that of a device
-	Others      []string // that may be used later, too
-	DocumentURL string   // of a client ID metadata document that lists URI; "" for none
+	URI         string // that the login uses; "" if it does not come back, as a login by device code
+	DocumentURL string // of a client ID metadata document that lists URI; may be ""
 }
 
 // Identify returns who the router is for the issuer, in this order: the client of the settings, a
@@ -95,7 +94,7 @@ func loopbackPort(uri string) string {
 	return u.Port()
 }
 
-// unknownClient says what a person can do if the issuer does not let clients register themselves.
+// unknownClient advises a person if the issuer does not let clients register themselves.
 func unknownClient(s Settings, i Issuer, r Redirect, refused error) error {
 	back := ""
 	entry := `"clientId": "…"`
@@ -168,11 +167,6 @@ func metadata(method string, s Settings, i Issuer, r Redirect) *oauthex.ClientRe
 		m.GrantTypes = append(m.GrantTypes, string(AuthorizationCode))
 		m.ResponseTypes = append(m.ResponseTypes, "code")
 		m.RedirectURIs = append(m.RedirectURIs, r.URI)
-	}
-	for _, other := range r.Others { // an issuer may refuse a mixture
-		if applicationType(other) == m.ApplicationType {
-			m.RedirectURIs = Union(m.RedirectURIs, []string{other})
-		}
 	}
 	m.GrantTypes = append(m.GrantTypes, "refresh_token")
 	if r.URI == "" || s.Grant == DeviceCode || i.DeviceEndpoint != "" || slices.Contains(i.Grants, deviceGrant) {

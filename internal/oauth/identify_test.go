@@ -89,11 +89,11 @@ func TestRegistration(t *testing.T) {
 		redirect Redirect
 		want     map[string]any
 	}{
-		"native": {Settings{}, func(i *Issuer) {}, Redirect{URI: home, Others: []string{home, "http://localhost:1/callback", "https://router.example/oauth/callback"}}, map[string]any{
+		"native": {Settings{}, func(i *Issuer) {}, Redirect{URI: home}, map[string]any{
 			"client_name": "metarouter", "application_type": "native", "token_endpoint_auth_method": "none", "response_types": []any{"code"},
-			"redirect_uris": []any{home, "http://localhost:1/callback"}, "grant_types": []any{"authorization_code", "refresh_token"}}},
+			"redirect_uris": []any{home}, "grant_types": []any{"authorization_code", "refresh_token"}}},
 		"web, device, scopes": {Settings{Scopes: []string{"a"}, Grant: DeviceCode}, func(i *Issuer) { i.Scopes = []string{"offline_access"} },
-			Redirect{URI: "https://router.example/oauth/callback", Others: []string{home}}, map[string]any{
+			Redirect{URI: "https://router.example/oauth/callback"}, map[string]any{
 				"client_name": "metarouter", "application_type": "web", "token_endpoint_auth_method": "none", "response_types": []any{"code"},
 				"redirect_uris": []any{"https://router.example/oauth/callback"}, "scope": "a offline_access",
 				"grant_types": []any{"authorization_code", "refresh_token", deviceGrant}}},

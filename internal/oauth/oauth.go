@@ -24,13 +24,13 @@ type Server struct {
 type Settings struct {
 	ClientID     string // registered by hand; "" is an identity that the issuer accepts without
 	ClientSecret string // of ClientID; "" for a public client
-	PrivateKey   string // of ClientID, in PEM, with which it signs who it is; "" for none
-	KeyID        string // of PrivateKey; "" sends none
-	Algorithm    string // of PrivateKey, such as ES256; "" is that of the key
+	PrivateKey   string // of ClientID, in PEM, with which it signs who it is; may be ""
+	KeyID        string // of PrivateKey; "" leaves it out
+	Algorithm    string // of PrivateKey, such as ES256; "" is the usual one for the key
 
 	CallbackPort      int    // on which the login comes back; 0 is any free one
 	CallbackURL       string // at which it comes back instead, and from where a person forwards it to CallbackPort; ""
-	ClientMetadataURL string // of a client ID metadata document; "" for none
+	ClientMetadataURL string // of a client ID metadata document; may be ""
 
 	AuthServerMetadataURL string   // where the issuer describes itself; "" finds it
 	Scopes                []string // to ask for; nil is those that the server names
@@ -58,9 +58,9 @@ type Issuer struct {
 	DeviceEndpoint        string // "" without the device grant
 	RevocationEndpoint    string // "" if tokens can't be revoked
 	IntrospectionEndpoint string // "" if it answers no questions about tokens (RFC 7662)
-	KeysURL               string // of the keys that sign its tokens (jwks_uri); "" if it names none
+	KeysURL               string // of the keys that sign its tokens (jwks_uri); may be ""
 
-	Scopes            []string // that it names; nil if it names none
+	Scopes            []string // that it names; may be nil
 	AuthMethods       []string // of clients at the token endpoint; nil if it does not say
 	SigningAlgorithms []string // of clients' assertions; nil if it does not say
 	Grants            []string // nil if it does not say
@@ -69,19 +69,19 @@ type Issuer struct {
 	Guessed           bool     // it describes itself nowhere: these are the endpoints of revision 2025-03-26
 }
 
-// A Found is what was found out about who issues tokens for a server.
+// A Found is the issuer of a server's tokens, with the server's metadata.
 type Found struct {
 	Resource string   // the server's identifier for the resource parameter
-	Scopes   []string // that the server names in its metadata; nil if it names none
+	Scopes   []string // that the server names in its metadata; may be nil
 	Issuer   Issuer
 	Asserted bool // some metadata was found; without them, and without a TokenEndpoint, the server has no OAuth
 }
 
-// A Challenge is what a server says when it refuses a request (WWW-Authenticate).
+// A Challenge is in a server's refusal of a request (WWW-Authenticate).
 type Challenge struct {
-	MetadataURL string   // of the protected resource metadata; "" if it names none
-	Scopes      []string // that the request needs; nil if it names none
-	Error       string   // such as "insufficient_scope"; "" if it names none
+	MetadataURL string   // of the protected resource metadata; may be ""
+	Scopes      []string // that the request needs; may be nil
+	Error       string   // such as "insufficient_scope"; may be ""
 }
 
 // A Client is who the router is for an issuer.
@@ -97,10 +97,10 @@ type Client struct {
 // A Token is a token that an issuer granted.
 type Token struct {
 	Access   string    `json:"access"`
-	Refresh  string    `json:"refresh,omitempty"` // "" if there is none
+	Refresh  string    `json:"refresh,omitempty"` // may be ""
 	Obtained time.Time `json:"obtained"`          // by our clock
 	Expires  time.Time `json:"expires,omitzero"`  // of Access; zero if the issuer does not say
-	Scopes   []string  `json:"scopes,omitempty"`  // that were granted: those that were asked for if the issuer names none
+	Scopes   []string  `json:"scopes,omitempty"`  // that were granted: as asked for if the issuer does not say
 }
 
 // A Refusal is an error of an issuer (RFC 6749, section 5.2).
@@ -124,7 +124,7 @@ func (e *Refusal) Error() string {
 	return text
 }
 
-// Union returns all scopes of both, each once, those of a first.
+// Union returns all scopes of both, each once, the scopes of a first.
 func Union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, scope := range b {

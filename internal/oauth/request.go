@@ -38,15 +38,15 @@ func (r reply) text(name string) string {
 }
 
 // form sends a form to an endpoint of the issuer, with who the client is.
-func (g *Grantor) form(ctx context.Context, what, endpoint string, form url.Values) (reply, error) {
+func (g *Grantor) form(ctx context.Context, kind, endpoint string, form url.Values) (reply, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if err := g.authenticate(form, header); err != nil {
 		return reply{}, unsent{err}
 	}
-	return post(ctx, g.HTTP, what, endpoint, header, form.Encode(), g.secretsOf(form, header))
+	return post(ctx, g.HTTP, kind, endpoint, header, form.Encode(), g.secretsOf(form, header))
 }
 
-// secretsOf returns what an issuer may not repeat of a request, as the request has it and plain.
+// secretsOf returns the secrets of a request, encoded and plain, which no error may repeat.
 func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 	_, proof, _ := strings.Cut(header.Get("Authorization"), " ")
 	all := []string{proof, g.Client.Secret}
@@ -60,7 +60,7 @@ func (g *Grantor) secretsOf(form url.Values, header http.Header) []string {
 	return secrets
 }
 
-// ErrNotSent is in the error of a request of which nothing left: the issuer did nothing for it.
+// ErrNotSent is in the error of a request that was not sent: the issuer did nothing for it.
 var ErrNotSent = errors.New("the request was not sent")
 
 // An unsent is why a request was not sent.
@@ -69,9 +69,10 @@ type unsent struct{ error }
 func (e unsent) Unwrap() []error { return []error{e.error, ErrNotSent} }
 
 // post sends a request to an endpoint of an issuer. The error is a [*Refusal] if the issuer sent
-// one, and wraps [ErrNotSent] if no connection to it was made. what names the endpoint; no error has the secrets, nor the query of the endpoint.
-func post(ctx context.Context, c *http.Client, what, endpoint string, header http.Header, body string, secrets []string) (reply, error) {
-	if err := checkEndpoint(what, endpoint); err != nil {
+// one, and wraps [ErrNotSent] if no connection to it was made. kind
+// names the endpoint; no error has the secrets, nor the query of the endpoint.
+func post(ctx context.Context, c *http.Client, kind, endpoint string, header http.Header, body string, secrets []string) (reply, error) {
+	if err := checkEndpoint(kind, endpoint); err != nil {
 		return reply{}, unsent{err}
 	}
 	connected := false
@@ -80,26 +81,23 @@ func post(ctx context.Context, c *http.Client, what, endpoint string, header htt
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(body))
 	if err != nil {
-		return reply{}, fmt.Errorf("the %s endpoint is not a URL", what)
+		return reply{}, fmt.Errorf("the %s endpoint is not a URL", kind)
 	}
 	req.Header = header.Clone()
 	req.Header.Set("Accept", "application/json") // GitHub answers with a form otherwise
-	at := fmt.Sprintf("%s endpoint of %s", what, req.URL.Host)
+	at := fmt.Sprintf("%s endpoint of %s", kind, req.URL.Host)
 	resp, err := unredirected(c).Do(req)
 	if err != nil {
-		err = fmt.Errorf("ask the %s: %w", at, withoutURL(err))
+		err = fmt.Errorf("ask the %s: %w", at, WithoutURL(err))
 		if !connected {
 			err = unsent{err}
 		}
 		return reply{}, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	data, err := io.ReadAll(&bounded{resp.Body, maxBody})
 	if err != nil {
 		return reply{}, fmt.Errorf("read the answer of the %s: %w", at, err)
-	}
-	if len(data) > maxBody {
-		return reply{}, fmt.Errorf("the answer of the %s has more than %d bytes", at, maxBody)
 	}
 	return readReply(at, resp.StatusCode, data, secrets)
 }
@@ -138,16 +136,13 @@ func (e *statusError) Error() string {
 
 // unredirected returns the client, but without redirects: they would send credentials elsewhere.
 func unredirected(c *http.Client) *http.Client {
-	if c == nil {
-		c = http.DefaultClient
-	}
 	same := *c
 	same.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &same
 }
 
-// withoutURL returns the cause of a request's error, since the URL may have secrets in its query.
-func withoutURL(err error) error {
+// WithoutURL returns the cause of a request's error, since the URL may have secrets in its query.
+func WithoutURL(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
 	}
@@ -155,21 +150,15 @@ func withoutURL(err error) error {
 }
 
 // checkEndpoint refuses a URL that is not https, or http on this machine.
-func checkEndpoint(what, endpoint string) error {
+func checkEndpoint(kind, endpoint string) error {
 	if endpoint == "" {
-		return fmt.Errorf("the issuer has no %s endpoint", what)
+		return fmt.Errorf("the issuer has no %s endpoint", kind)
 	}
-	if u, err := url.Parse(endpoint); err == nil && len(endpoint) <= maxID && isSafe(u) {
+	u, err := url.Parse(endpoint)
+	if err == nil && len(endpoint) <= maxID && u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && urls.IsLoopback(u.Hostname())) {
 		return nil
 	}
-	return fmt.Errorf("the %s endpoint of the issuer is not a URL with https", what)
-}
-
-func isSafe(u *url.URL) bool {
-	if u.Host == "" || u.User != nil {
-		return false
-	}
-	return u.Scheme == "https" || u.Scheme == "http" && urls.IsLoopback(u.Hostname())
+	return fmt.Errorf("the %s endpoint of the issuer is not a URL with https", kind)
 }
 
 // knownAs are codes of single issuers, and the code of RFC 6749 that they mean.

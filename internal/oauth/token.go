@@ -14,11 +14,11 @@ import (
 
 const (
 	maxLife   = 10 * 365 * 24 * time.Hour  // of an access token
-	maxCount  = 200 * 365 * 24 * time.Hour // of any number of seconds: what a Duration holds is little more
+	maxCount  = 200 * 365 * 24 * time.Hour // of any number of seconds: a Duration holds little more
 	maxScopes = 1000                       // of a token
 )
 
-// token asks the token endpoint. asked are the scopes of the token if the issuer names none.
+// token asks the token endpoint. asked are the scopes of the token if the issuer does not name them.
 func (g *Grantor) token(ctx context.Context, form url.Values, asked []string) (Token, error) {
 	if g.Resource != "" {
 		form.Set("resource", g.Resource)
@@ -63,8 +63,8 @@ func isVisible(text string, first byte) bool {
 	return len(text) <= maxToken
 }
 
-// secondsOf returns a number of seconds, which some issuers send as a string; 0 if there is none
-// that is positive. It is at most maxCount.
+// secondsOf returns a number of seconds, which some issuers send as a string; 0 without a
+// positive number. It is at most maxCount.
 func secondsOf(field json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(field), `"`), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) || !(seconds > 0) {
@@ -73,7 +73,7 @@ func secondsOf(field json.RawMessage) time.Duration {
 	return time.Duration(min(seconds, maxCount.Seconds()) * float64(time.Second))
 }
 
-// scopesOf returns the scopes of a token: those that were asked for if the issuer names none.
+// scopesOf returns the scopes of a token: as asked for if the issuer does not name them.
 // GitHub separates them by commas.
 func scopesOf(text string, asked []string) []string {
 	separated := func(r rune) bool { return r == ' ' }
@@ -87,38 +87,17 @@ func scopesOf(text string, asked []string) []string {
 	return Union(nil, granted[:min(len(granted), maxScopes)])
 }
 
-// String says what the token is, without the token.
-func (t Token) String() string {
-	return fmt.Sprintf("token until %s, refresh token: %t, scopes %q", t.Expires.Format(time.RFC3339), t.Refresh != "", t.Scopes)
+// Format prints the token for all verbs without its secrets, as Format of the types below does.
+func (t Token) Format(s fmt.State, _ rune) {
+	fmt.Fprintf(s, "token until %s, refresh token: %t, scopes %q", t.Expires.Format(time.RFC3339), t.Refresh != "", t.Scopes)
 }
 
-// GoString is String: %#v prints no secret, either.
-func (t Token) GoString() string { return t.String() }
+func (c Client) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "client %q (%s)", c.ID, c.AuthMethod) }
 
-// String says who the client is, without its secret.
-func (c Client) String() string {
-	return fmt.Sprintf("client %q (%s)", c.ID, c.AuthMethod)
+func (s Settings) Format(to fmt.State, _ rune) {
+	fmt.Fprintf(to, "client %q, secret: %t, key: %t, grant %q", s.ClientID, s.ClientSecret != "", s.PrivateKey != "", s.Grant)
 }
 
-// GoString is String.
-func (c Client) GoString() string { return c.String() }
+func (g Grantor) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "%v at %q", g.Client, g.Issuer.ID) }
 
-// String says what the settings are, without secret and key.
-func (s Settings) String() string {
-	return fmt.Sprintf("client %q, secret: %t, key: %t, grant %q", s.ClientID, s.ClientSecret != "", s.PrivateKey != "", s.Grant)
-}
-
-// GoString is String.
-func (s Settings) GoString() string { return s.String() }
-
-// String says whom the grantor asks as whom.
-func (g Grantor) String() string { return fmt.Sprintf("%v at %q", g.Client, g.Issuer.ID) }
-
-// GoString is String.
-func (g Grantor) GoString() string { return g.String() }
-
-// String says where the person goes, without the code that is redeemed.
-func (d Device) String() string { return fmt.Sprintf("device login at %q", d.URL) }
-
-// GoString is String.
-func (d Device) GoString() string { return d.String() }
+func (d Device) Format(s fmt.State, _ rune) { fmt.Fprintf(s, "device login at %q", d.URL) }

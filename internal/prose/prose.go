@@ -15,7 +15,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Clauses joins those of the clauses that are not "".
+// Clauses joins the clauses that are not "".
 func Clauses(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(one string) bool { return one == "" }), "; ")
 }

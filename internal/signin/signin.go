@@ -1,6 +1,6 @@
 // Package signin logs people in at identity providers, for a page of this router: authorization
-// code with PKCE (RFC 6749, RFC 7636). What comes out is an access token for this router, of which
-// the caller judges what it permits. It is a leaf.
+// code with PKCE (RFC 6749, RFC 7636). The result is an access token for this router; the
+// caller decides about its rights. It is a leaf.
 package signin
 
 import (
@@ -43,7 +43,7 @@ type Issuer struct {
 // Logins are the logins of browsers that are under way. Its methods may be called by many
 // goroutines at once.
 type Logins struct {
-	mu       sync.Mutex           // guards what follows
+	mu       sync.Mutex           // guards the fields below
 	pending  map[string]*pending  // by state
 	metadata map[string]described // by the issuer's URL
 }
@@ -83,7 +83,7 @@ func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI stri
 		browser: rand.Text(), issuer: i.URL, verifier: oauth2.GenerateVerifier(), redirectURI: redirectURI, scopes: scopesOf(i, about),
 		grantor: oauth.Grantor{HTTP: c, Issuer: about, Client: client}, begun: time.Now(),
 	}
-	// Issuers know one of two ways to say for what the token is: the resource parameter of RFC
+	// Issuers know one of two ways to name the token's audience: the resource parameter of RFC
 	// 8707, or one of their own, as Auth0's audience. Who has to write an audience into the
 	// configuration has an issuer that does not issue for our URL, and that may refuse a resource,
 	// as Entra does.
@@ -186,7 +186,7 @@ func (l *Logins) Complete(ctx context.Context, browser string, query url.Values)
 	return &Session{Issuer: p.issuer, grantor: p.grantor, token: token}, nil
 }
 
-// A Session is what a completed login has got. It is immutable.
+// A Session has the tokens of a completed login. It is immutable.
 type Session struct {
 	Issuer string // its URL
 
@@ -194,11 +194,10 @@ type Session struct {
 	token   oauth.Token
 }
 
-// String says whose session it is, without its tokens.
-func (s *Session) String() string { return fmt.Sprintf("session at %q: %v", s.Issuer, s.token) }
-
-// GoString is String: %#v prints no secret, either.
-func (s *Session) GoString() string { return s.String() }
+// Format prints the session for all verbs without its tokens.
+func (s *Session) Format(to fmt.State, _ rune) {
+	fmt.Fprintf(to, "session at %q: %v", s.Issuer, s.token)
+}
 
 // Access returns the access token.
 func (s *Session) Access() string { return s.token.Access }
@@ -241,9 +240,9 @@ func readable(err error) error {
 	case "invalid_client", "unauthorized_client":
 		advice = `; check "clientId" and "clientSecret" of the issuer's entry of "http", "oauth"`
 	}
-	what := refusal.Code
+	words := refusal.Code
 	if refusal.Description != "" {
-		what += " (" + refusal.Description + ")"
+		words += " (" + refusal.Description + ")"
 	}
-	return fmt.Errorf("%w: %s%s", ErrRefused, what, advice)
+	return fmt.Errorf("%w: %s%s", ErrRefused, words, advice)
 }

@@ -8,15 +8,15 @@ type FaultKind string
 const (
 	CommandMissing     FaultKind = "command_missing"     // Command does not exist; Path, if it was searched there
 	CommandUnusable    FaultKind = "command_unusable"    // Command exists and can't be run
-	InterpreterMissing FaultKind = "interpreter_missing" // Command is a script, whose interpreter does not exist
+	InterpreterMissing FaultKind = "interpreter_missing" // Command is a script, and its interpreter does not exist
 	FolderMissing      FaultKind = "folder_missing"      // the working directory Folder is no folder
 	FetchFailed        FaultKind = "fetch_failed"        // Command could not fetch the packages Fetches; Said
 	Exited             FaultKind = "exited"              // its process ended: Code or Signal, After, Spoke, Said
 	TimedOut           FaultKind = "timed_out"           // not ready within After; Doing
 	Refused            FaultKind = "refused"             // it answered with a JSON-RPC error: Code, Message
-	PrintsText         FaultKind = "prints_text"         // it writes text instead of messages, of which Message is the first line; its start goes on
+	PrintsText         FaultKind = "prints_text"         // it writes text instead of messages; Message is its first line; its start goes on
 	WrongProtocol      FaultKind = "wrong_protocol"      // it speaks an unknown Protocol
-	Unauthorized       FaultKind = "unauthorized"        // it asks for a token; HadToken, or Login and Issuer, or Message, why none could be had
+	Unauthorized       FaultKind = "unauthorized"        // it asks for a token; HadToken, or Login and Issuer, or Message, why no token could be had
 	BadStatus          FaultKind = "bad_status"          // it answers with the HTTP status Code
 	Unreachable        FaultKind = "unreachable"         // no connection, because of Net
 	Redirected         FaultKind = "redirected"          // it has another url; Message
@@ -34,7 +34,7 @@ const (
 )
 
 // A Fault is why a server is not ready, or was not before. Its kind, and not the text of
-// an error, says what went wrong; the comment of the kind names the fields that are
+// an error, tells faults apart; the comment of the kind names the fields that are
 // set.
 type Fault struct {
 	Kind     FaultKind
@@ -50,9 +50,9 @@ type Fault struct {
 	Login    LoginReason // why a person must log in; "" if the server wants a token in a header
 	Issuer   string      // who would issue the token; "" if unknown
 	Protocol string
-	Net      string // NoSuchHost and so on; "" if it is none of these
+	Net      string // NoSuchHost and so on; "" for other reasons
 	Message  string
 	Listing  bool     // the session was open, and its tools were being listed
-	Doing    string   // what its start was waiting for, if not for the server
+	Doing    string   // why its start waited, if not for the server
 	Said     []string // the last lines on stderr of the process that failed
 }

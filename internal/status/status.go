@@ -67,10 +67,10 @@ type Status struct {
 	Restarts        int
 	LastError       string    // why it is not ready, or was not before; "" if nothing went wrong
 	Stderr          []string  // its last stderr lines
-	Doing           string    // what its start waits for; "" if it waits only for the server
+	Doing           string    // why its start waits; "" if it waits only for the server
 	StrayLines      int64     // lines on its stdout that were no messages, in its latest session
 	StrayLine       string    // the first of them that can't hold a result, cut if long
-	Notes           []string  // what it does against the protocol and is understood all the same, as "writes …", in its latest session
+	Notes           []string  // its tolerated breaches of the protocol, as "writes …", in its latest session
 	Repairs         []Repair  // of its results and of arguments for its tools, since the router started
 	Refused         int64     // its questions to clients (sampling, elicitation, roots, ping) that a rule forbade, so far
 	RefusedBy       string    // the rule that the last of them broke
@@ -79,7 +79,7 @@ type Status struct {
 	Unusable        Unusable  // messages that could not be passed on, in its latest session
 	Sessions        []Session // next to the one that clients share, by PID
 
-	Fault    *Fault        // what LastError describes; nil if nothing went wrong
+	Fault    *Fault        // the cause of LastError; nil if nothing went wrong
 	Reverted bool          // the entry before an edit runs, since the edited one does not start
 	Since    time.Time     // when it entered its state
 	Took     time.Duration // how long its last successful start took, without waiting for its turn
@@ -95,7 +95,7 @@ type Repair struct {
 	Times int
 }
 
-// Repaired says what was repaired of the results or of the arguments, and how often; "" if nothing was.
+// Repaired lists the repairs of the results or of the arguments, and how often each was; "" without repairs.
 func (s Status) Repaired(of string) string {
 	var all []string
 	for _, r := range s.Repairs {
@@ -106,7 +106,7 @@ func (s Status) Repaired(of string) string {
 	return strings.Join(all, ", ")
 }
 
-// Tolerated sums up what the server does against the protocol and what was repaired; "" if nothing was.
+// Tolerated sums up the server's breaches of the protocol and the repairs; "" without any.
 func (s Status) Tolerated() string {
 	all := slices.Clone(s.Notes)
 	for _, of := range []string{"results", "arguments"} {
@@ -155,8 +155,8 @@ type Unusable struct {
 	Invalid int64 // answers that are no JSON-RPC
 }
 
-// A Flood is what a server sent without a request beyond what is passed on. The zero value
-// is none.
+// A Flood is about messages without a request that a server sent beyond the limit. The zero value
+// is no flood.
 type Flood struct {
 	PerSecond int64  // the most in a second
 	Method    string // of one of them; "" if they were no messages, or answers to no request
@@ -169,7 +169,7 @@ type UnavailableError struct {
 	Server string
 	State  State // "" if no server has that name
 	Reason string
-	Login  LoginReason // why a login would help; "" if none would
+	Login  LoginReason // why a login would help; "" if it would not
 }
 
 func (e *UnavailableError) Error() string {

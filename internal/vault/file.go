@@ -21,13 +21,13 @@ import (
 // encrypted bytes.
 const version = "1"
 
-// A header is what can be read without the key.
+// A header can be read without the key.
 type header struct {
 	Key   string   `json:"key"`   // the id of the key
 	Names []string `json:"names"` // of all values, sorted
 }
 
-// A file is a file whose values are not decrypted yet. The zero value is no file.
+// A file is a file before its values are decrypted. The zero value is no file.
 type file struct {
 	header header
 	clear  []byte // the first two lines

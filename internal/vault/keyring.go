@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	zalando "github.com/zalando/go-keyring"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -71,64 +71,34 @@ var errNoAnswer = errors.New("it does not answer; unlock it and try again, or se
 // that one that is late goes on in its goroutine: callers wait for the same one, and its
 // result serves the next caller.
 type waiting struct {
-	keyring keyring
-	of      kind
-
-	mu   sync.Mutex         // guards gets
-	gets map[string]*access // under way, by account
-}
-
-// An access is a request to the keyring.
-type access struct {
-	done chan struct{} // closed when text and err are valid
-	text string
-	err  error
+	keyring  keyring
+	of       kind
+	accesses singleflight.Group
 }
 
 func (w *waiting) get(ctx context.Context, account string) (string, error) {
-	w.mu.Lock()
-	a, underWay := w.gets[account]
-	if !underWay {
-		a = &access{done: make(chan struct{})}
-		if w.gets == nil {
-			w.gets = make(map[string]*access)
-		}
-		w.gets[account] = a
-		go func() {
-			defer close(a.done)
-			a.text, a.err = w.keyring.Get(account)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			delete(w.gets, account)
-		}()
-	}
-	w.mu.Unlock()
-	return a.await(ctx, w.of)
+	return w.await(ctx, "get "+account, func() (any, error) { return w.keyring.Get(account) })
 }
 
+// set keeps the text of a new account.
 func (w *waiting) set(ctx context.Context, account, text string) error {
-	a := &access{done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		a.err = w.keyring.Set(account, text)
-	}()
-	_, err := a.await(ctx, w.of)
+	_, err := w.await(ctx, "set "+account, func() (any, error) { return "", w.keyring.Set(account, text) })
 	return err
 }
 
-func (a *access) await(ctx context.Context, of kind) (string, error) {
+func (w *waiting) await(ctx context.Context, name string, access func() (any, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
 	select {
-	case <-a.done:
+	case result := <-w.accesses.DoChan(name, access):
+		if errors.Is(result.Err, zalando.ErrNotFound) {
+			return "", fmt.Errorf("the key is not there; restore it, or remove the file %s and %s", w.of.file(), w.of.again)
+		}
+		if result.Err != nil {
+			return "", fmt.Errorf("%w; unlock it and try again, or set %s=off", result.Err, KeyringVariable)
+		}
+		return result.Val.(string), nil
 	case <-ctx.Done():
 		return "", errNoAnswer
 	}
-	if errors.Is(a.err, zalando.ErrNotFound) {
-		return "", fmt.Errorf("the key is not there; restore it, or remove the file %s and %s", of.file(), of.again)
-	}
-	if a.err != nil {
-		return "", fmt.Errorf("%w; unlock it and try again, or set %s=off", a.err, KeyringVariable)
-	}
-	return a.text, nil
 }

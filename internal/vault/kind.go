@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// A kind is what a vault keeps, and with that the names of its files.
+// A kind is the purpose of a vault, which decides the names of its files.
 type kind struct {
 	noun    string // in errors, such as "secrets"; also the stem of the names of its files
 	format  string // that begins the file, with the space before the version
 	keyTag  string // that begins the key file
-	again   string // what to do without the file, in errors
+	again   string // advice for a lost file, in errors
 	smaller string // how to make the file smaller, in errors
 
 	maxNames int

@@ -18,7 +18,7 @@ const (
 )
 
 // Lock takes the lock of the file at path until unlock is called or the process ends. It
-// waits up to two minutes while another process has it. doing is what that process does, for the
+// waits up to two minutes while another process has it. doing says why that process has the lock, for the
 // error: "changes the secrets".
 func Lock(ctx context.Context, path, doing string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Text is one text in an encrypted file, of which several processes read and change parts. Its
+// A Text is one text in an encrypted file. Several processes read and change parts of it. Its
 // methods may be called from any goroutine.
 type Text struct{ vault *Vault }
 
@@ -48,12 +48,11 @@ func (t *Text) Edit(ctx context.Context, change func(old string) (string, error)
 // there is no text yet.
 func (t *Text) KeyFile() string { return t.vault.KeyFile() }
 
-// A Stamp changes when the file does. The zero value is that of no file.
+// A Stamp changes when the file does. The zero value belongs to no file.
 type Stamp struct {
 	changed time.Time
 	size    int64
-	inode   uint64 // 0 where there are none
-	Edits   uint64 // for texts that are not in a file, which count them; else 0
+	inode   uint64 // 0 on systems without inodes
 }
 
 // Stamp returns the stamp of the file. It does not read the file.

@@ -6,8 +6,8 @@
 // secrets.key next to it. Both files have mode 0600, and are refused if another user can
 // change them.
 //
-// Logins are in a file of their own, logins.enc, whose key has a place of its own: what follows
-// holds for it, too.
+// Logins are in a file of their own, logins.enc, with a key of its own. The following holds for
+// it, too.
 //
 // Names are readable without the key: they stand in the header of the file, which the
 // encryption authenticates. Every access to the keyring has a deadline, since a keyring may
@@ -39,7 +39,7 @@ const (
 )
 
 // ValidName reports whether a secret may have the name: up to 128 letters, digits, dots,
-// dashes and underscores, of which the first is a letter, a digit or an underscore.
+// dashes and underscores; the first is a letter, a digit or an underscore.
 func ValidName(s string) bool {
 	for i, r := range []byte(s) {
 		switch {
@@ -56,7 +56,7 @@ func ValidName(s string) bool {
 type Vault struct {
 	folder  string
 	of      kind
-	keyring *waiting // nil if there is none
+	keyring *waiting // nil without a keyring
 
 	mu  sync.Mutex // guards key
 	key *key       // the last one that was used; nil before
@@ -95,7 +95,7 @@ func (v *Vault) Names() ([]string, error) {
 	return f.header.Names, nil
 }
 
-// Get returns the value of a secret. A [*MissingError] says that there is none.
+// Get returns the value of a secret. A [*MissingError] says that it is not set.
 func (v *Vault) Get(ctx context.Context, name string) (string, error) {
 	f, err := v.read()
 	if err != nil {
@@ -130,7 +130,7 @@ func (v *Vault) Set(ctx context.Context, name, value string) (keptInFile bool, e
 	})
 }
 
-// Remove removes a secret. A [*MissingError] says that there is none.
+// Remove removes a secret. A [*MissingError] says that it is not set.
 func (v *Vault) Remove(ctx context.Context, name string) error {
 	_, err := v.edit(ctx, func(values map[string]string) error {
 		if _, ok := values[name]; !ok {
@@ -271,8 +271,8 @@ func (v *Vault) open(ctx context.Context, f *file) (map[string]string, error) {
 	return values, nil
 }
 
-// keyOf returns the key of the file: the one that was used last, else that of the key file,
-// else that of the keyring.
+// keyOf returns the key of the file: the one that was used last, else from the key file,
+// else from the keyring.
 func (v *Vault) keyOf(ctx context.Context, f *file) (*key, error) {
 	if k := v.known(); k != nil && k.id() == f.header.Key {
 		return k, nil

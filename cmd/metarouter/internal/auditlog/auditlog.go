@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 )
 
-// Options returns where a router records what its administrators and principals do. The
+// Options returns where a router records the acts of its administrators and principals. The
 // File is "" if it does not: the configuration says false, or it names no file and the router
 // serves no clients over HTTP or has no data folder.
 func Options(c config.Config, data string, overHTTP bool) audit.Options {

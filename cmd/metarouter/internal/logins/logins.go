@@ -101,8 +101,8 @@ func mayLogIn(entry config.Server) error {
 	return nil
 }
 
-// ownHeader returns the name of the entry's Authorization header, as it is written; "" if it has
-// none.
+// ownHeader returns the name of the entry's Authorization header, as it is written; "" without
+// one.
 func ownHeader(entry config.Server) string {
 	for name := range entry.Headers {
 		if http.CanonicalHeaderKey(strings.TrimSpace(name)) == "Authorization" {
@@ -137,7 +137,7 @@ func logIn(ctx context.Context, out *console.Console, r *adapter.Parts, name str
 	return tryLogin(ctx, out, r, name)
 }
 
-// notBegun returns the error of a login that could not begin. A server that works without is none.
+// notBegun returns the error of a login that could not begin; nil if the server works without a login.
 func notBegun(ctx context.Context, out *console.Console, r *adapter.Parts, name string, err error) error {
 	bounded, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
@@ -195,7 +195,7 @@ func showCode(out *console.Console, p *login.Pending) {
 }
 
 // showPage prints where a person logs in, and opens the browser if that may be. The channel gets
-// an error if the browser could not be opened; it is nil if none was tried.
+// an error if the browser could not be opened; it is nil if it was not tried.
 func showPage(out *console.Console, p *login.Pending, o Options) <-chan error {
 	missing := browser.Missing(os.Getenv, runtime.GOOS)
 	var opened <-chan error
@@ -300,7 +300,7 @@ func takePasted(ctx context.Context, out *console.Console, p *login.Pending, rea
 	return fmt.Errorf("%d pasted lines were not the URL at which the browser ended; begin again with 'metarouter login %s --paste'", maxPasted, commandline.Quote(p.Server))
 }
 
-// pasteReader returns what calls ready, and reads a line that the person pastes: from the terminal one that
+// pasteReader returns a function that calls ready, and reads a line that the person pastes: from the terminal one that
 // is not empty, else with --paste from stdin, where a read is left behind when the program ends. It is nil
 // if nothing can be pasted.
 func pasteReader(ctx context.Context, out *console.Console, paste bool) func(ready func()) (string, error) {

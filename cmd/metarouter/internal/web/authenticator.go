@@ -21,8 +21,8 @@ type verifier interface {
 	Close()
 }
 
-// An admission is what the configuration says of clients that have no token of the
-// configuration. It is plain data.
+// An admission has the rules of the configuration for clients that have no token of it. It is
+// plain data.
 type admission struct {
 	issuers  []issuer
 	subjects []subject // of certificates of clients
@@ -32,32 +32,32 @@ type admission struct {
 // token is judged by the one in force when it comes. It must be closed.
 type authenticator struct {
 	live func() (*admission, <-chan struct{})
-	open func(before verifier, issuers []bearer.Issuer) verifier // before is not closed; nil for none
+	open func(before verifier, issuers []bearer.Issuer) verifier // before is not closed; may be nil
 	log  *zap.Logger
 
 	closing sync.WaitGroup // of the verifiers that are not in use any more
 
-	mu     sync.Mutex // guards what follows
-	opened *opened    // nil before the first token
+	mu     sync.Mutex    // guards the fields below
+	inUse  *usedVerifier // nil before the first token
 	closed bool
 	warned time.Time // when the log last had a certificate that lets no client in
-	proofs map[*bearer.Token]proved
+	proofs map[*bearer.Token]judgement
 	by     *admission // by which proofs were found out
 }
 
-// A proved is what a token proves, or why it is refused.
-type proved struct {
+// A judgement is the proof of a token, or its refusal.
+type judgement struct {
 	clientauth.Proof
 	refusal error
 }
 
-// maxProofs is the most tokens of which it is kept what they prove. A verifier returns the same
-// token while it keeps it.
+// maxProofs bounds the tokens that are kept with their proofs. A verifier returns the same token
+// while it keeps it.
 const maxProofs = 1000
 
-// opened is a verifier in use. It keeps the keys of issuers, and so stays when only the rules for
+// A usedVerifier is a verifier in use. It keeps the keys of issuers, and so stays when only the rules for
 // their users change.
-type opened struct {
+type usedVerifier struct {
 	verifier
 	issuers []bearer.Issuer
 	users   sync.WaitGroup // calls of Verify
@@ -78,8 +78,8 @@ func (a *authenticator) Close() {
 
 // retire closes the verifier in use once its calls have ended. a.mu must be held.
 func (a *authenticator) retire() {
-	before := a.opened
-	a.opened = nil
+	before := a.inUse
+	a.inUse = nil
 	if before == nil {
 		return
 	}
@@ -96,9 +96,9 @@ var (
 	errForeign  = &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: "the token is of an issuer that is not accepted here"}
 )
 
-// begin returns what the configuration says now, and a verifier for it, on which the caller must
+// begin returns the rules that are in force now, and a verifier for them, on which the caller must
 // call users.Done.
-func (a *authenticator) begin() (*admission, *opened, error) {
+func (a *authenticator) begin() (*admission, *usedVerifier, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -113,27 +113,27 @@ func (a *authenticator) begin() (*admission, *opened, error) {
 	for i, one := range now.issuers {
 		issuers[i] = one.verified()
 	}
-	if a.opened == nil || !slices.Equal(a.opened.issuers, issuers) {
+	if a.inUse == nil || !slices.Equal(a.inUse.issuers, issuers) {
 		var before verifier
-		if a.opened != nil {
-			before = a.opened.verifier
+		if a.inUse != nil {
+			before = a.inUse.verifier
 		}
-		next := &opened{verifier: a.open(before, issuers), issuers: issuers}
+		next := &usedVerifier{verifier: a.open(before, issuers), issuers: issuers}
 		a.retire()
-		a.opened = next
+		a.inUse = next
 	}
-	a.opened.users.Add(1)
-	return now, a.opened, nil
+	a.inUse.users.Add(1)
+	return now, a.inUse, nil
 }
 
 // Token implements [clientauth.Authenticator].
 func (a *authenticator) Token(ctx context.Context, token, resource string) (clientauth.Proof, error) {
-	now, opened, err := a.begin()
+	now, used, err := a.begin()
 	if err != nil {
 		return clientauth.Proof{}, err
 	}
-	defer opened.users.Done()
-	valid, err := opened.Verify(ctx, token, resource)
+	defer used.users.Done()
+	valid, err := used.Verify(ctx, token, resource)
 	if invalid, ok := errors.AsType[*bearer.InvalidError](err); ok {
 		return clientauth.Proof{}, &clientauth.Refusal{Status: http.StatusUnauthorized, Reason: invalid.Reason}
 	}
@@ -151,11 +151,11 @@ func (a *authenticator) Token(ctx context.Context, token, resource string) (clie
 	return p.Proof, p.refusal
 }
 
-// prove returns what a token proves by the rules that are in force now.
-func (a *authenticator) prove(now *admission, i issuer, t *bearer.Token) proved {
+// prove returns the proof of a token by the rules that are in force now.
+func (a *authenticator) prove(now *admission, i issuer, t *bearer.Token) judgement {
 	a.mu.Lock()
 	if a.by != now {
-		a.by, a.proofs = now, make(map[*bearer.Token]proved)
+		a.by, a.proofs = now, make(map[*bearer.Token]judgement)
 	}
 	p, known := a.proofs[t]
 	a.mu.Unlock()

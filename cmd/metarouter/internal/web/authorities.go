@@ -17,7 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// authorities are the certificate authorities whose certificates let clients in, read from a file,
+// authorities are the certificate authorities that let clients in, read from a file,
 // and again when a client connects and every few seconds. A connection ends when the certificate
 // of its client is not valid any more, since TLS looks at it only at the beginning.
 type authorities struct {
@@ -25,14 +25,14 @@ type authorities struct {
 	file string
 
 	tracking sync.Mutex // guards conns
-	conns    map[*tls.Conn]*identified
+	conns    map[*tls.Conn]*identifiedConn
 }
 
 // A pool is the authorities as the file had them at one time.
 type pool struct{ *x509.CertPool }
 
-// An identified is a connection whose client has a certificate.
-type identified struct {
+// An identifiedConn is a connection of a client with a certificate.
+type identifiedConn struct {
 	sent     []*x509.Certificate // by the client: its own first
 	verified *pool               // by which they were valid; nil if that must be found out
 	until    time.Time           // as long as verified holds
@@ -43,7 +43,7 @@ const sweepTime = 5 * time.Second
 
 // loadAuthorities reads the file, which must have a certificate.
 func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
-	a := &authorities{file: file, conns: make(map[*tls.Conn]*identified)}
+	a := &authorities{file: file, conns: make(map[*tls.Conn]*identifiedConn)}
 	a.reloaded = reloaded[pool]{what: "the file of http.clientCA", read: a.readFile, every: fileCheck, log: log}
 	a.use = func(_ *pool, again bool) {
 		if again {
@@ -70,7 +70,7 @@ func (a *authorities) readFile() (p *pool, seen [sha256.Size]byte, err error) {
 	return &pool{all}, seen, nil
 }
 
-// changed is a ConnState of an [http.Server]. It notes the connections whose clients have
+// changed is a ConnState of an [http.Server]. It notes the connections of clients with
 // certificates.
 func (a *authorities) changed(c net.Conn, state http.ConnState) {
 	t, ok := c.(*tls.Conn)
@@ -83,7 +83,7 @@ func (a *authorities) changed(c net.Conn, state http.ConnState) {
 			a.tracking.Lock()
 			defer a.tracking.Unlock()
 			if a.conns[t] == nil {
-				a.conns[t] = &identified{sent: sent}
+				a.conns[t] = &identifiedConn{sent: sent}
 			}
 		}
 	case http.StateClosed, http.StateHijacked:
@@ -93,7 +93,7 @@ func (a *authorities) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// watch ends connections whose certificates are not valid any more, until ctx ends.
+// watch ends connections with certificates that are not valid any more, until ctx ends.
 func (a *authorities) watch(ctx context.Context) {
 	tick := time.NewTicker(sweepTime)
 	defer tick.Stop()
@@ -107,7 +107,7 @@ func (a *authorities) watch(ctx context.Context) {
 	}
 }
 
-// sweep closes the connections whose certificates are not valid now.
+// sweep closes the connections with certificates that are not valid now.
 func (a *authorities) sweep(now time.Time) {
 	for conn, why := range a.invalid(a.get(), now) {
 		a.log.Info("a connection ends, since the certificate of its client is not valid any more", zap.Error(why))
@@ -115,7 +115,7 @@ func (a *authorities) sweep(now time.Time) {
 	}
 }
 
-// invalid returns the connections whose certificates are not valid now, and why. They are not
+// invalid returns the connections with certificates that are not valid now, and why. They are not
 // looked at again.
 func (a *authorities) invalid(current *pool, now time.Time) map[*tls.Conn]error {
 	a.tracking.Lock()

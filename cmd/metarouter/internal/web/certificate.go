@@ -48,7 +48,7 @@ func (c *certificate) readFiles() (pair *tls.Certificate, seen [sha256.Size]byte
 	return &made, seen, nil
 }
 
-// note logs what is to know of a certificate that is used from now on.
+// note logs that a certificate is used from now on, and whether it has expired.
 func (c *certificate) note(pair *tls.Certificate, again bool) {
 	if again {
 		c.log.Info("the TLS certificate has changed", until(pair))
@@ -63,7 +63,7 @@ func until(pair *tls.Certificate) zap.Field {
 }
 
 // config returns the configuration of a server with the certificate. It asks clients for
-// certificates of the authorities; nil is to ask for none.
+// certificates of the authorities, if clients is not nil.
 func (c *certificate) config(clients *authorities) *tls.Config {
 	base := &tls.Config{
 		MinVersion:     tls.VersionTLS12,

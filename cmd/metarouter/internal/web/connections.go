@@ -20,8 +20,8 @@ const (
 	// refuse their first request.
 	maxRefused = 64
 
-	// merit is how many times as long a connection may wait that has brought a request before.
-	merit = 10
+	// usedFactor is how many times as long a connection may wait after its first request.
+	usedFactor = 10
 )
 
 // A connections bounds the connections of a listener, plus the requests over HTTP/2. One
@@ -29,13 +29,13 @@ const (
 // waited longest for a whole request, of the same network if that has its share. If no connection
 // waits, since all requests are being answered, its first request is refused.
 type connections struct {
-	mu       sync.Mutex // guards what follows and the places
+	mu       sync.Mutex // guards the fields below and the connections
 	most     int
 	taken    int
-	places   map[net.Conn]*place
+	known    map[net.Conn]*connection
 	networks map[netip.Prefix]*network
 	waiting  queue
-	refused  list.List // of *place
+	refused  list.List // of *connection
 	warned   time.Time // when the log last said that there are too many
 }
 
@@ -50,8 +50,8 @@ type network struct {
 	waiting queue
 }
 
-// A place is a connection.
-type place struct {
+// A connection is one that the listener has accepted.
+type connection struct {
 	conn    net.Conn
 	network *network
 	streams int       // requests over HTTP/2
@@ -64,35 +64,35 @@ type place struct {
 	inAll, inNetwork *list.Element // in the queues; nil if it does not wait
 }
 
-// A queue has the places that wait for a whole request, the one that waits longest first.
+// A queue has the connections that wait for a whole request, the one that waits longest first.
 type queue struct{ fresh, used list.List }
 
-func (q *queue) of(p *place) *list.List {
+func (q *queue) of(p *connection) *list.List {
 	if p.used {
 		return &q.used
 	}
 	return &q.fresh
 }
 
-// first returns the place to be closed first; nil if none waits.
-func (q *queue) first(now time.Time) *place {
+// first returns the connection to be closed first; nil if no connection waits.
+func (q *queue) first(now time.Time) *connection {
 	fresh, used := front(&q.fresh), front(&q.used)
-	if fresh == nil || used != nil && now.Sub(used.since) > merit*now.Sub(fresh.since) {
+	if fresh == nil || used != nil && now.Sub(used.since) > usedFactor*now.Sub(fresh.since) {
 		return used
 	}
 	return fresh
 }
 
-// front returns the first place of the list, or nil if the list is empty.
-func front(l *list.List) *place {
+// front returns the first connection of the list, or nil if the list is empty.
+func front(l *list.List) *connection {
 	if e := l.Front(); e != nil {
-		return e.Value.(*place)
+		return e.Value.(*connection)
 	}
 	return nil
 }
 
 func newConnections(most int) *connections {
-	return &connections{most: most, places: make(map[net.Conn]*place), networks: make(map[netip.Prefix]*network)}
+	return &connections{most: most, known: make(map[net.Conn]*connection), networks: make(map[netip.Prefix]*network)}
 }
 
 // limit changes the bound.
@@ -126,15 +126,15 @@ func (b *connections) add(c net.Conn) *network {
 	if n == nil {
 		n = &network{prefix: from}
 	}
-	p := &place{conn: c, network: n}
-	b.places[c] = p
+	p := &connection{conn: c, network: n}
+	b.known[c] = p
 	if b.hasRoom(n) {
 		b.count(n, 1)
 		b.wait(p)
 		return n
 	}
 	if b.refused.Len() >= maxRefused {
-		b.evict(b.refused.Front().Value.(*place))
+		b.evict(b.refused.Front().Value.(*connection))
 	}
 	p.refused = b.refused.PushBack(p)
 	return n
@@ -172,14 +172,14 @@ func (b *connections) count(n *network, more int) {
 	}
 }
 
-// wait notes that the place waits for a request. b.mu must be held.
-func (b *connections) wait(p *place) {
+// wait notes that the connection waits for a request. b.mu must be held.
+func (b *connections) wait(p *connection) {
 	p.since = time.Now()
 	p.inAll, p.inNetwork = b.waiting.of(p).PushBack(p), p.network.waiting.of(p).PushBack(p)
 }
 
-// work notes that the place does not wait. b.mu must be held.
-func (b *connections) work(p *place) {
+// work notes that the connection does not wait. b.mu must be held.
+func (b *connections) work(p *connection) {
 	if p.inAll != nil {
 		b.waiting.of(p).Remove(p.inAll)
 		p.network.waiting.of(p).Remove(p.inNetwork)
@@ -188,15 +188,15 @@ func (b *connections) work(p *place) {
 }
 
 // evict closes a connection. b.mu must be held.
-func (b *connections) evict(p *place) {
+func (b *connections) evict(p *connection) {
 	b.remove(p)
 	p.conn.Close()
 }
 
 // remove counts a connection out, with its streams. b.mu must be held.
-func (b *connections) remove(p *place) {
+func (b *connections) remove(p *connection) {
 	p.gone = true
-	delete(b.places, p.conn)
+	delete(b.known, p.conn)
 	if p.refused != nil {
 		b.refused.Remove(p.refused)
 		return
@@ -212,7 +212,7 @@ func (b *connections) changed(c net.Conn, state http.ConnState) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.places[accepted(c)]; p != nil {
+	if p := b.known[accepted(c)]; p != nil {
 		b.remove(p)
 	}
 }
@@ -236,21 +236,21 @@ func prefixOf(c net.Conn) netip.Prefix {
 	return prefix
 }
 
-// placeKey is the key of a connection's place in contexts.
-type placeKey struct{}
+// connectionKey is the key of a connection in contexts.
+type connectionKey struct{}
 
 // context is the ConnContext of an [http.Server].
 func (b *connections) context(ctx context.Context, c net.Conn) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return context.WithValue(ctx, placeKey{}, b.places[accepted(c)])
+	return context.WithValue(ctx, connectionKey{}, b.known[accepted(c)])
 }
 
-// handler returns a handler that refuses the requests that have no place. A connection waits
+// handler returns a handler that refuses requests when there are too many connections. A connection waits
 // until the body of a request has come whole, and again when the request is answered.
 func (b *connections) handler(serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, _ := r.Context().Value(placeKey{}).(*place)
+		p, _ := r.Context().Value(connectionKey{}).(*connection)
 		stream := 0
 		if r.ProtoMajor > 1 {
 			stream = 1
@@ -259,7 +259,7 @@ func (b *connections) handler(serve http.Handler) http.Handler {
 			b.refuse(w)
 			return
 		}
-		q := &incoming{ReadCloser: r.Body, of: b, place: p}
+		q := &incoming{ReadCloser: r.Body, of: b, connection: p}
 		defer func() { b.leave(p, stream, q.whole) }()
 		if r.ContentLength == 0 {
 			q.complete()
@@ -269,9 +269,9 @@ func (b *connections) handler(serve http.Handler) http.Handler {
 	})
 }
 
-// enter reports whether the place's request may be served, which takes one more place if it is a
+// enter reports whether the connection's request may be served, which counts as one more connection if it is a
 // stream.
-func (b *connections) enter(p *place, stream int) bool {
+func (b *connections) enter(p *connection, stream int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.refused != nil || stream > 0 && !b.hasRoom(p.network) || p.gone {
@@ -285,7 +285,7 @@ func (b *connections) enter(p *place, stream int) bool {
 }
 
 // leave ends a request. The connection waits for the next one.
-func (b *connections) leave(p *place, stream int, whole bool) {
+func (b *connections) leave(p *connection, stream int, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if whole {
@@ -304,7 +304,7 @@ func (b *connections) leave(p *place, stream int, whole bool) {
 	}
 }
 
-// retryAfter is how many seconds a client shall wait that has no place.
+// retryAfter is how many seconds a refused client shall wait.
 const retryAfter = 2
 
 func (b *connections) refuse(w http.ResponseWriter) {
@@ -320,9 +320,9 @@ func (b *connections) refuse(w http.ResponseWriter) {
 // at a time may read it.
 type incoming struct {
 	io.ReadCloser
-	of    *connections
-	place *place
-	whole bool
+	of         *connections
+	connection *connection
+	whole      bool
 }
 
 // Read implements [io.Reader].
@@ -341,8 +341,8 @@ func (q *incoming) complete() {
 	q.whole = true
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
-	q.place.active++
-	q.of.work(q.place)
+	q.connection.active++
+	q.of.work(q.connection)
 }
 
 // A listener accepts connections that are counted.

@@ -49,9 +49,9 @@ func open(all []*fakeConn) (n int) {
 
 // serve begins a request of the connection, and returns what ends it.
 func serve(b *connections, c net.Conn) (end func()) {
-	p := b.places[c]
+	p := b.known[c]
 	b.enter(p, 0)
-	q := &incoming{of: b, place: p}
+	q := &incoming{of: b, connection: p}
 	q.complete()
 	return func() { b.leave(p, 0, true) }
 }
@@ -85,17 +85,17 @@ func TestConnections(t *testing.T) {
 		}
 		ends = append(ends, serve(b, crowd[130]))
 		refused := add(b, "192.0.2.1", maxRefused+10)
-		if open(more) != 74 || crowd[130].closed || open(refused) != maxRefused || b.enter(b.places[refused[maxRefused]], 0) {
+		if open(more) != 74 || crowd[130].closed || open(refused) != maxRefused || b.enter(b.known[refused[maxRefused]], 0) {
 			t.Errorf("%d are served, %d wait for being refused", open(more), open(refused))
 		}
-		if welcome := add(b, "192.0.2.2", 1)[0]; welcome.closed || !b.enter(b.places[welcome], 0) {
+		if welcome := add(b, "192.0.2.2", 1)[0]; welcome.closed || !b.enter(b.known[welcome], 0) {
 			t.Error("another address finds no room")
 		}
 		for _, end := range ends {
 			end()
 		}
 		// Each is counted out once.
-		for c := range b.places {
+		for c := range b.known {
 			b.changed(c, http.StateClosed)
 			b.changed(c, http.StateClosed)
 		}

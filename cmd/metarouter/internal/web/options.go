@@ -34,7 +34,7 @@ func (l *Listener) optionsOf(c config.Config) *server.HTTPOptions {
 	}
 }
 
-// admissionOf returns what the configuration says of clients without a token of its own.
+// admissionOf returns the rules of the configuration for clients without a token of its own.
 func (l *Listener) admissionOf(c config.Config) *admission {
 	now := &admission{issuers: issuersOf(c.Router, l.key)}
 	if l.asksFor(c.Router.HTTP) {
@@ -43,8 +43,8 @@ func (l *Listener) admissionOf(c config.Config) *admission {
 	return now
 }
 
-// openVerifier opens the verifier of the issuers' tokens. It knows what the one before knows of the
-// issuers that were not edited.
+// openVerifier opens the verifier of the issuers' tokens. It takes over the issuers of the one before
+// that were not edited.
 func (l *Listener) openVerifier(before verifier, issuers []bearer.Issuer) verifier {
 	known, _ := before.(*bearer.Verifier)
 	return bearer.New(bearer.Options{Issuers: issuers, Log: l.log.Named("bearer"), Before: known})
@@ -59,8 +59,8 @@ func publicHost(h config.HTTP) []string {
 	return []string{u.Host}
 }
 
-// asksFor reports whether certificates of clients count: those of the authorities that the
-// configuration names now were asked for.
+// asksFor reports whether certificates of clients count: TLS asks for certificates of the authorities
+// that the configuration names now.
 func (l *Listener) asksFor(h config.HTTP) bool {
 	return l.clients != nil && l.clients.file == h.ClientCA
 }
@@ -84,7 +84,7 @@ func ratesOf(h config.HTTP) map[string]rate.Limit {
 
 // allTokens returns the tokens of the configuration, the environment and the file, each once. A
 // client must send one of them. The objects of the configuration come first, so that they
-// decide what a token may do that is elsewhere too.
+// decide about a token that is elsewhere too.
 func allTokens(c config.HTTP, file config.Token) []config.Token {
 	all := slices.Clone(c.Tokens)
 	if token := secret.Token(); token != "" {
@@ -110,7 +110,7 @@ func plainToken(text string) config.Token {
 	return config.Token{Hash: hash, Text: token, Role: "admin", Plain: true}
 }
 
-// principals returns those that requests may come from. A token that can't be used lets no
+// principals returns the principals that requests may come from. A token that can't be used lets no
 // client in: the list is never empty because of a mistake, or if clients prove who they are in
 // another way, since without tokens every client is let in.
 func (l *Listener) principals(r config.Router) []clientauth.Principal {
@@ -160,5 +160,5 @@ func (l *Listener) certified(r config.Router) (all []clientauth.Principal) {
 	return all
 }
 
-// nameOf returns what logs call the clients with the token.
+// nameOf returns the name of the clients with the token in logs.
 func nameOf(t config.Token) string { return cmp.Or(t.Name, t.Hash[:min(8, len(t.Hash))]) }

@@ -33,10 +33,10 @@ const (
 type issuer struct {
 	config.Issuer
 	revision string          // see [clientauth.Issuer]
-	profiles map[string]bool // those of its rules that exist
+	profiles map[string]bool // of its rules, if they exist
 }
 
-// issuersOf returns the issuers whose tokens let clients in. There are none without a public URL,
+// issuersOf returns the issuers that let clients in by tokens. The list is empty without a public URL,
 // since tokens must be for that URL. key is a secret of this process: without it, a revision would
 // help to guess a client secret.
 func issuersOf(r config.Router, key []byte) (all []issuer) {
@@ -71,7 +71,7 @@ func revisionOf(i issuer, key []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// verified returns what the verification of tokens must know of the issuer.
+// verified returns the part of the issuer by which tokens are verified.
 func (i issuer) verified() bearer.Issuer {
 	return bearer.Issuer{
 		URL: i.URL, Audience: i.Audience, KeysURL: i.KeysURL,
@@ -79,14 +79,14 @@ func (i issuer) verified() bearer.Issuer {
 	}
 }
 
-// public returns what clients may know of the issuer, with its revision.
+// public returns the part of the issuer that clients may know, with its revision.
 func (i issuer) public() clientauth.Issuer {
 	return clientauth.Issuer{
 		URL: i.URL, Read: i.scopesFor(reads), Call: i.scopesFor(calls), Admin: i.scopesFor(administers), Revision: i.revision,
 	}
 }
 
-// proof returns what a valid token of the issuer proves. The error is a [*clientauth.Refusal].
+// proof returns the proof of a valid token of the issuer. The error is a [*clientauth.Refusal].
 func (i issuer) proof(t *bearer.Token) (clientauth.Proof, error) {
 	user, err := i.user(t)
 	if err != nil {
@@ -186,14 +186,14 @@ func (i issuer) insufficient(needed level, t *bearer.Token, name, reason string)
 	return &clientauth.Refusal{Status: http.StatusForbidden, Scopes: slices.Concat(t.Scopes, lacks), Reason: reason, Name: name}
 }
 
-// A level is what scopes allow. Each allows what those before it do.
+// A level is the rights that scopes give. Each includes the levels before it.
 type level int
 
 const (
 	nothing     level = iota
 	reads             // tools that only read
 	calls             // all tools of the profile
-	administers       // what administrators may do
+	administers       // all acts of administrators
 )
 
 // scopes are the names of the levels.
@@ -221,7 +221,7 @@ func highestOf(ours []string) level {
 	return highest
 }
 
-// lastSegment returns what follows the last slash of a scope that is a URL with a path, or "".
+// lastSegment returns the text after the last slash of a scope that is a URL with a path, or "".
 // Clients ask Entra for api://ID/mcp.call, and its tokens have mcp.call.
 func lastSegment(scope string) string {
 	_, rest, _ := strings.Cut(scope, "://")
@@ -255,13 +255,13 @@ func (i issuer) scopesFor(needed level) (names []string) {
 }
 
 // principalHash returns the hash of a principal that has no token of the configuration. It is no
-// SHA-256: of a SHA-256 whose text everyone can write down, that text would be a token.
+// SHA-256: the hashed text, which everyone can write down, would then be a token.
 func principalHash(parts ...string) string {
 	sum := sha512.Sum512_256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 
-// withPage adds to s what the page needs to log people in at the issuer.
+// withPage adds to s the settings with which the page logs people in at the issuer.
 func (i issuer) withPage(s clientauth.Issuer) clientauth.Issuer {
 	s.ClientID, s.ClientSecret, s.Audience = i.ClientID, i.ClientSecret, i.Audience
 	for _, claim := range i.Admins {

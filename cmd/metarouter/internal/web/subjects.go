@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 )
 
-// A subject is whom client certificates with some attributes let in. It is plain data.
+// A subject is the principal of client certificates with some attributes. It is plain data.
 type subject struct {
 	attributes []clientcert.Attribute
 	hash       string // of the principal; "" lets no client in
@@ -40,7 +40,7 @@ func hashOf(c config.Certificate) string {
 	return principalHash(append([]string{"certificate"}, parts...)...)
 }
 
-// A match is what the configuration says of a certificate.
+// A match is the decision of the configuration about a certificate.
 type match int
 
 const (

@@ -1,8 +1,8 @@
 // Package web serves the router over HTTP: it listens on an address with or without TLS,
-// knows clients by tokens, by what identity providers issue, and by certificates, and ends
+// knows clients by tokens, its own and identity providers', and by certificates, and ends
 // connections in order.
 //
-// [New] checks what flags and configuration ask for, [Listener.Listen] binds the address,
+// [New] checks flags and configuration, [Listener.Listen] binds the address,
 // and [Listener.Serve] serves until its context ends.
 package web
 
@@ -64,7 +64,7 @@ type Listener struct {
 	address     *net.TCPAddr
 	listener    net.Listener // nil before Listen
 	certificate *certificate // nil without TLS
-	clients     *authorities // of clients' certificates; nil to ask for none
+	clients     *authorities // of clients' certificates; nil if clients are not asked for one
 	maxHeader   int64
 	connections *connections
 	pages       *http.ServeMux
@@ -73,11 +73,11 @@ type Listener struct {
 	key         []byte   // of the revisions of issuers
 	log         *zap.Logger
 
-	mu   sync.Mutex   // guards what follows
+	mu   sync.Mutex   // guards the fields below
 	file config.Token // of the file of the flags, as it was last read
 }
 
-// New returns a listener of what the flags, or else the configuration, ask for. Its
+// New returns a listener by the flags, or else the configuration. Its
 // errors are wrong usage. A client that reaches the router can run tools, so an address or
 // a public URL that other machines reach needs tokens, issuers or certificates.
 func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listener, error) {
@@ -122,7 +122,7 @@ func New(c config.HTTP, f Flags, pages *http.ServeMux, log *zap.Logger) (*Listen
 	host, _, _ := net.SplitHostPort(address)
 	return &Listener{
 		flags: f, host: host, address: resolved, certificate: certificate, clients: clients, maxHeader: c.MaxHeader, connections: newConnections(mostConnections(c)),
-		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: newKey(),
+		pages: pages, log: log, file: file, proofs: proofs, publicURL: c.PublicURL, key: []byte(rand.Text()),
 	}, nil
 }
 
@@ -138,13 +138,6 @@ func proofsOf(c config.HTTP, tokens []config.Token) (all []string) {
 		all = append(all, "certificate")
 	}
 	return all
-}
-
-// newKey returns a random key.
-func newKey() []byte {
-	key := make([]byte, 32)
-	rand.Read(key) // never fails
-	return key
 }
 
 // Listen binds the address. The listener must be closed, unless it serves.
@@ -201,7 +194,7 @@ func certificateOf(c config.HTTP, f Flags, log *zap.Logger) (*certificate, error
 }
 
 // authoritiesOf returns the authorities of clients' certificates that the configuration names, or
-// nil if it names none or there is no TLS, whose problem the configuration reports.
+// nil if it names no file, or without TLS: that problem the configuration reports.
 func authoritiesOf(c config.HTTP, own *certificate, log *zap.Logger) (*authorities, error) {
 	if c.ClientCA == "" || own == nil {
 		return nil, nil
@@ -231,7 +224,7 @@ func tokenOf(file string) (config.Token, error) {
 	return plainToken(token), nil
 }
 
-// Serve serves the router, whose configuration parts has, until ctx ends. Then it lets
+// Serve serves the router with the configuration of parts until ctx ends. Then it lets
 // calls finish for a while.
 func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.Parts) error {
 	options := adapter.Follow(parts, l.optionsOf)
@@ -280,8 +273,8 @@ func (l *Listener) Serve(ctx context.Context, s *server.Servers, parts *adapter.
 	return nil
 }
 
-// watchClients ends connections of the HTTP server whose clients' certificates are not valid any
-// more, until stop is called.
+// watchClients ends connections of the HTTP server when the certificates of their clients are not
+// valid any more, until stop is called.
 func (l *Listener) watchClients(h *http.Server) (stop func()) {
 	h.ConnState = func(c net.Conn, state http.ConnState) {
 		l.connections.changed(c, state)

@@ -1,0 +1,197 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+)
+
+// An account is the login at one server, as the store has it, and the reason why a person must log
+// in again.
+type account struct {
+	server oauth.Server
+	store  *Store
+	key    string // of the login in the store
+	log    *zap.Logger
+
+	mu     sync.Mutex // guards the fields below
+	seen   string     // the token that was read last, as mark identifies it
+	reason status.LoginReason
+}
+
+// read returns the login in the store, nil if the server has no login.
+func (a *account) read(ctx context.Context, fresh bool) (*storedLogin, error) {
+	l, err := a.store.login(ctx, a.key, fresh)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := mark(l); now != a.seen { // there is another token
+		a.seen, a.reason = now, ""
+	}
+	if l != nil && l.Token.Access == "" {
+		a.reason = ended(l)
+	}
+	return l, nil
+}
+
+// note keeps the reason why a login is needed, after the token of l.
+func (a *account) note(why status.LoginReason, l *storedLogin) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reason, a.seen = why, mark(l)
+}
+
+// needed keeps the reason as note does, and returns the error for it.
+func (a *account) needed(why status.LoginReason, l *storedLogin, err error) *NeededError {
+	a.note(why, l)
+	return &NeededError{Server: a.server.Name, Why: why, Issuer: l.Found.Issuer.ID, Err: err}
+}
+
+// state returns the token that was read last, as mark identifies it, and the reason why a login is
+// needed, as far as is known; "" if it is not.
+func (a *account) state() (seen string, why status.LoginReason) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen, a.reason
+}
+
+// ended returns why a login without a valid token has ended.
+func ended(l *storedLogin) status.LoginReason {
+	if l.Ended != "" {
+		return l.Ended
+	}
+	return status.LoginExpired
+}
+
+// mark identifies the token of a login.
+func mark(l *storedLogin) string {
+	if l == nil {
+		return ""
+	}
+	return l.ID + " " + l.Generation
+}
+
+// saved returns the login in the store, nil if the server has no login or the login has ended.
+func (a *account) saved(ctx context.Context) (*record, error) {
+	l, err := a.read(ctx, false)
+	if err != nil || l == nil || l.Token.Access == "" {
+		return nil, err
+	}
+	return &l.record, nil
+}
+
+// save replaces the login in the store, without a secret that the settings have: it has one place.
+func (a *account) save(ctx context.Context, r record) error {
+	if c := &r.Client; !c.Registered && c.ID == a.server.Settings.ClientID {
+		c.Secret = ""
+	}
+	if err := a.store.put(ctx, a.key, r); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reason = ""
+	return nil
+}
+
+// forget removes the login from the store, under the lock of refreshes, and returns it; nil if the
+// server had no login. Changed fires.
+func (a *account) forget(ctx context.Context) (*record, error) {
+	l, err := a.store.remove(ctx, a.key)
+	if err != nil || l == nil || l.Token.Access == "" && l.Token.Refresh == "" {
+		return nil, err
+	}
+	l.Client = withSecret(a.server, l.Client)
+	return &l.record, nil
+}
+
+// withSecret returns the client with the secret that save has left out.
+func withSecret(s oauth.Server, c oauth.Client) oauth.Client {
+	if !c.Registered && c.ID == s.Settings.ClientID && c.Secret == "" {
+		c.Secret = s.Settings.ClientSecret
+	}
+	return c
+}
+
+// client returns the client that was registered with the issuer for servers of this origin, nil if
+// no client was. Servers of other origins have clients of their own: an issuer may remember that a
+// person consented to a client, and must ask again before another server gets a token.
+func (a *account) client(ctx context.Context, issuer string) (*oauth.Client, error) {
+	c, err := a.store.read(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if found, ok := c.Clients[hash(issuer, origin(a.server.URL), owner)]; ok {
+		return &found, nil
+	}
+	return nil, nil
+}
+
+// keepClient keeps the client that was registered with the issuer. The zero value removes it.
+func (a *account) keepClient(ctx context.Context, issuer string, client oauth.Client) error {
+	if err := bounded(client); err != nil {
+		return err
+	}
+	return a.store.edit(ctx, func(c *content) error {
+		key := hash(issuer, origin(a.server.URL), owner)
+		if client.ID == "" {
+			delete(c.Clients, key)
+			return nil
+		}
+		makeRoom(c.Clients, key, maxClients) // the client can be registered again
+		c.Clients[key] = client
+		return nil
+	})
+}
+
+// dropClient has the next login register the client again.
+func (a *account) dropClient(ctx context.Context, issuer string) {
+	if err := a.keepClient(ctx, issuer, oauth.Client{}); err != nil {
+		a.log.Warn("the registration at an issuer can't be removed", zap.Error(err))
+	}
+}
+
+// refusesClient reports whether the error of an issuer says that it does not know the client.
+func refusesClient(err error) bool {
+	refusal, ok := errors.AsType[*oauth.Refusal](err)
+	return ok && (refusal.Code == "invalid_client" || refusal.Code == "unauthorized_client")
+}
+
+// change changes the login if its token is still the token of l. It tries for a while, even if the
+// router ends: the issuer does not repeat its answers. The lock of the login must be held.
+func (a *account) change(ctx context.Context, l *storedLogin, change func(*storedLogin)) (*storedLogin, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	for {
+		now, err := a.store.swap(ctx, a.key, l.Generation, change)
+		if err == nil {
+			return a.usable(now)
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("write the refreshed token: %w", err)
+		}
+	}
+}
+
+// usable returns the login, which may be nil, if it has a token or can get one.
+func (a *account) usable(l *storedLogin) (*storedLogin, error) {
+	switch {
+	case l == nil:
+		a.note(status.NeverLoggedIn, nil)
+		return nil, &NeededError{Server: a.server.Name, Why: status.NeverLoggedIn}
+	case l.Token.Access == "" || ageOf(l.Token, wall()) == tooOld && l.Token.Refresh == "":
+		return nil, a.needed(ended(l), l, nil)
+	}
+	return l, nil
+}

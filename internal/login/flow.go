@@ -1,0 +1,244 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
+)
+
+// probeTime bounds a request that the server is expected to refuse.
+const probeTime = 15 * time.Second
+
+// A flow is a pending login as OAuth sees it: where it leads, how it comes back, and the tokens in
+// the end.
+type flow struct {
+	logins   *Logins
+	server   oauth.Server
+	way      Way
+	asked    []string // scopes of the requests for the login
+	state    string
+	verifier string
+
+	source   *Source // this and the following is set by prepare
+	found    oauth.Found
+	scopes   []string
+	redirect string
+	port     int // of the loopback listener; 0 without
+	grantor  *oauth.Grantor
+	reused   bool // the client was registered for an earlier login
+	device   *oauth.Device
+}
+
+// prepare gets all that the login needs, and returns where the person logs in.
+func (f *flow) prepare(ctx context.Context) (page string, err error) {
+	l := f.logins
+	f.source = l.Source(f.server)
+	client := oauth.NewHTTPClient(f.server)
+	found, challenge, err := f.discover(ctx, client)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = fmt.Errorf("the server, or an issuer that it names, does not answer; is the network up? (%w)", e.Err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("who issues its tokens can't be found: %w", err)
+	}
+	f.found = *found
+	saved, err := f.source.account.saved(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, err := f.source.account.permit(ctx, found.Issuer.ID); err != nil {
+		return "", err
+	}
+	if f.scopes, err = f.toAsk(challenge, saved); err != nil {
+		return "", err
+	}
+	redirect, kept, err := f.redirectFor(ctx)
+	if err != nil {
+		return "", err
+	}
+	f.redirect = redirect.URI
+	id, err := oauth.Identify(ctx, client, f.server, found.Issuer, redirect, kept)
+	if err != nil {
+		return "", err
+	}
+	f.reused = id.Registered && kept != nil && *kept == id
+	if id.Registered && !f.reused {
+		if err := f.source.account.keepClient(ctx, found.Issuer.ID, id); err != nil {
+			return "", fmt.Errorf("the registration at %s can't be stored: %w", found.Issuer.ID, err)
+		}
+	}
+	f.grantor = grantor(client, f.server.Settings, f.found, id)
+	if f.way == Device {
+		return f.prepareDevice(ctx)
+	}
+	return webURL(f.grantor.AuthorizationURL(f.state, f.verifier, f.redirect, f.scopes))
+}
+
+func (f *flow) prepareDevice(ctx context.Context) (string, error) {
+	if f.found.Issuer.DeviceEndpoint == "" {
+		return "", fmt.Errorf("its issuer %s has no logins by device code; log in without", f.found.Issuer.ID)
+	}
+	if err := f.source.account.pin(ctx, f.found.Issuer.ID); err != nil {
+		return "", err
+	}
+	device, err := f.grantor.StartDevice(ctx, f.scopes)
+	if err != nil {
+		f.discardClient(ctx, err)
+		return "", fmt.Errorf("the login at %s failed: %w", f.found.Issuer.ID, err)
+	}
+	f.device = device
+	if device.CompleteURL != "" {
+		return webURL(device.CompleteURL)
+	}
+	return webURL(device.URL)
+}
+
+// grantor returns the client of the issuer that asks for tokens for the server.
+func grantor(c *http.Client, s oauth.Settings, f oauth.Found, id oauth.Client) *oauth.Grantor {
+	g := &oauth.Grantor{HTTP: c, Issuer: f.Issuer, Client: id, Settings: s, Resource: f.Resource}
+	switch {
+	case s.NoResource:
+		g.Resource = ""
+	case s.Resource != "":
+		g.Resource = s.Resource
+	}
+	return g
+}
+
+// webURL returns the text if a browser may be sent there: no script, no file.
+func webURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return "", errors.New("the issuer names a login page that is no web address")
+	}
+	return text, nil
+}
+
+// discover returns the issuer of the server's tokens, and the server's challenge to a request
+// without a token. If the server refuses only some requests, the source may know the issuer already.
+func (f *flow) discover(ctx context.Context, c *http.Client) (*oauth.Found, oauth.Challenge, error) {
+	challenge, refused, unasked := probe(ctx, c, f.server)
+	known := f.source.finder.known()
+	if known != nil && !refused {
+		return known, challenge, nil
+	}
+	found, err := oauth.Discover(ctx, c, f.server, challenge)
+	switch {
+	case err != nil && known != nil:
+		return known, challenge, nil
+	case unasked != nil && (err != nil || !found.Asserted):
+		return nil, challenge, unasked
+	case err != nil:
+		return nil, challenge, err
+	case !found.Asserted && !refused:
+		return nil, challenge, errors.New("it answers without a token, and describes no issuer; it needs no login")
+	}
+	if found.Issuer.TokenEndpoint == "" {
+		return nil, challenge, ErrNoOAuth
+	}
+	f.source.finder.learn(found)
+	return found, challenge, nil
+}
+
+// probe sends requests without a token and content, and reports whether the server refuses one.
+// The error says why the server answered no request.
+func probe(ctx context.Context, c *http.Client, s oauth.Server) (challenge oauth.Challenge, refused bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	answered := false
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		req, failed := http.NewRequestWithContext(ctx, method, s.URL, nil)
+		if failed != nil {
+			return challenge, false, failed
+		}
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Content-Type", "application/json")
+		resp, failed := c.Do(req)
+		if failed != nil { // such as a redirect of a POST
+			err = failed
+			continue
+		}
+		resp.Body.Close() // it may be a stream without an end
+		if resp.StatusCode == http.StatusUnauthorized {
+			return oauth.ChallengeOf(resp), true, nil
+		}
+		answered = true
+	}
+	if answered {
+		err = nil
+	}
+	return challenge, false, err
+}
+
+// toAsk returns the scopes to ask for. Scopes of the settings are not widened: they are the most
+// that the router may have.
+func (f *flow) toAsk(challenge oauth.Challenge, saved *record) ([]string, error) {
+	settings := f.server.Settings
+	if len(settings.Scopes) == 0 {
+		granted := f.asked
+		if saved != nil && saved.Found.Issuer.ID == f.found.Issuer.ID {
+			granted = oauth.Union(saved.Token.Scopes, granted)
+		}
+		return oauth.ScopesToAsk(settings, &f.found, challenge, granted), nil
+	}
+	for _, scope := range f.asked {
+		if !slices.Contains(settings.Scopes, scope) {
+			return nil, fmt.Errorf("the login must permit %q, which oauth.scopes of the configuration leaves out; add it there and log in again", scope)
+		}
+	}
+	return oauth.ScopesToAsk(settings, &f.found, challenge, nil), nil
+}
+
+// redeem turns the answer of the issuer into tokens in the store.
+func (f *flow) redeem(ctx context.Context, answer url.Values) error {
+	code, err := f.grantor.CheckResponse(answer)
+	if err != nil {
+		return f.explain(err)
+	}
+	if err := f.source.account.pin(ctx, f.found.Issuer.ID); err != nil {
+		return f.explain(err)
+	}
+	token, err := f.grantor.Exchange(ctx, code, f.verifier, f.redirect, f.scopes)
+	if err != nil {
+		f.discardClient(ctx, err)
+		return f.explain(err)
+	}
+	return f.save(ctx, token)
+}
+
+// save stores the token.
+func (f *flow) save(ctx context.Context, token oauth.Token) error {
+	err := f.source.save(ctx, record{Found: f.found, Client: f.grantor.Client, Token: token})
+	if err != nil {
+		return fmt.Errorf("the login at %s succeeded, but could not be stored: %w", f.server.Name, err)
+	}
+	return nil
+}
+
+// discardClient has the next login register again if the error says that the issuer does not know
+// the client.
+func (f *flow) discardClient(ctx context.Context, err error) {
+	if f.grantor.Client.Registered && refusesClient(err) {
+		f.source.account.dropClient(ctx, f.found.Issuer.ID)
+	}
+}
+
+// explain says in a person's words why the login failed.
+func (f *flow) explain(err error) error {
+	issuer := f.found.Issuer.ID
+	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
+		switch refusal.Code {
+		case "access_denied":
+			return fmt.Errorf("the login at %s was refused at %s, by you or by its rules: %w", f.server.Name, issuer, err)
+		case "expired_token":
+			return errExpired
+		}
+	}
+	return fmt.Errorf("the login at %s (%s) failed: %w", f.server.Name, issuer, err)
+}
