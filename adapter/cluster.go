@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -30,10 +31,9 @@ const clusterWait = 8 * time.Second
 type clusterNode interface {
 	Run(ctx context.Context, configs <-chan config.Cluster) error
 	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
-	Has(server string) bool
 	State(server string) status.State
 	Load(server string) (calls, limit int, heard uint64)
-	Terms(server string) (cluster.Terms, bool)
+	Terms(server string) (clusternode.Terms, bool)
 	Status() []status.Status
 	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
@@ -135,11 +135,12 @@ func (m *membership) leave() {
 // with returns the node if it reaches the server on another node, else nil. A server of the
 // configuration hides one of the same name.
 func (m *membership) with(server string) clusterNode {
-	now := m.now.Load()
-	if now == nil || m.current.load().has(server) || !now.node.Has(server) {
-		return nil
+	if now := m.now.Load(); now != nil && !m.current.load().has(server) {
+		if _, ok := now.node.Terms(server); ok {
+			return now.node
+		}
 	}
-	return now.node
+	return nil
 }
 
 // node returns the node, nil in no cluster.
@@ -192,7 +193,7 @@ func newMembership(r *Router) *membership {
 
 // policyOf returns the policy for a server of another node. The node applies its own limits: here a
 // call may take longer, since the node may have to start the server or ask a person.
-func policyOf(t cluster.Terms, gateway string, maxResultTokens int) execute.Policy {
+func policyOf(t clusternode.Terms, gateway string, maxResultTokens int) execute.Policy {
 	p := execute.Policy{Gateway: cmp.Or(gateway, "local"), Timeout: t.Timeout, MaxResultTokens: maxResultTokens}
 	if t.Timeout > 0 {
 		p.Timeout += execute.StartWait + time.Minute

@@ -27,8 +27,7 @@ func (m *membership) load(server string) (calls, limit int, heard uint64) {
 	return 0, 0, 0
 }
 
-// replica returns the best replica of a service that this router does not have itself; "" for
-// another name.
+// replica returns the best replica of a service that only other nodes have; "" for another name.
 func (m *membership) replica(service string) string {
 	s := m.services.grouping().services[service]
 	if s == nil || s.Own != "" {

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
-	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -48,7 +48,7 @@ func (h *clusterHost) State(server string) (state status.State, calls, waiting i
 }
 
 // Execute implements [cluster.Host].
-func (h *clusterHost) Execute(ctx context.Context, in cluster.Incoming) (json.RawMessage, bool, error) {
+func (h *clusterHost) Execute(ctx context.Context, in clusternode.Incoming) (json.RawMessage, bool, error) {
 	v, err := h.admit(in)
 	if err != nil {
 		return nil, false, err
@@ -65,7 +65,7 @@ func (h *clusterHost) Execute(ctx context.Context, in cluster.Incoming) (json.Ra
 }
 
 // Subscribe implements [cluster.Host].
-func (h *clusterHost) Subscribe(ctx context.Context, in cluster.Incoming) (done <-chan struct{}, cancel func(), err error) {
+func (h *clusterHost) Subscribe(ctx context.Context, in clusternode.Incoming) (done <-chan struct{}, cancel func(), err error) {
 	v, err := h.admit(in)
 	if err != nil {
 		return nil, nil, err
@@ -115,7 +115,7 @@ type visitor struct {
 }
 
 // admit returns the client of a request.
-func (h *clusterHost) admit(in cluster.Incoming) (*visitor, error) {
+func (h *clusterHost) admit(in clusternode.Incoming) (*visitor, error) {
 	v := &visitor{setup: h.router.current.load(), origin: in.Request.Origin}
 	if v.origin == nil {
 		v.origin = new(session.Origin)
@@ -232,7 +232,7 @@ func (v *visitor) name(server, name string) bool {
 }
 
 // call carries out tools/call.
-func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessage, bool, error) {
+func (v *visitor) call(ctx context.Context, in clusternode.Incoming) (json.RawMessage, bool, error) {
 	tools := v.view.Snapshot().Server(in.Server)
 	i := slices.IndexFunc(tools, func(t *registry.NormalizedTool) bool { return t.Name == in.Tool })
 	if i < 0 || !v.allows(tools[i]) {
@@ -240,7 +240,7 @@ func (v *visitor) call(ctx context.Context, in cluster.Incoming) (json.RawMessag
 	}
 	c := selector.Call{
 		Tool: tools[i], Arguments: wire.Member(in.Request.Params, "arguments"), Params: in.Request.Params, Meta: in.Request.Meta, Here: true,
-		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + v.origin.Principal, PrincipalName: cluster.NameAt(v.origin.Name, in.Gateway),
+		From: in.Request.From, Client: in.Gateway, Principal: in.Key + "/" + v.origin.Principal, PrincipalName: clusternode.NameAt(v.origin.Name, in.Gateway),
 		Unfit: func(t *registry.NormalizedTool) bool { return !v.allows(t) },
 	}
 	r, err := v.view.Execute(ctx, c)
@@ -265,7 +265,7 @@ func isRetriable(r selector.Result) bool {
 
 // relayable returns the error of a request that the client's node does not allow, or that this one
 // does not carry out for others, or nil.
-func (v *visitor) relayable(in cluster.Incoming) error {
+func (v *visitor) relayable(in clusternode.Incoming) error {
 	refused := func(allowed bool, err error) error {
 		if allowed {
 			return nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -24,7 +24,7 @@ func TestTwoRoutersOverNATS(t *testing.T) {
 	files := make(map[string]string)
 	for _, name := range []string{"box", "laptop"} {
 		files[name] = filepath.Join(t.TempDir(), "node.nk")
-		key, err := cluster.Key(files[name])
+		key, err := nodeidentity.Public(files[name])
 		must(t, err)
 		keys[name] = key
 	}

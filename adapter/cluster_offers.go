@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -38,11 +38,11 @@ func sharedServers(c config.Config) map[string]bool {
 // A hostOffer is a server's offer to other nodes, and the listing that it was made from.
 type hostOffer struct {
 	listing registry.Listing
-	cluster.Offer
+	clusternode.Offer
 }
 
 // Offers implements [cluster.Host].
-func (h *clusterHost) Offers() (map[string]cluster.Offer, <-chan struct{}) {
+func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 	changed := h.router.changed.next()
 	setup, snapshot := h.router.current.load(), h.router.registry.Snapshot()
 	protocols := make(map[string]string)
@@ -51,7 +51,7 @@ func (h *clusterHost) Offers() (map[string]cluster.Offer, <-chan struct{}) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make(map[string]cluster.Offer)
+	all := make(map[string]clusternode.Offer)
 	for _, entry := range setup.config.Servers {
 		listing := snapshot.Offer(entry.Name)
 		if !setup.shared[entry.Name] || listing.Capabilities == nil && len(listing.Tools) == 0 { // it is not listed yet
@@ -82,7 +82,7 @@ func sameItems(a, b registry.Listing) bool {
 }
 
 // clusterOffer returns the offer of a server to other nodes.
-func clusterOffer(l registry.Listing) (o cluster.Offer) {
+func clusterOffer(l registry.Listing) (o clusternode.Offer) {
 	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities}
 	for _, t := range l.Tools {
 		o.Tools = append(o.Tools, offeredTool(t))
@@ -109,8 +109,8 @@ func offeredTool(t *registry.NormalizedTool) json.RawMessage {
 }
 
 // termsOf returns the terms for calls of a server. The timeout is the longest of its tools.
-func termsOf(entry config.Server) cluster.Terms {
-	t := cluster.Terms{Timeout: entry.Timeout, MaxConcurrent: entry.MaxConcurrent, Validate: string(entry.Validate), Retry: entry.Retry}
+func termsOf(entry config.Server) clusternode.Terms {
+	t := clusternode.Terms{Timeout: entry.Timeout, MaxConcurrent: entry.MaxConcurrent, Validate: string(entry.Validate), Retry: entry.Retry}
 	for _, limit := range entry.ToolTimeouts {
 		if limit == 0 || t.Timeout == 0 {
 			t.Timeout = 0 // no limit

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -37,7 +37,7 @@ type pairNode struct {
 	released chan session.Client
 
 	mu      sync.Mutex // guards the fields below
-	known   map[string]cluster.Offer
+	known   map[string]clusternode.Offer
 	changed chan struct{}
 }
 
@@ -54,13 +54,13 @@ func (n *pairNode) learn(t *testing.T) {
 	offers, _ := n.other.Offers()
 	n.mu.Lock()
 	before := n.known
-	n.known = make(map[string]cluster.Offer)
+	n.known = make(map[string]clusternode.Offer)
 	for server, o := range offers {
 		n.known[server+"@box"] = o
 	}
 	n.mu.Unlock()
 	for name := range before {
-		if !n.Has(name) {
+		if !n.has(name) {
 			n.handler.Forget(name)
 		}
 	}
@@ -80,7 +80,7 @@ func (n *pairNode) lose() {
 	}
 }
 
-func (n *pairNode) Has(server string) bool {
+func (n *pairNode) has(server string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, ok := n.known[server]
@@ -88,20 +88,20 @@ func (n *pairNode) Has(server string) bool {
 }
 
 func (n *pairNode) Session(_ context.Context, server string, from session.Client) (session.Session, error) {
-	if !n.Has(server) {
+	if !n.has(server) {
 		return nil, &status.UnavailableError{Server: server}
 	}
 	return &pairSession{node: n, name: server, from: from}, nil
 }
 
 func (n *pairNode) State(server string) status.State {
-	if n.Has(server) {
+	if n.has(server) {
 		return status.Ready
 	}
 	return ""
 }
 
-func (n *pairNode) Terms(server string) (cluster.Terms, bool) {
+func (n *pairNode) Terms(server string) (clusternode.Terms, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o, ok := n.known[server]
@@ -165,7 +165,7 @@ type pairSession struct {
 	session.Session
 	node  *pairNode
 	name  string
-	offer cluster.Offer // for Learn
+	offer clusternode.Offer // for Learn
 	from  session.Client
 }
 
@@ -192,10 +192,10 @@ func (s *pairSession) Call(ctx context.Context, r session.Request) (json.RawMess
 	return result, err
 }
 
-func (s *pairSession) incoming(r session.Request) cluster.Incoming {
+func (s *pairSession) incoming(r session.Request) clusternode.Incoming {
 	server, _, _ := strings.Cut(s.name, "@")
 	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	return cluster.Incoming{ID: "1", Gateway: s.node.name, Server: server, Tool: tool, Request: r}
+	return clusternode.Incoming{ID: "1", Gateway: s.node.name, Server: server, Tool: tool, Request: r}
 }
 
 func (s *pairSession) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
@@ -403,7 +403,7 @@ func TestHostAllows(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // an allowed call ends at once, since the router does not run
-		in := cluster.Incoming{Gateway: "laptop", Server: tt.server, Tool: tt.tool, Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"x","arguments":{"owner":"a","title":"b"}}`), Origin: origin}}
+		in := clusternode.Incoming{Gateway: "laptop", Server: tt.server, Tool: tt.tool, Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"x","arguments":{"owner":"a","title":"b"}}`), Origin: origin}}
 		_, _, err := h.Execute(ctx, in)
 		_, refused := errors.AsType[*session.Error](err)
 		if err == nil || refused == tt.allowed {
@@ -418,7 +418,7 @@ func TestHostAllows(t *testing.T) {
 		}
 	}
 	for _, method := range []string{"initialize", "logging/setLevel", "tools/list", "resources/subscribe", "ping"} {
-		_, _, err := h.Execute(t.Context(), cluster.Incoming{Server: "a", Request: session.Request{Method: method}})
+		_, _, err := h.Execute(t.Context(), clusternode.Incoming{Server: "a", Request: session.Request{Method: method}})
 		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeMethodNotFound {
 			t.Errorf("%s: %v", method, err)
 		}
@@ -473,7 +473,7 @@ func TestStandInsOfHost(t *testing.T) {
 	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	must(t, err)
 	for range 3 {
-		result, degraded, err := newClusterHost(r).Execute(t.Context(), cluster.Incoming{
+		result, degraded, err := newClusterHost(r).Execute(t.Context(), clusternode.Incoming{
 			Gateway: "laptop", Server: "gpu", Tool: "echo", Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)},
 		})
 		if err != nil || !degraded {
@@ -518,7 +518,7 @@ func TestHostTellsNodesApart(t *testing.T) {
 		key  string
 		runs bool
 	}{{"UA", true}, {"UA", false}, {"UB", true}} {
-		result, _, err := host.Execute(t.Context(), cluster.Incoming{
+		result, _, err := host.Execute(t.Context(), clusternode.Incoming{
 			Gateway: "laptop", Key: tt.key, Server: "gpu", Tool: "echo",
 			Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)},
 		})

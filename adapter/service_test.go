@@ -12,9 +12,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -27,7 +28,7 @@ import (
 type offering struct{ server, service, tool string }
 
 func (o offering) session() *pairSession {
-	return &pairSession{offer: cluster.Offer{Info: session.Info{Capabilities: json.RawMessage(`{"tools":{}}`)}, Tools: []json.RawMessage{[]byte(`{"name":"` + o.tool + `","inputSchema":{"type":"object"},"description":"<x>"}`)}}}
+	return &pairSession{offer: clusternode.Offer{Info: session.Info{Capabilities: json.RawMessage(`{"tools":{}}`)}, Tools: []json.RawMessage{[]byte(`{"name":"` + o.tool + `","inputSchema":{"type":"object"},"description":"<x>"}`)}}}
 }
 
 func (o offering) learn(t *testing.T, others *services) {
@@ -174,7 +175,7 @@ func TestServiceOverNATS(t *testing.T) {
 	var keys []string
 	for _, name := range []string{"box", "nas", "laptop", "desk"} {
 		files[name] = filepath.Join(t.TempDir(), "node.nk")
-		key, err := cluster.Key(files[name])
+		key, err := nodeidentity.Public(files[name])
 		must(t, err)
 		keys = append(keys, key)
 	}

@@ -2,10 +2,10 @@ package adapter
 
 import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/catalog"
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -57,13 +57,13 @@ type (
 	AuditRecorder = audit.Recorder
 
 	// A NodeInfo is a node of the cluster as people see it.
-	NodeInfo = cluster.NodeInfo
+	NodeInfo = clusternode.Info
 
 	// ClusterCounters are the router's counters in its cluster.
-	ClusterCounters = cluster.Counters
+	ClusterCounters = clusternode.Counters
 
 	// A ClusterReport is the state of the connection to the cluster.
-	ClusterReport = cluster.Report
+	ClusterReport = clusternode.Report
 )
 
 // ErrNotSent is wrapped by errors of calls that have not reached a tool, so that making

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -29,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A router is a node whose host and handler are fake.
+// A router is a node with a fake host and a fake handler.
 type router struct {
 	*cluster.Node
 	key     string
@@ -38,7 +39,7 @@ type router struct {
 	stop    func() // ends it gracefully
 
 	mu      sync.Mutex
-	offers  map[string]cluster.Offer
+	offers  map[string]clusternode.Offer
 	changed chan struct{}
 	learned map[string][]string // names of tools by server
 	entries map[string]config.Server
@@ -78,7 +79,7 @@ func newKey(t testing.TB) (file, public string) {
 func newRouter(t testing.TB, log *zap.Logger, file, key string) *router {
 	r := &router{
 		key: key, keyFile: file, configs: make(chan config.Cluster),
-		offers: map[string]cluster.Offer{}, changed: make(chan struct{}), learned: map[string][]string{}, entries: map[string]config.Server{}, counts: map[string]int{},
+		offers: map[string]clusternode.Offer{}, changed: make(chan struct{}), learned: map[string][]string{}, entries: map[string]config.Server{}, counts: map[string]int{},
 	}
 	r.Node = cluster.New(cluster.Options{
 		KeyFile: file, Version: "1.2.3", Host: r, Handler: r, Log: log,
@@ -97,15 +98,15 @@ func (r *router) run(t testing.TB, c config.Cluster) {
 	r.configs <- c
 }
 
-// offer replaces what the router has.
+// offer replaces the servers of the router.
 func (r *router) offer(tools int, servers ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.offers = map[string]cluster.Offer{}
+	r.offers = map[string]clusternode.Offer{}
 	for _, name := range servers {
-		o := cluster.Offer{
+		o := clusternode.Offer{
 			Info:  session.Info{Name: name, Version: "1", ProtocolVersion: session.LatestLegacy, Capabilities: json.RawMessage(`{"tools":{}}`)},
-			Terms: cluster.Terms{Timeout: time.Minute, MaxConcurrent: 8, Validate: "on", Retry: "hints"},
+			Terms: clusternode.Terms{Timeout: time.Minute, MaxConcurrent: 8, Validate: "on", Retry: "hints"},
 		}
 		for i := range tools {
 			o.Tools = append(o.Tools, json.RawMessage(fmt.Sprintf(`{"name":"%s_%d","description":"Does what number %d of %s is for.","inputSchema":{"type":"object"}}`, name, i, i, name)))
@@ -116,7 +117,7 @@ func (r *router) offer(tools int, servers ...string) {
 	r.changed = make(chan struct{})
 }
 
-func (r *router) Offers() (map[string]cluster.Offer, <-chan struct{}) {
+func (r *router) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.offers, r.changed
@@ -124,14 +125,14 @@ func (r *router) Offers() (map[string]cluster.Offer, <-chan struct{}) {
 
 func (r *router) State(server string) (status.State, int, int) { return status.Ready, 0, 0 }
 
-func (r *router) Execute(ctx context.Context, in cluster.Incoming) (json.RawMessage, bool, error) {
+func (r *router) Execute(ctx context.Context, in clusternode.Incoming) (json.RawMessage, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls++
 	return json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"%s of %s for %s"}]}`, in.Tool, in.Server, in.Gateway)), false, nil
 }
 
-func (r *router) Subscribe(context.Context, cluster.Incoming) (<-chan struct{}, func(), error) {
+func (r *router) Subscribe(context.Context, clusternode.Incoming) (<-chan struct{}, func(), error) {
 	return nil, nil, errors.New("no subscriptions")
 }
 func (r *router) Listen(func(string, session.Client, session.Message)) func() { return func() {} }
@@ -172,7 +173,7 @@ func (r *router) Forget(server string) {
 	delete(r.learned, server)
 }
 
-// tools returns what the router has learned, as "server: tools", sorted.
+// tools returns the tools that the router has learned, as "server: tools", sorted.
 func (r *router) tools() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,14 +242,17 @@ func TestTwoNodes(t *testing.T) {
 	if s := ann.Status(); len(s) != 1 || s[0].Name != "gpu@box" || s[0].State != status.Ready || s[0].Transport != "cluster" || s[0].Era != "legacy" {
 		t.Errorf("%+v", s)
 	}
-	if terms, ok := ann.Terms("gpu@box"); !ok || terms.MaxConcurrent != 8 || terms.Timeout != time.Minute || ann.Has("secret@box") {
+	if terms, ok := ann.Terms("gpu@box"); !ok || terms.MaxConcurrent != 8 || terms.Timeout != time.Minute {
 		t.Errorf("%+v, %v", terms, ok)
 	}
+	if terms, ok := ann.Terms("secret@box"); ok {
+		t.Errorf("a server that is not shared has %+v", terms)
+	}
 
-	box.offer(1, "gpu", "disk") // what is offered changes
+	box.offer(1, "gpu", "disk") // the offers change
 	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")
 
-	use := configOf(s, "ann", keyB) // so does what is used
+	use := configOf(s, "ann", keyB) // so do the servers in use
 	use.Use = []string{"*@elsewhere", "disk@box"}
 	ann.configs <- use
 	ann.has(t, "disk@box: disk_0")
@@ -257,7 +261,7 @@ func TestTwoNodes(t *testing.T) {
 	ann.configs <- use
 	ann.has(t)
 	ann.until(t, "untrusted node", func() bool {
-		return slices.ContainsFunc(ann.Nodes(), func(n cluster.NodeInfo) bool { return n.Key == keyB && !n.Trusted && len(n.Servers) == 0 })
+		return slices.ContainsFunc(ann.Nodes(), func(n clusternode.Info) bool { return n.Key == keyB && !n.Trusted && len(n.Servers) == 0 })
 	})
 	ann.configs <- configOf(s, "ann", keyB)
 	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")

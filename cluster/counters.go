@@ -1,28 +1,18 @@
 package cluster
 
-import "github.com/mcp-metarouter/metarouter/cluster/internal/count"
+import (
+	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+)
 
-// Counters are what a router has counted in its cluster since it was started.
-type Counters struct {
-	// Calls by the name of the other node and by outcome: those of own clients that it ran, and
-	// those of its clients that this router ran. Outcomes are "ok", "error" (of the server),
-	// "not_sent" (not run), "unknown" (may have run) and "cancelled". At most 200 nodes have a
-	// name; the others are counted as "(others)".
-	To, From map[string]map[string]uint64
-
-	// Frames that were dropped, by reason: "garbage", "version", "untrusted", "signature",
-	// "recipient", "clock", "repeated", "overflow" and "unwanted".
-	Dropped map[string]uint64
-}
-
-// Counters returns what the router has counted. It does not wait.
-func (n *Node) Counters() Counters { return countersOf(&n.counts) }
+// Counters returns the counters. It does not wait.
+func (n *Node) Counters() clusternode.Counters { return countersOf(&n.counts) }
 
 // countersOf returns the counters of the counts. Each reason to drop a frame is there, and each
 // outcome of a node that has calls.
-func countersOf(c *count.Counts) Counters {
+func countersOf(c *count.Counts) clusternode.Counters {
 	to, from, dropped := c.Now()
-	all := Counters{To: byOutcome(to), From: byOutcome(from), Dropped: make(map[string]uint64)}
+	all := clusternode.Counters{To: byOutcome(to), From: byOutcome(from), Dropped: make(map[string]uint64)}
 	for _, why := range count.Reasons {
 		all.Dropped[string(why)] = dropped[why]
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -33,7 +33,7 @@ type member struct {
 	name      string // of the node, before conflicts
 	self      frame.Address
 	log       *zap.Logger
-	identity  *identity.Identity
+	identity  *nodeidentity.Identity
 	link      *link.Link
 	roster    *roster.Roster
 	directory *directory.Directory
@@ -43,7 +43,7 @@ type member struct {
 	inForce   map[string]*directory.Announcement // by key; only use uses it
 	opened    time.Time                          // when it began to connect
 
-	mu        sync.Mutex    // guards what follows; nothing is waited for while it is held
+	mu        sync.Mutex    // guards the fields below; nothing is waited for while it is held
 	edited    signal.Change // of config
 	shared    shared
 	remotes   map[string]*remote // by name
@@ -53,7 +53,7 @@ type member struct {
 
 // join connects to a cluster. The member does nothing before run, or observe.
 func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
-	id, err := identity.Open(n.options.KeyFile)
+	id, err := nodeidentity.Open(n.options.KeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (m *member) receive(f *frame.Frame) {
 	}
 }
 
-// nodeName returns the name of this node: the configured one, else that of the host.
+// nodeName returns the name of this node: the configured name, else the name of the host.
 func nodeName(configured string) string {
 	if configured != "" {
 		return configured

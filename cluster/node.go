@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -24,9 +25,9 @@ type Node struct {
 	log     *zap.Logger
 	counts  count.Counts
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	member  *member    // nil while the node is in no cluster
-	failure string     // why it is in none
+	failure string     // why there is no member
 	changed signal.Change
 }
 
@@ -98,7 +99,7 @@ func (n *Node) set(m *member, failure string) {
 	n.notify()
 }
 
-// now returns the member, nil if there is none.
+// now returns the member, nil while the node is in no cluster.
 func (n *Node) now() *member {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,9 +124,10 @@ func (n *Node) Changed() <-chan struct{} {
 // sessionWait is how long a session waits for a server that is not learned yet.
 const sessionWait = 5 * time.Second
 
-// Session returns a session with a server of another node, which it waits for a little if it is not
-// known yet what it offers. The error is a [*status.UnavailableError]. The session is that of from,
-// nil for the router itself, and ends when the server is gone.
+// Session returns a session with a server of another node. It waits a little for the definitions of
+// a server if they are not known yet. The error is a [*status.UnavailableError]. The session
+// belongs to the client from, or to the router itself if from is nil, and ends when the server is
+// gone.
 func (n *Node) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
 	var late <-chan time.Time // of most calls there is no need to wait
 	for {
@@ -154,12 +156,6 @@ func (n *Node) Session(ctx context.Context, server string, from session.Client) 
 	}
 }
 
-// Has reports whether the name is that of a server of another node that this one uses.
-func (n *Node) Has(server string) bool {
-	_, ok := n.Terms(server)
-	return ok
-}
-
 // State returns the state of a server of another node, "" if there is no such server.
 func (n *Node) State(server string) status.State {
 	if m := n.now(); m != nil {
@@ -168,9 +164,9 @@ func (n *Node) State(server string) status.State {
 	return ""
 }
 
-// Load returns how busy a server of another node is, as its node has said last: the calls that run or
-// wait, those of this router included, and the limit of calls at once, 0 being no limit. heard
-// differs each time the node says it. All are 0 if there is no such server.
+// Load returns how busy a server of another node is, by the last beat of its node: the calls that
+// run or wait, including calls of this router, and the limit of calls at once, 0 being no limit.
+// heard differs in each beat. All are 0 if there is no such server.
 func (n *Node) Load(server string) (calls, limit int, heard uint64) {
 	if m := n.now(); m != nil {
 		return m.load(server)
@@ -178,12 +174,13 @@ func (n *Node) Load(server string) (calls, limit int, heard uint64) {
 	return 0, 0, 0
 }
 
-// Terms returns how calls of a server of another node are made.
-func (n *Node) Terms(server string) (Terms, bool) {
+// Terms returns how calls of a server of another node are made. It reports false for a server that
+// this node does not use.
+func (n *Node) Terms(server string) (clusternode.Terms, bool) {
 	if m := n.now(); m != nil {
 		return m.terms(server)
 	}
-	return Terms{}, false
+	return clusternode.Terms{}, false
 }
 
 // Status returns the status of each server of other nodes that this one uses, by name.
@@ -195,7 +192,7 @@ func (n *Node) Status() []status.Status {
 }
 
 // Nodes returns the nodes of the cluster that are alive or were lately, this one first.
-func (n *Node) Nodes() []NodeInfo {
+func (n *Node) Nodes() []clusternode.Info {
 	if m := n.now(); m != nil {
 		return m.nodes()
 	}
@@ -203,7 +200,7 @@ func (n *Node) Nodes() []NodeInfo {
 }
 
 // Report returns how the connection to the cluster is now. It does not wait.
-func (n *Node) Report() Report {
+func (n *Node) Report() clusternode.Report {
 	n.mu.Lock()
 	m, failure := n.member, n.failure
 	n.mu.Unlock()
@@ -211,9 +208,9 @@ func (n *Node) Report() Report {
 		return m.report()
 	}
 	if failure == "" {
-		return Report{}
+		return clusternode.Report{}
 	}
-	return Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
+	return clusternode.Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
 }
 
 // Settled returns when the servers of all nodes that are alive are known, or ctx ends. Nodes that
@@ -252,7 +249,7 @@ func (n *Node) settling() settling {
 	return settling{missing: errors.New("this router has not joined its cluster yet")}
 }
 
-// Release ends what belongs to a client alone on other nodes.
+// Release ends the sessions and subscriptions on other nodes that only a client uses.
 func (n *Node) Release(home session.Client) {
 	if m := n.now(); m != nil {
 		m.caller.Release(home)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 const (
@@ -23,11 +24,11 @@ const (
 // which nodes there are, this one first, and how the connection is. keyFile is that of this node's
 // key, which is made if it does not exist. The error says why the cluster could not be asked at all;
 // the report is filled in as far as possible then.
-func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]NodeInfo, Report, error) {
+func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]clusternode.Info, clusternode.Report, error) {
 	n := New(Options{KeyFile: keyFile, Version: version})
 	m, err := n.join(ctx, c)
 	if err != nil {
-		return nil, Report{Problems: []string{err.Error()}}, err
+		return nil, clusternode.Report{Problems: []string{err.Error()}}, err
 	}
 	defer m.link.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -52,8 +53,8 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	return nodes, report, err
 }
 
-// noteUnanswered says which trusted nodes are alive, and answered none of the pings.
-func noteUnanswered(nodes []NodeInfo) {
+// noteUnanswered notes the problem of trusted nodes that are alive and have not answered a ping.
+func noteUnanswered(nodes []clusternode.Info) {
 	for i := range nodes {
 		if n := &nodes[i]; n.Alive && n.Trusted && !n.Self && n.Latency == 0 && n.Problem == "" {
 			n.Problem = unanswered

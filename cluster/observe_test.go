@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -23,8 +24,8 @@ func TestObserve(t *testing.T) {
 	rogue.offer(2, "github")
 	box.run(t, configOf(s, "box", keyA))
 	rogue.run(t, configOf(s, "rogue", keyA, keyB))
-	var nodes []cluster.NodeInfo
-	var report cluster.Report
+	var nodes []clusternode.Info
+	var report clusternode.Report
 	for range 10 { // until box has announced
 		var err error
 		if nodes, report, err = cluster.Observe(t.Context(), configOf(s, "ann", keyB), fileA, "1.2.3"); err != nil {
@@ -54,7 +55,7 @@ func TestObserveUntrusting(t *testing.T) {
 	fileA, _ := newKey(t)
 	fileB, keyB := newKey(t)
 	newRouter(t, zaptest.NewLogger(t), fileB, keyB).run(t, configOf(s, "box"))
-	var nodes []cluster.NodeInfo
+	var nodes []clusternode.Info
 	for range 10 { // until box beats
 		var err error
 		if nodes, _, err = cluster.Observe(t.Context(), configOf(s, "ann", keyB), fileA, "1.2.3"); err != nil {

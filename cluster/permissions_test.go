@@ -11,7 +11,7 @@ import (
 )
 
 // permissionsOf returns all that a node of the cluster "office" needs of NATS. With these no node can
-// read what is sent to another one, or beat or announce in its place. $JS.FC is for buckets with much in them.
+// read frames to another one, or beat or announce in its place. $JS.FC is for buckets with much in them.
 func permissionsOf(key string) string {
 	return fmt.Sprintf(`permissions: {
 		publish: { allow: [
@@ -21,7 +21,7 @@ func permissionsOf(key string) string {
 	}`, key)
 }
 
-// Nodes that log in with their own keys, which may do nothing but what nodes need, share servers.
+// Nodes that log in with their own keys, which have no permissions but a node's, share servers.
 func TestPermissionsOfNodes(t *testing.T) {
 	fileA, keyA := newKey(t)
 	fileB, keyB := newKey(t)

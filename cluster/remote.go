@@ -13,8 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// Transport is the transport of servers of other nodes in [status.Status].
-const Transport = "cluster"
+// transport is the transport of servers of other nodes in [status.Status].
+const transport = "cluster"
 
 // A spec says which server of another node a name stands for, and how it is called. Specs can be compared.
 type spec struct {
@@ -29,7 +29,7 @@ func (s spec) sameOffer(other spec) bool { return s.Server == other.Server }
 // entry returns the entry of the server for the handler.
 func (s spec) entry(name string) config.Server {
 	return config.Server{
-		Name: name, Transport: Transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
+		Name: name, Transport: transport, Service: s.Service, Timeout: s.Terms.Timeout, MaxConcurrent: s.Terms.MaxConcurrent,
 		Validate: s.Terms.Validate, Retry: s.Terms.Retry,
 	}
 }
@@ -49,7 +49,7 @@ type remote struct {
 	cancel  context.CancelFunc
 }
 
-// state returns the state of the server. load is that of its node.
+// state returns the state of the server. load is the load of its node.
 func (r *remote) state(load map[string]frame.ServerState) status.State {
 	if !r.learned {
 		return status.Starting
@@ -97,7 +97,7 @@ func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 	return json.Marshal(map[string]any{member: items})
 }
 
-// Notify implements [session.Session]. No one hears it.
+// Notify implements [session.Session]. It does nothing.
 func (l listing) Notify(context.Context, string, json.RawMessage) error { return nil }
 
 // Subscribe implements [session.Session].

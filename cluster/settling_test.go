@@ -10,8 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// A node says what it has not learned yet of another one that is alive: also of servers whose
-// announcement has come and was not looked at.
+// A node says which servers of another living node it has not learned yet: also servers in an
+// announcement that has come and was not looked at.
 func TestUnlearned(t *testing.T) {
 	peer := func(change func(*roster.Peer)) roster.Peer {
 		p := roster.Peer{Address: frame.Address{Key: "BOX"}, Node: "box", Alive: true, Revision: "2"}

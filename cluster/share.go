@@ -10,26 +10,27 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 const (
 	// lockEvery is the time between tries to share, while another router of this user does.
 	lockEvery = 2 * time.Second
 
-	// quiet is how long what is offered must not change before it is announced.
+	// quiet is how long offers must not change before they are announced.
 	quiet = 300 * time.Millisecond
 )
 
-// shared is what a router shares at the moment. The zero value shares nothing.
+// shared has the servers that a router shares at the moment. The zero value shares nothing.
 type shared struct {
 	revision string
-	servers  map[string]Terms
+	servers  map[string]clusternode.Terms
 	leftOut  []string
 	problem  string // why it can't share
 }
 
-// share announces what this router offers, while it has the lock of those that share and the
-// configuration shares anything.
+// share announces the servers of this router, while it has the lock of the routers that share and
+// the configuration shares anything.
 func (m *member) share(ctx context.Context) {
 	if m.node.options.UseOnly {
 		return
@@ -90,7 +91,7 @@ func (m *member) lock() (release func()) {
 	return release
 }
 
-// follow announces what the router offers, until the rules change or ctx ends.
+// follow announces the servers of the router, until the rules change or ctx ends.
 func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
 	for {
 		offers, next := m.node.options.Host.Offers()
@@ -110,18 +111,18 @@ func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// announce announces those of the offers that the rules share.
-func (m *member) announce(offers map[string]Offer) {
+// announce announces the offers that the rules share.
+func (m *member) announce(offers map[string]clusternode.Offer) {
 	r := m.rules.Load()
 	var list []directory.Offering
-	terms := map[string]Terms{}
+	terms := map[string]clusternode.Terms{}
 	for name, o := range offers {
 		if !r.shares(name) || !directory.IsName(name) {
 			continue
 		}
 		terms[name] = o.Terms
 		list = append(list, directory.Offering{
-			Server: directory.Server{Name: name, Terms: directory.Terms(o.Terms), Service: o.Service},
+			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service},
 			Definitions: &directory.Definitions{
 				Info: directory.InfoOf(o.Info), Tools: o.Tools, Prompts: o.Prompts, Resources: o.Resources, Templates: o.Templates,
 			},
@@ -135,7 +136,7 @@ func (m *member) announce(offers map[string]Offer) {
 	for _, s := range m.directory.Own() {
 		announced[s.Name] = true
 	}
-	maps.DeleteFunc(terms, func(name string, _ Terms) bool { return !announced[name] })
+	maps.DeleteFunc(terms, func(name string, _ clusternode.Terms) bool { return !announced[name] })
 	m.mu.Lock()
 	same := m.shared.revision == revision
 	m.shared.revision, m.shared.servers, m.shared.leftOut = revision, terms, leftOut

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -25,7 +25,7 @@ func TestOneShares(t *testing.T) {
 	second.offer(2, "gpu")
 	second.run(t, configOf(s, "box", keyA))
 	ann.until(t, "second router", func() bool {
-		return slices.ContainsFunc(ann.Nodes(), func(n cluster.NodeInfo) bool { return n.Key == keyB && n.Routers == 2 })
+		return slices.ContainsFunc(ann.Nodes(), func(n clusternode.Info) bool { return n.Key == keyB && n.Routers == 2 })
 	})
 	ann.has(t, "gpu@box: gpu_0")
 	for _, r := range []*router{first, second} {
@@ -41,7 +41,7 @@ func TestOneShares(t *testing.T) {
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
 }
 
-// What is known stays while JetStream has no leader, and what was announced meanwhile comes later.
+// Known servers stay while JetStream has no leader, and new announcements come later.
 func TestNoLeader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("elections of NATS take some seconds")

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -79,7 +79,7 @@ func TestSimulation(t *testing.T) {
 
 	first := s.Stats()
 	began = time.Now()
-	time.Sleep(5 * time.Second) // nothing happens: what goes over NATS at rest
+	time.Sleep(5 * time.Second) // the traffic over NATS at rest
 	second := s.Stats()
 	rest := time.Since(began).Seconds()
 	t.Logf("at rest NATS takes %.0f messages and %.0f KiB a second, and sends %.0f messages and %.0f KiB; it uses %d MiB",
@@ -117,7 +117,7 @@ func TestSimulation(t *testing.T) {
 		if len(names) != count {
 			t.Errorf("%q", names)
 		}
-		if !slices.ContainsFunc(r.Nodes(), func(n cluster.NodeInfo) bool { return n.Key == rogueKey }) {
+		if !slices.ContainsFunc(r.Nodes(), func(n clusternode.Info) bool { return n.Key == rogueKey }) {
 			t.Error("the node that is not trusted is not shown")
 		}
 	}

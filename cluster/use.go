@@ -143,8 +143,8 @@ func (m *member) desired() (all map[string]spec, sums map[string]bool) {
 	return all, m.remembered()
 }
 
-// remembered returns the hashes of the definitions that are kept: also those of nodes that are gone,
-// so that they can be used at once when they are back.
+// remembered returns the hashes of the definitions that are kept: also definitions of nodes that
+// are gone, so that they can be used at once when they are back.
 func (m *member) remembered() map[string]bool {
 	sums, rules := map[string]bool{}, m.rules.Load()
 	for key, a := range m.inForce {
@@ -179,8 +179,8 @@ type learners struct {
 	done    chan string     // has room for all of them
 }
 
-// schedule begins to learn the servers whose offers are not known, and returns when it has to be
-// called again; nil if that is only after a change.
+// schedule begins to learn the servers with unknown offers, and returns when it has to be called
+// again; nil if that is only after a change.
 func (l *learners) schedule() <-chan time.Time {
 	l.waiting = l.waiting[:0]
 	l.member.mu.Lock()
@@ -241,7 +241,7 @@ func (l *learners) start(name string, r *remote) {
 // learn has the handler learn a server.
 func (m *member) learn(ctx context.Context, name string, want spec, gone <-chan struct{}) {
 	definitions, err := m.directory.Fetch(ctx, want.Definitions)
-	if err == nil && len(definitions.Tools) > want.Tools { // the sum of what a node announces is bounded
+	if err == nil && len(definitions.Tools) > want.Tools { // the sum of the announced tools of a node is bounded
 		err = fmt.Errorf("it has %d tools, and %d were announced", len(definitions.Tools), want.Tools)
 	}
 	if err == nil {

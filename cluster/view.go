@@ -12,11 +12,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// target returns what calls of a server need. If it can't be called yet, the problem says why; it is
-// "" if there is no such server.
+// target returns the target for calls of a server. If it can't be called yet, the problem says why;
+// it is "" if there is no such server.
 func (m *member) target(server string) (t caller.Target, problem string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,14 +33,14 @@ func (m *member) target(server string) (t caller.Target, problem string, ok bool
 	return caller.Target{To: r.router, Node: r.node, Name: server, Server: r.Name, Info: r.info, Gone: r.gone}, "", true
 }
 
-func (m *member) terms(server string) (Terms, bool) {
+func (m *member) terms(server string) (clusternode.Terms, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.remotes[server]
 	if r == nil {
-		return Terms{}, false
+		return clusternode.Terms{}, false
 	}
-	return Terms(r.Terms), true
+	return r.Terms, true
 }
 
 func (m *member) load(server string) (calls, limit int, heard uint64) {
@@ -70,7 +71,7 @@ func (m *member) status() []status.Status {
 	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
 		r := m.remotes[name]
 		s := status.Status{
-			Name: name, State: r.state(m.roster.Load(r.router)), Transport: Transport, LastError: r.problem, Since: r.since,
+			Name: name, State: r.state(m.roster.Load(r.router)), Transport: transport, LastError: r.problem, Since: r.since,
 			ProtocolVersion: r.info.ProtocolVersion,
 		}
 		if r.learned {
@@ -83,13 +84,13 @@ func (m *member) status() []status.Status {
 	return all
 }
 
-// nodes returns what is known of the nodes, this one first.
-func (m *member) nodes() []NodeInfo {
-	infos := map[string]*NodeInfo{}
+// nodes returns the nodes that are known, this one first.
+func (m *member) nodes() []clusternode.Info {
+	infos := map[string]*clusternode.Info{}
 	m.mu.Lock()
 	sharing := m.shared.revision != ""
 	m.mu.Unlock()
-	self := &NodeInfo{
+	self := &clusternode.Info{
 		Node: m.roster.Name(m.self.Key), Key: m.self.Key, Self: true, Trusted: true, Alive: true,
 		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1,
 	}
@@ -98,7 +99,7 @@ func (m *member) nodes() []NodeInfo {
 	for _, p := range m.roster.Peers() { // those that share come first
 		i := infos[p.Address.Key]
 		if i == nil {
-			i = &NodeInfo{
+			i = &clusternode.Info{
 				Node: p.Node, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
 				Latency: milliseconds(p.Latency), Clock: milliseconds(p.Clock), LastSeen: p.LastSeen, Problem: problemOf(p, m.node.options.Version),
 			}
@@ -121,12 +122,12 @@ func (m *member) nodes() []NodeInfo {
 			self.Tools += s.Tools
 		}
 	}
-	nodes := make([]NodeInfo, 0, len(infos))
+	nodes := make([]clusternode.Info, 0, len(infos))
 	for _, i := range infos {
 		nodes = append(nodes, *i)
 	}
 	for _, s := range m.roster.Untrusted() {
-		nodes = append(nodes, NodeInfo{
+		nodes = append(nodes, clusternode.Info{
 			Node: s.Node, Key: s.Key, Alive: time.Since(s.LastSeen) < roster.Silence, Version: s.Version, Clock: milliseconds(s.Clock), LastSeen: s.LastSeen,
 			Problem: "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + s.Key,
 		})
@@ -141,7 +142,7 @@ func (m *member) nodes() []NodeInfo {
 }
 
 // compareNodes orders nodes: this one, the trusted ones, the others, each by name.
-func compareNodes(a, b NodeInfo) int {
+func compareNodes(a, b clusternode.Info) int {
 	return cmp.Or(-compareBool(a.Self, b.Self), -compareBool(a.Trusted, b.Trusted), strings.Compare(a.Node, b.Node), strings.Compare(a.Key, b.Key))
 }
 
@@ -157,7 +158,7 @@ func compareBool(a, b bool) int {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// problemOf says what is wrong with a trusted node.
+// problemOf returns the problem of a trusted node as a sentence; "" without a problem.
 func problemOf(p roster.Peer, version string) string {
 	switch {
 	case p.Clock.Abs() > roster.MaxClock:
@@ -175,9 +176,9 @@ const unanswered = "it does not answer this node, which it may not trust; there,
 // clockDoubt is a difference of clocks that people should know of.
 const clockDoubt = 5 * time.Second
 
-func (m *member) report() Report {
+func (m *member) report() clusternode.Report {
 	s := m.link.State()
-	r := Report{
+	r := clusternode.Report{
 		Connected: s.Connected, URL: s.URL, Server: s.Server, TLS: s.TLS, RoundTrip: s.RoundTrip, MaxPayload: s.MaxPayload,
 		JetStream: s.JetStream, Denied: s.Denied, Problems: s.Problems,
 		Clocks: map[string]time.Duration{}, Versions: map[string]string{},
@@ -205,8 +206,8 @@ func (m *member) report() Report {
 	return r
 }
 
-// reportNodes adds what is wrong with nodes.
-func (m *member) reportNodes(r *Report, add func(string, ...any)) {
+// reportNodes adds the problems of nodes.
+func (m *member) reportNodes(r *clusternode.Report, add func(string, ...any)) {
 	seen := map[string]bool{}
 	for _, p := range m.roster.Peers() {
 		if seen[p.Address.Key] {
@@ -288,8 +289,8 @@ func (m *member) repairing(failure error) settling {
 	return settling{missing: failure, again: max(0, rest), hopeless: rest <= 0}
 }
 
-// unlearned returns an error that names a node that is alive whose announcement has not come, or a
-// server whose definitions have not; nil if all are known. m.mu must be held.
+// unlearned returns an error that names a living node without an announcement, or a server without
+// definitions; nil if all are there. m.mu must be held.
 func (m *member) unlearned(rules *rules, peers []roster.Peer, known map[string]*directory.Announcement) error {
 	seen := map[string]bool{m.self.Key: true}
 	for _, p := range peers { // the one that shares is the first of its node

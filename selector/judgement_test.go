@@ -23,7 +23,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"sure", 0.6, 0, Query{}, true, true, false},
 		{"nearest", 0.5999, 0, Query{}, true, false, false},
-		{"barely an answer", 0.05, 0, Query{}, true, false, false},
+		{"barely an answer", 0.12, 0, Query{}, true, false, false},
 		{"no answer", 0.0499, 0, Query{}, true, false, true},
 		{"lower threshold", 0.1, 0.1, Query{}, true, true, false},
 		{"higher threshold", 0.6, 0.7, Query{}, true, false, false},

@@ -53,7 +53,7 @@ type Ranking struct {
 	// [Options], and that in the next one at most 0.8 of it. If not, the candidates are the nearest.
 	Sure bool
 
-	// Abstained says that that confidence is below 0.05: no candidate is an answer.
+	// Abstained says that this confidence is below 0.1: no candidate is an answer.
 	Abstained bool
 
 	// By is the reason why the first tool is first: "ranking", "usage" (without the lessons from

@@ -88,7 +88,6 @@ the pair is used.`
 	return cmd
 }
 
-// addArgsFlag gives cmd the flag --args.
 func addArgsFlag(cmd *cobra.Command, raw *string) {
 	cmd.Flags().StringVar(raw, "args", "", "Pass these arguments to the tool: a `JSON` object, @FILE to read the object from a file, or - to read it from stdin. (default {})")
 }
@@ -229,7 +228,6 @@ Code, uses metarouter search, call and route instead of MCP.`
 	return cmd
 }
 
-// addProfileFlag gives cmd the flag --profile.
 func addProfileFlag(cmd *cobra.Command, e *cli.Env) {
 	addNamedProfileFlag(cmd, e, "Show and use only what the `profile` of this name allows, as its clients do; \"\" is everything. (default the profile \"default\" if there is one, else everything)")
 }

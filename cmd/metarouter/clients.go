@@ -15,7 +15,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 )
 
-// oneClient checks that the name of a client is the only argument.
 func oneClient(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one client: %s", strings.Join(clients.Names(), ", "))

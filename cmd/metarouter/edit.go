@@ -99,7 +99,6 @@ func addAddFlags(cmd *cobra.Command, e *edit.Editor, replace *bool) {
 	addScopeFlag(cmd, e.Console)
 }
 
-// newServerEdit returns a command that edits the entry of one server.
 func newServerEdit(files *configfile.Source, verb, short, long string, change func(path string, data []byte, name string) ([]byte, error)) *cobra.Command {
 	e := edit.Editor{Source: files}
 	cmd := newCommand(verb+" NAME", short, fmt.Sprintf("  metarouter %s github            # show what would change\n  metarouter %s github --write    # change it, and keep a copy", verb, verb),
@@ -132,7 +131,6 @@ func newEnableCommand(files *configfile.Source) *cobra.Command {
 		})
 }
 
-// addWriteFlag gives cmd the flag --write.
 func addWriteFlag(cmd *cobra.Command, e *edit.Editor) {
 	cmd.Flags().BoolVar(&e.Write, "write", false, "Write the file, and keep a copy of the old one next to it. By default the change is only shown.")
 }

@@ -53,7 +53,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exit.Report(err, out.Err)
 }
 
-// execute runs the subcommand that the arguments name.
 func execute(ctx context.Context, out *console.Console, args []string) error {
 	root := newRootCommand(out, args)
 	root.SetArgs(args)

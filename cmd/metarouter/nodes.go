@@ -58,7 +58,6 @@ A running router ignores the node as soon as the file is written.`,
 		edit.DistrustNode)
 }
 
-// newNodeEdit returns a command that edits which nodes are trusted.
 func newNodeEdit(files *configfile.Source, verb, short, long string, change func(e *edit.Editor, key string) error) *cobra.Command {
 	e := edit.Editor{Source: files}
 	const example = "UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X"

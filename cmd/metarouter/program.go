@@ -24,8 +24,8 @@ import (
 // released is the version of a released program; the linker sets it.
 var released string
 
-// version is the version of this program: that of the release, else that of the module
-// which 'go install' built, else the next one.
+// version is the version of this program: of the release, else of the module
+// that 'go install' built, else the next one.
 var version = programVersion()
 
 func programVersion() string {
@@ -38,7 +38,7 @@ func programVersion() string {
 	return "0.1.0-dev"
 }
 
-// A build says what this program is made of, for bug reports and scripts.
+// A build describes this program, for bug reports and scripts.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`   // empty if the program was built outside its repository

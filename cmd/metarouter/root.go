@@ -20,7 +20,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
-// helpColumns is the width of the help.
 const helpColumns = 80
 
 // newRootCommand returns the command line. If the arguments begin with the name of a
@@ -91,7 +90,7 @@ type subcommand struct {
 	make func() *cobra.Command
 }
 
-// with returns what makes a command that works with in.
+// with returns the function that makes a command that works with in.
 func with[In any](make func(In) *cobra.Command, in In) func() *cobra.Command {
 	return func() *cobra.Command { return make(in) }
 }
@@ -121,8 +120,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 	}...)
 }
 
-// commandsFor returns the subcommand whose name the arguments begin with, and all of them if
-// there is no such subcommand.
+// commandsFor returns the subcommand that the arguments begin with, else all subcommands.
 func commandsFor(root *cobra.Command, local *oneshot.Runner, args []string) (all []*cobra.Command) {
 	list := subcommands(local, args)
 	for _, s := range list {
@@ -198,10 +196,8 @@ func arguments(least, most int, advice string) cobra.PositionalArgs {
 	}
 }
 
-// exactly checks that a command has one argument. The error is advice.
 func exactly(advice string) cobra.PositionalArgs { return arguments(1, 1, advice) }
 
-// noArguments checks that a command has no argument.
 func noArguments(cmd *cobra.Command, given []string) error {
 	if len(given) > 0 {
 		return fmt.Errorf("%s takes no argument, but %q was given", cmd.Name(), given[0])
@@ -209,7 +205,6 @@ func noArguments(cmd *cobra.Command, given []string) error {
 	return nil
 }
 
-// addJSONFlag gives cmd the flag --json.
 func addJSONFlag(cmd *cobra.Command, out *console.Console) {
 	cmd.Flags().BoolVar(&out.JSON, "json", false, "Print the answer as JSON. By default it is text.")
 }
@@ -217,7 +212,6 @@ func addJSONFlag(cmd *cobra.Command, out *console.Console) {
 // preferTags is the help of --capability for the commands that rank tools.
 const preferTags = "Prefer tools with this capability `tag`; 'metarouter capabilities' lists the tags. Repeat the flag to ask for several. If no tool has all of them, the tools that have most of them are considered. By default all tools are considered."
 
-// addCapabilityFlag gives cmd the flag --capability.
 func addCapabilityFlag(cmd *cobra.Command, tags *[]string, help string) {
 	cmd.Flags().StringArrayVarP(tags, "capability", "c", nil, help)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 )
 
-// Bounds of what runs and is kept, in all and of one node.
+// Bounds of running calls and of kept results, in all and per node.
 const (
 	maxCalls   = 4096
 	maxCallsOf = 1024
@@ -27,7 +27,7 @@ const (
 	keepTime = 30 * time.Second
 )
 
-// A usage is what a node has of the callee.
+// A usage counts the resources of the callee that a node uses.
 type usage struct {
 	calls         int
 	params        int64 // bytes
@@ -48,8 +48,8 @@ var (
 	errUnexpected = errors.New("the node was not offered this call, or has forgotten it")
 )
 
-// admit decides whether the call whose offer has come may be accepted. It returns errIgnored if
-// the offer is forged or was seen before.
+// admit decides whether the call of an offer may be accepted. It returns errIgnored if the offer is
+// forged or was seen before.
 func (c *Callee) admit(one *call, f *frame.Frame, genuine bool) error {
 	h, now := f.Header, c.wall() // a copy, which does not keep the payload
 	shared, from, old := genuine && c.Shared(h.Server), c.newClient(&h), c.Age(&h) > startTime
@@ -121,7 +121,7 @@ func sizeOf(h *frame.Header) int64 {
 	return size
 }
 
-// usageOf returns what the node with the key uses. c.mu must be held.
+// usageOf returns the usage of the node with the key. c.mu must be held.
 func (c *Callee) usageOf(key string) *usage {
 	of := c.usage[key]
 	if of == nil {
@@ -131,7 +131,7 @@ func (c *Callee) usageOf(key string) *usage {
 	return of
 }
 
-// tidy forgets what the node with the key uses if that is nothing. c.mu must be held.
+// tidy deletes the usage of the node with the key if it is zero. c.mu must be held.
 func (c *Callee) tidy(key string) {
 	if of := c.usage[key]; of != nil && *of == (usage{}) {
 		delete(c.usage, key)
@@ -168,8 +168,8 @@ func (c *Callee) ended(one *call, keep bool) {
 	}
 }
 
-// makeRoom removes the oldest results while there are too many, first those of the node that has
-// too many itself; the last one stays. c.mu must be held.
+// makeRoom removes the oldest results while there are too many, first results of the node if it has
+// too many itself. The last one stays. c.mu must be held.
 func (c *Callee) makeRoom(key string) (removed []*call) {
 	for e := c.kept.Front(); e != c.kept.Back(); {
 		own := c.usageOf(key).kept > maxKeptBytesOf
@@ -199,7 +199,7 @@ func (c *Callee) unkeep(one *call) {
 	c.tidy(one.id.gateway.Key)
 }
 
-// expireResults forgets the results whose time is up.
+// expireResults removes the results that have been kept for keepTime.
 func (c *Callee) expireResults() {
 	now := time.Now()
 	c.mu.Lock()

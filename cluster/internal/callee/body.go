@@ -48,7 +48,7 @@ func (o *outgoing) setParams(params json.RawMessage, body string) {
 	o.source = transfer.NewSource(body, params)
 }
 
-// setError sets the error: that of a server may be long.
+// setError sets the error: an error of a server may be long.
 func (o *outgoing) setError(f *frame.Fault) {
 	if f.Own == nil || len(f.Own.Message)+len(f.Own.Data) <= inline {
 		o.header.Error = f
@@ -61,7 +61,6 @@ func (o *outgoing) setError(f *frame.Fault) {
 	o.header.Error, o.source = &whole, transfer.NewSource("error", wire.Marshal(f.Own))
 }
 
-// transmit sends a frame to a gateway.
 func (c *Callee) transmit(to frame.Address, call string, o *outgoing) {
 	h := o.header
 	h.Call = call
@@ -93,7 +92,7 @@ func (c *call) addSource(s *transfer.Source) {
 	}
 }
 
-// removeSource ends that. s may be nil.
+// removeSource ends the access to a body. s may be nil.
 func (c *call) removeSource(s *transfer.Source) {
 	if s != nil {
 		c.mu.Lock()
@@ -102,7 +101,7 @@ func (c *call) removeSource(s *transfer.Source) {
 	}
 }
 
-// pulled sends what a frame pulls.
+// pulled sends the bytes that a frame asks for.
 func (c *call) pulled(f *frame.Frame) {
 	pull := f.Header.Part
 	if pull == nil {
@@ -116,7 +115,7 @@ func (c *call) pulled(f *frame.Frame) {
 	}
 }
 
-// discard releases what an ended call keeps.
+// discard releases the resources of an ended call.
 func (c *call) discard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,11 +16,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
-// startTime is how long after an offer its start must come, by the monotonic clock and by that on
-// the wall.
+// startTime is how long after an offer its start must come, by the monotonic clock and by the wall
+// clock.
 const startTime = 2 * time.Second
 
 // maxWaiting bounds the frames of a call that wait to be handled.
@@ -58,8 +59,8 @@ type call struct {
 	home      string   // of a question outside of calls
 	server    string
 	arguments string        // the hash of the params
-	admitted  time.Time     // what the clock on the wall showed
-	size      int64         // of the params and what comes with them, in bytes; guarded by Callee.mu
+	admitted  time.Time     // the time of the wall clock
+	size      int64         // of the params and the rest of the offer, in bytes; guarded by Callee.mu
 	place     *list.Element // among the results that are kept; nil if it is not kept; guarded by Callee.mu
 
 	// The fields below are set before the result is kept, and do not change.
@@ -73,7 +74,7 @@ type call struct {
 	params  json.RawMessage
 	client  *client
 	ready   time.Time // when the call began to wait for its start
-	shown   time.Time // what the clock on the wall showed then
+	shown   time.Time // the time of the wall clock then
 	nonce   string
 	expiry  *time.Timer
 	seq     uint64
@@ -93,7 +94,7 @@ var (
 	errDeadline    = errors.New("the deadline of the call has passed")
 )
 
-// offered takes an offer, whose signature is not checked yet.
+// offered takes an offer with a signature that is not checked yet.
 func (c *Callee) offered(f *frame.Frame) {
 	h := &f.Header
 	if !isOffer(h) {
@@ -123,7 +124,6 @@ func (c *Callee) offered(f *frame.Frame) {
 	one.receive(f)
 }
 
-// receive has a frame of the call handled.
 func (c *call) receive(f *frame.Frame) {
 	added, start := c.in.put(f, len(f.Payload), maxWaiting)
 	if !added {
@@ -134,7 +134,6 @@ func (c *call) receive(f *frame.Frame) {
 	}
 }
 
-// handle handles a frame of the call.
 func (c *call) handle(f *frame.Frame) {
 	ok := c.callee.verified(f)
 	if f.Header.Kind == frame.Offer {
@@ -252,7 +251,7 @@ func (c *call) started(f *frame.Frame) {
 	c.mu.Unlock()
 }
 
-// expired forgets an offer whose start did not come in time.
+// expired removes an offer without a start in time.
 func (c *call) expired() {
 	c.mu.Lock()
 	waiting := c.state == accepted
@@ -270,7 +269,7 @@ func (c *call) run() {
 	ctx, cancel := context.WithCancelCause(c.callee.life)
 	c.state, c.ctx, c.cancel = running, ctx, cancel
 	offer, from := c.offer.Offer, c.client
-	in := Incoming{
+	in := clusternode.Incoming{
 		ID: c.id.call, Gateway: c.callee.nameOf(c.id.gateway.Key), Key: c.id.gateway.Key, Server: c.server, Tool: offer.Tool,
 		Request: session.Request{Method: offer.Method, Params: c.params, Meta: offer.Meta, From: from, Origin: &offer.Origin},
 	}
@@ -283,8 +282,8 @@ func (c *call) run() {
 	}
 }
 
-// execute has the host carry the call out. A timeout of 0 is none.
-func (c *call) execute(ctx context.Context, in Incoming, timeout time.Duration) (result json.RawMessage, degraded bool, err error) {
+// execute has the host carry the call out. A timeout of 0 is no limit.
+func (c *call) execute(ctx context.Context, in clusternode.Incoming, timeout time.Duration) (result json.RawMessage, degraded bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.callee.Log.Error("a call of another node has panicked", zap.String("server", in.Server), zap.Any("panic", p), zap.Stack("stack"))
@@ -324,7 +323,7 @@ func (c *call) finish(result json.RawMessage, degraded bool, err error) {
 	offer := c.offer.Offer
 	out.header.Result = &frame.CallResult{Server: c.server, Method: offer.Method, Tool: offer.Tool, Arguments: c.arguments, Degraded: degraded, Kept: c.kept}
 	c.offer, c.params, c.client = nil, nil, nil
-	if c.state != running { // no one waits for it
+	if c.state != running { // its gateway has cancelled it
 		c.mu.Unlock()
 		c.count(count.Cancelled)
 		c.callee.ended(c, false)
@@ -343,7 +342,7 @@ func (c *call) count(o count.Outcome) {
 	c.callee.Counts.From(c.callee.nameOf(c.id.gateway.Key), o)
 }
 
-// cancelled ends the call: no one waits for its result.
+// cancelled ends a call that its gateway does not wait for.
 func (c *call) cancelled(cause error) {
 	c.mu.Lock()
 	was, cancel := c.state, c.cancel
@@ -384,7 +383,7 @@ func (c *call) refuse(reason error) {
 	c.send(&outgoing{header: frame.Header{Kind: frame.Refuse, Error: &frame.Fault{Reason: reasonOf(reason)}}})
 }
 
-// polled says how the call is.
+// polled answers a poll with the state of the call.
 func (c *call) polled(f *frame.Frame) {
 	c.mu.Lock()
 	state, result := c.state, c.result

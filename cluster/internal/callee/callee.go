@@ -23,8 +23,8 @@ const (
 	// farewellTime bounds how long cancelled calls may take to end when the node leaves.
 	farewellTime = 2 * time.Second
 
-	// maxVerifying bounds the offers whose signatures are not checked yet, and maxEarly the bytes
-	// of parts that wait to be put together.
+	// maxVerifying bounds the offers with signatures that are not checked yet, and maxEarly the
+	// bytes of parts that wait to be put together.
 	maxVerifying = 512
 	maxEarly     = 64 << 20
 
@@ -35,7 +35,7 @@ const (
 	maxID = 128
 )
 
-// Options are what a Callee needs. All but Counts must be set.
+// Options configure a Callee. All but Counts must be set.
 type Options struct {
 	Wire   link.Wire
 	Host   Host
@@ -55,7 +55,7 @@ type Options struct {
 // goroutines at once.
 type Callee struct {
 	Options
-	wall    func() time.Time // what the clock on the wall shows
+	wall    func() time.Time // the wall clock
 	life    context.Context  // of calls, which a node that leaves lets end
 	end     context.CancelCauseFunc
 	control queue[*frame.Frame] // frames that belong to no call
@@ -75,11 +75,11 @@ type Callee struct {
 	usage     map[string]*usage // by key
 	total     usage
 	watched   map[resource]map[*subscription]bool
-	kept      list.List     // of *call, whose results are kept, the oldest first
+	kept      list.List     // of *call with kept results, the oldest first
 	changed   signal.Change // when a call ends or is forgotten
 }
 
-// New returns a callee that refuses nothing but what its options forbid.
+// New returns a callee. It refuses only calls that its options forbid.
 func New(o Options) *Callee {
 	c := &Callee{
 		Options: o, wall: time.Now,
@@ -95,9 +95,9 @@ var (
 	errClosed  = errors.New("the node has left the cluster")
 )
 
-// Run passes on what servers say, and forgets what is over, until ctx ends. Then it cancels the
-// calls under way, and waits until nothing runs any more. The wire must take frames until Run
-// returns; a node that leaves in peace calls Leave before. Run may be called once.
+// Run passes on messages of servers, and removes expired results, until ctx ends. Then it cancels
+// the calls under way, and waits for their end. The wire must take frames until Run returns; a node
+// that leaves in peace calls Leave before. Run may be called once.
 func (c *Callee) Run(ctx context.Context) error {
 	stop := c.Host.Listen(c.hear)
 	defer stop()
@@ -128,7 +128,6 @@ func (c *Callee) Leave(ctx context.Context) {
 	c.await(ctx, func() bool { return c.total.calls == 0 && c.kept.Len() == 0 })
 }
 
-// stop ends everything.
 func (c *Callee) stop() {
 	c.mu.Lock()
 	c.leaving = true
@@ -260,21 +259,21 @@ func (c *Callee) verified(f *frame.Frame) bool {
 	return true
 }
 
-// find returns the call of a frame, nil if there is none.
+// find returns the call of a frame; nil for an unknown call.
 func (c *Callee) find(h *frame.Header) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls[callID{h.From, h.Call}]
 }
 
-// addresses returns those of the gateways.
+// addresses returns the addresses of the gateways.
 func (c *Callee) addresses() []frame.Address {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Keys(c.gateways))
 }
 
-// drop counts what was dropped, for a reason; see Dropped.
+// drop counts a dropped frame by reason; see Dropped.
 func (c *Callee) drop(reason string) {
 	c.dropped.add(reason)
 	switch reason {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -50,7 +51,9 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, net: linktest.New(t), trusted: make(map[string]bool), dead: make(map[frame.Address]chan struct{}), shared: map[string]bool{"files": true}}
 	w.node = w.net.Join(linktest.NewKey())
-	w.host = &host{ran: make(map[string]int), execute: func(context.Context, Incoming) (json.RawMessage, error) { return json.RawMessage(`{"ok":true}`), nil }}
+	w.host = &host{ran: make(map[string]int), execute: func(context.Context, clusternode.Incoming) (json.RawMessage, error) {
+		return json.RawMessage(`{"ok":true}`), nil
+	}}
 	w.callee = New(Options{
 		Wire: w.node, Host: w.host, Budget: transfer.NewBudget(transfer.MaxReceived), Log: zap.NewNop(),
 		Trusted: func(key string) bool { return locked(w, func() bool { return w.trusted[key] }) },
@@ -97,7 +100,7 @@ func (w *world) set(f func()) {
 // dropped returns how many frames were dropped for the reason.
 func (w *world) dropped(reason string) uint64 { return w.callee.Dropped()[reason] }
 
-// A gate is a gateway, which does what the test says.
+// A gate is a gateway, which the test directs.
 type gate struct {
 	*linktest.Node
 	w *world
@@ -165,7 +168,7 @@ func (g *gate) one(kind frame.Kind) *frame.Frame {
 	return got[0]
 }
 
-// none fails if frames came.
+// none fails if a frame came.
 func (g *gate) none() {
 	g.w.t.Helper()
 	if got := g.take(); len(got) > 0 {
@@ -193,21 +196,21 @@ func (g *gate) start(h frame.Header, payload ...byte) {
 	g.say(frame.Header{Kind: frame.Start, Call: h.Call, Nonce: accept.Header.Nonce})
 }
 
-// A host runs what the test says.
+// A host runs a function of the test.
 type host struct {
 	mu       sync.Mutex // guards the fields below
 	ran      map[string]int
-	execute  func(context.Context, Incoming) (json.RawMessage, error)
+	execute  func(context.Context, clusternode.Incoming) (json.RawMessage, error)
 	hear     func(string, session.Client, session.Message)
 	told     []string
 	released []session.Client
 	levels   []string
 	open     atomic.Int32 // subscriptions
 	ends     map[string]chan struct{}
-	last     Incoming
+	last     clusternode.Incoming
 }
 
-func (h *host) Execute(ctx context.Context, in Incoming) (json.RawMessage, bool, error) {
+func (h *host) Execute(ctx context.Context, in clusternode.Incoming) (json.RawMessage, bool, error) {
 	h.mu.Lock()
 	h.ran[in.ID]++
 	h.last = in
@@ -217,7 +220,7 @@ func (h *host) Execute(ctx context.Context, in Incoming) (json.RawMessage, bool,
 	return result, false, err
 }
 
-func (h *host) does(f func(context.Context, Incoming) (json.RawMessage, error)) {
+func (h *host) does(f func(context.Context, clusternode.Incoming) (json.RawMessage, error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.execute = f
@@ -229,7 +232,7 @@ func (h *host) runs(id string) int {
 	return h.ran[id]
 }
 
-func (h *host) Subscribe(_ context.Context, in Incoming) (<-chan struct{}, func(), error) {
+func (h *host) Subscribe(_ context.Context, in clusternode.Incoming) (<-chan struct{}, func(), error) {
 	if in.URI == "none" {
 		return nil, nil, &session.Error{Code: -32002, Message: "no such resource"}
 	}
@@ -354,7 +357,7 @@ func (w *world) empty() {
 	}
 }
 
-// Each error of a call reaches the gateway as what it is.
+// Each error of a call reaches the gateway as its kind.
 func TestErrors(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	for _, tt := range []struct {
@@ -373,7 +376,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.host.does(func(context.Context, Incoming) (json.RawMessage, error) {
+				w.host.does(func(context.Context, clusternode.Incoming) (json.RawMessage, error) {
 					if tt.err == nil {
 						panic("oops")
 					}
@@ -458,7 +461,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Params that are not those of the offer's tool are refused.
+// Params for another tool than the offer's are refused.
 func TestBadParams(t *testing.T) {
 	for _, params := range []string{
 		``, `[]`, `"x"`, `{`, `{"name":"write"}`, `{"name":"read","name":"write"}`, `{"name":"write","name":"read"}`, `{"name":7}`,

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -29,18 +30,10 @@ func (c *Callee) newClient(h *frame.Header) *client {
 	if from.capabilities == nil {
 		from.capabilities = json.RawMessage("{}")
 	}
-	// The principal is one at the gateway: it is none of this router's, even if the hashes are
-	// equal.
-	from.caller = session.Caller{Principal: h.From.Key + "/" + o.Origin.Principal, Name: NameAt(o.Origin.Name, c.nameOf(h.From.Key)), OverHTTP: true}
+	// The principal is one at the gateway. It is no principal of this router, even if the hashes
+	// are equal.
+	from.caller = session.Caller{Principal: h.From.Key + "/" + o.Origin.Principal, Name: clusternode.NameAt(o.Origin.Name, c.nameOf(h.From.Key)), OverHTTP: true}
 	return from
-}
-
-// NameAt returns the name of a principal at another node, as people see it here. It may be "" there.
-func NameAt(name, node string) string {
-	if name == "" {
-		return node
-	}
-	return name + "@" + node
 }
 
 // Home implements [session.Client].
@@ -60,8 +53,8 @@ func (c *client) Modern() bool { return c.modern }
 // Capabilities implements [session.Client].
 func (c *client) Capabilities() json.RawMessage { return c.capabilities }
 
-// Caller returns who is behind the client; see [session.CallerOf]. It may not log in at servers
-// and is not on this machine.
+// Caller returns the caller; see [session.CallerOf]. It may not log in at servers and is not on
+// this machine.
 func (c *client) Caller() session.Caller { return c.caller }
 
 // GaveUp returns an error if this process was frozen since the call was offered: its gateway has given
@@ -152,7 +145,7 @@ func (h *home) Modern() bool { return h.from.modern }
 // Capabilities implements [session.Client].
 func (h *home) Capabilities() json.RawMessage { return h.from.capabilities }
 
-// Caller returns who is behind the client; see [session.CallerOf].
+// Caller returns the caller; see [session.CallerOf].
 func (h *home) Caller() session.Caller { return h.from.caller }
 
 // Notify implements [session.Client].

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 const (
-	// maxSubscriptions bounds the subscriptions, maxSubscriptionsOf those of one node.
+	// maxSubscriptions bounds the subscriptions of all nodes, maxSubscriptionsOf the subscriptions
+	// of a node.
 	maxSubscriptions   = 20_000
 	maxSubscriptionsOf = 2_000
 
@@ -32,13 +34,13 @@ var maxEvents = bounds{items: 4096, bytes: 4 << 20}
 // A resource is one of a server.
 type resource struct{ server, uri string }
 
-// An update is what a gateway is told of a resource. home is "" if it is for all its clients.
+// An update says to a gateway that a resource has changed. home is "" if it is for all its clients.
 type update struct {
 	resource
 	home string
 }
 
-// A subscription is that of a client of a gateway to a resource.
+// A subscription is a subscription of a gateway's client to a resource.
 type subscription struct {
 	gateway *gateway
 	id      string
@@ -48,7 +50,6 @@ type subscription struct {
 	active  bool // guarded by Callee.mu
 }
 
-// subscribe begins a subscription.
 func (c *Callee) subscribe(f *frame.Frame) {
 	h := f.Header
 	if h.Call == "" || h.Offer == nil || h.URI == "" || len(h.URI) > maxURI || !isDescribed(h.Offer) {
@@ -61,7 +62,7 @@ func (c *Callee) subscribe(f *frame.Frame) {
 	shared, from := c.Shared(h.Server), c.newClient(&h)
 	s, ctx, err := c.addSubscription(&h, from, shared)
 	if err == nil && !c.start(func() {
-		c.keepSubscribed(ctx, s, Incoming{
+		c.keepSubscribed(ctx, s, clusternode.Incoming{
 			ID: h.Call, Gateway: c.nameOf(h.From.Key), Key: h.From.Key, Server: h.Server, URI: h.URI,
 			Request: session.Request{Method: "resources/subscribe", From: from, Origin: &h.Offer.Origin},
 		})
@@ -132,7 +133,7 @@ func (c *Callee) addSubscription(h *frame.Header, from *client, shared bool) (*s
 }
 
 // keepSubscribed subscribes, and says when the subscription has ended.
-func (c *Callee) keepSubscribed(ctx context.Context, s *subscription, in Incoming) {
+func (c *Callee) keepSubscribed(ctx context.Context, s *subscription, in clusternode.Incoming) {
 	defer s.end(nil)
 	defer c.removeSubscription(s)
 	beginning, stop := context.WithTimeout(ctx, subscribeTime)
@@ -161,7 +162,6 @@ func (c *Callee) keepSubscribed(ctx context.Context, s *subscription, in Incomin
 	state(false, nil)
 }
 
-// removeSubscription removes a subscription.
 func (c *Callee) removeSubscription(s *subscription) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,6 @@ func (c *Callee) removeSubscription(s *subscription) {
 	c.tidy(key)
 }
 
-// unsubscribe ends a subscription.
 func (c *Callee) unsubscribe(from frame.Address, id string) {
 	c.mu.Lock()
 	var s *subscription
@@ -263,9 +262,9 @@ func (g *gateway) sentUpdate(u update) {
 	delete(g.updates.queued, u)
 }
 
-// toSoleUser passes on a message of a server that several clients may use: only to a node that is
-// the only one that has called the server lately, since the message may be about what its client
-// does. Log messages are for those routers of it that want them.
+// toSoleUser passes on a message of a server that several clients may use. The message may be about
+// the actions of one client: it goes only to a node that is the only recent caller of the server.
+// Log messages go to the routers of that node that want them.
 func (c *Callee) toSoleUser(server string, m session.Message) {
 	severity := len(severities)
 	if m.Method == "notifications/message" {
@@ -316,7 +315,6 @@ func (g *gateway) queue(server, home string, m session.Message, of update) bool 
 	return added
 }
 
-// transmit sends an event.
 func (g *gateway) transmit(o *outgoing) {
 	if o.update != (update{}) { // a later change is another one
 		g.sentUpdate(o.update)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxGateways bounds the routers that call this node, maxGatewaysOf those of one node.
+	// maxGateways bounds the routers that call this node, maxGatewaysOf the routers of a node.
 	maxGateways   = 4096
 	maxGatewaysOf = 64
 
@@ -40,7 +40,7 @@ type gateway struct {
 	homes         map[string]*home
 	used          map[string]time.Time // servers, by when it called them last
 	subscriptions map[string]*subscription
-	level         string // the least of the log messages that it wants; "" for none
+	level         string // the least level of the log messages that it wants; "" without log messages
 	asking        int    // questions outside of calls
 }
 
@@ -72,8 +72,8 @@ func (c *Callee) gatewayOf(address frame.Address) *gateway {
 	return g
 }
 
-// nameOf returns the name of a node, its key before the name is known: two nodes are never taken
-// for one.
+// nameOf returns the name of a node, or its key while the name is not known, so that two nodes
+// never have the same name.
 func (c *Callee) nameOf(key string) string { return cmp.Or(c.Name(key), key) }
 
 // clientOf returns the gateway and the client of an offer. Their home is made if need be. c.mu must
@@ -104,7 +104,7 @@ func (c *Callee) clientOf(h *frame.Header, from *client) (*gateway, error) {
 	return g, nil
 }
 
-// release ends all that runs for a gateway.
+// release ends all calls and subscriptions of a gateway.
 func (c *Callee) release(address frame.Address, cause error) {
 	c.mu.Lock()
 	g := c.gateways[address]
@@ -145,7 +145,7 @@ func (c *Callee) release(address frame.Address, cause error) {
 	}
 }
 
-// releaseHome ends what belongs to a client that has left its gateway.
+// releaseHome ends the sessions and subscriptions of a client that has left its gateway.
 func (c *Callee) releaseHome(f *frame.Frame) {
 	h := &f.Header
 	if h.Home == "" {
@@ -237,8 +237,8 @@ func (c *Callee) setLevel(f *frame.Frame) {
 	c.levels.want(c, least)
 }
 
-// leastLevel returns the least level that any gateway wants, "" if none wants messages. c.mu must
-// be held.
+// leastLevel returns the least level that any gateway wants, "" if all want no log messages. c.mu
+// must be held.
 func (c *Callee) leastLevel() string {
 	least := len(severities)
 	for _, g := range c.gateways {
@@ -255,8 +255,8 @@ func (c *Callee) leastLevel() string {
 // levelTime bounds how long servers are asked for log messages of a level.
 const levelTime = 10 * time.Second
 
-// A leveling has the host set the level of log messages, one after the other. The zero value has
-// set none.
+// A leveling has the host set the level of log messages, one after the other. The zero value has no
+// level.
 type leveling struct {
 	mu     sync.Mutex // guards the fields below
 	wanted string

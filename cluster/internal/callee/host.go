@@ -4,18 +4,19 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
 // A Host is the router that has the servers which this node shares.
 type Host interface {
-	// Execute carries out a request of a client of another node. Its error is a [*session.Error], or
-	// wraps [session.ErrNotSent] or [session.ErrClosed], as those of a session.
-	Execute(ctx context.Context, in Incoming) (result json.RawMessage, degraded bool, err error)
+	// Execute carries out a request of a client of another node. Its error is a [*session.Error],
+	// or wraps [session.ErrNotSent] or [session.ErrClosed], as errors of a session do.
+	Execute(ctx context.Context, in clusternode.Incoming) (result json.RawMessage, degraded bool, err error)
 
 	// Subscribe subscribes to a resource for a client of another node, until cancel is called. done
 	// is closed if the subscription ends.
-	Subscribe(ctx context.Context, in Incoming) (done <-chan struct{}, cancel func(), err error)
+	Subscribe(ctx context.Context, in clusternode.Incoming) (done <-chan struct{}, cancel func(), err error)
 
 	// Listen calls hear with messages of servers that belong to no request, until stop is called.
 	// hear does not block.
@@ -24,7 +25,7 @@ type Host interface {
 	// Keeps reports whether a client of another node has a session of its own with the server.
 	Keeps(server string, home session.Client) bool
 
-	// Release ends what belongs to a client of another node alone.
+	// Release ends the sessions and subscriptions that only a client of another node uses.
 	Release(home session.Client)
 
 	// Tell passes on a notification of a client to its servers. It does not wait for them.
@@ -32,15 +33,4 @@ type Host interface {
 
 	// SetLevel has servers send log messages from the level on.
 	SetLevel(ctx context.Context, level string)
-}
-
-// An Incoming is a request of a client of another node.
-type Incoming struct {
-	ID      string // of the call
-	Gateway string // the name of the node whose client it is, which may be another node's tomorrow
-	Key     string // its public key
-	Server  string
-	Tool    string // of tools/call: as the server's offer names it
-	URI     string // of Subscribe
-	Request session.Request
 }

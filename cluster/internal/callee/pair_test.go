@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
@@ -73,7 +74,7 @@ func (p *person) Ask(_ context.Context, _ string, m session.Message) (json.RawMe
 func TestPair(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		long := `"` + strings.Repeat("q", 3<<20) + `"`
-		w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			for range 10 {
 				in.Request.From.Notify("files", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progress":1}`)})
 			}
@@ -97,7 +98,8 @@ func TestPair(t *testing.T) {
 }
 
 // With frames that are lost, doubled and late, and a node that is frozen at times, each call ends;
-// none runs twice that may not, and none ran whose error says that it was not sent.
+// a call that must not run twice does not, and no call ran that has an error which says that it was
+// not sent.
 func TestFaults(t *testing.T) {
 	seeds := 8
 	if testing.Short() {
@@ -113,7 +115,7 @@ func TestFaults(t *testing.T) {
 func runFaults(t *testing.T, w *world, random *rand.Rand) {
 	var mu sync.Mutex // guards ledger, outcomes and random
 	ledger := make(map[string]int)
-	w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+	w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 		mu.Lock()
 		ledger[string(in.Request.Params)]++
 		pause := time.Duration(random.IntN(3000)) * time.Millisecond

@@ -22,10 +22,11 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -50,20 +51,20 @@ func TestMain(m *testing.M) {
 
 // openLink connects to NATS with a new key.
 func openLink(ctx context.Context, url, dir string) (*link.Link, error) {
-	key, err := identity.Open(filepath.Join(dir, "node.nk"))
+	key, err := nodeidentity.Open(filepath.Join(dir, "node.nk"))
 	if err != nil {
 		return nil, err
 	}
 	return link.Open(ctx, link.Options{Config: config.Cluster{URLs: []string{url}, Name: "test"}, Identity: key})
 }
 
-// A call whose _meta has waits in it waits for its server for waitTime.
+// A call with waits in its _meta waits for its server for waitTime.
 const (
 	waits    = "waits"
 	waitTime = 500 * time.Millisecond
 )
 
-// runNode is a node whose calls take a moment. It says on its output where it is, and which calls
+// runNode is a node with calls that take a moment. It says on its output where it is, and which calls
 // it runs, until its input ends.
 func runNode(at string) error {
 	url, dir, _ := strings.Cut(at, " ")
@@ -76,7 +77,7 @@ func runNode(at string) error {
 	defer wire.Close()
 	ledger := json.NewEncoder(os.Stdout)
 	var mu sync.Mutex // guards ledger
-	h := &host{ran: make(map[string]int), execute: func(_ context.Context, in Incoming) (json.RawMessage, error) {
+	h := &host{ran: make(map[string]int), execute: func(_ context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 		if bytes.Contains(in.Request.Meta, []byte(waits)) {
 			time.Sleep(waitTime)
 		}
@@ -302,8 +303,8 @@ func nextOf(t *testing.T, came <-chan *frame.Frame, call string) frame.Header {
 	}
 }
 
-// While a process is stopped again and again, each call of a real gateway ends; none runs twice, and
-// none ran whose error says that it was not sent.
+// While a process is stopped again and again, each call of a real gateway ends; no call runs twice,
+// and no call ran that has an error which says that it was not sent.
 func TestCallsOfStoppedProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

@@ -12,7 +12,7 @@ const pulseTime = 500 * time.Millisecond
 // the clock on the wall. The zero value was never frozen. Times are in nanoseconds since 1970.
 type pulse struct {
 	beaten atomic.Int64 // when it was beaten last; 0 for never
-	frozen atomic.Int64 // a time within the latest freeze that a beat has found; 0 if there was none
+	frozen atomic.Int64 // a time within the latest freeze that a beat has found; 0 before
 }
 
 // beat says that the process runs. One goroutine at a time calls it.
@@ -21,10 +21,10 @@ func (p *pulse) beat(now time.Time) {
 	if within := p.within(p.beaten.Load(), at); within != 0 {
 		p.frozen.Store(within)
 	}
-	p.beaten.Store(at) // the last, so that who sees this beat also sees what it has found
+	p.beaten.Store(at) // last, so that a reader of this beat also sees frozen
 }
 
-// within returns a time within the freeze between the last beat and now, 0 if there was none.
+// within returns a time within the freeze between the last beat and now; 0 without a freeze.
 func (p *pulse) within(last, now int64) int64 {
 	if last == 0 || now-last <= int64(startTime) {
 		return 0
@@ -32,8 +32,8 @@ func (p *pulse) within(last, now int64) int64 {
 	return last + int64(startTime)
 }
 
-// stopped reports whether the process was frozen after since. It also finds what no beat has found yet:
-// the caller may be the first that runs again.
+// stopped reports whether the process was frozen after since. It also finds a freeze that no beat
+// has found yet: the caller may be the first goroutine that runs again.
 func (p *pulse) stopped(since time.Time, wall func() time.Time) bool {
 	last := p.beaten.Load() // before the clock, so that a freeze between the two is found
 	frozen := p.within(last, wall().UnixNano())

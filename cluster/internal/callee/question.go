@@ -27,7 +27,7 @@ const (
 
 var errTooManyQuestions = &session.Error{Code: session.CodeInternal, Message: "too many questions wait for clients of another node, or the client has left"}
 
-// questions are those of a call that have no answer yet. The zero value has none.
+// questions are the open questions of a call. The zero value is empty.
 type questions struct {
 	mu    sync.Mutex // guards the fields below
 	last  uint64
@@ -40,7 +40,7 @@ type answer struct {
 	err    error
 }
 
-// add returns the ID of a new question, and where its answer will come.
+// add returns the ID of a new question, and the channel of its answer.
 func (q *questions) add(size int) (id uint64, came chan answer, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,7 +57,7 @@ func (q *questions) add(size int) (id uint64, came chan answer, ok bool) {
 	return q.last, came, true
 }
 
-// end strikes a question off that add has added.
+// end removes a question that add has added.
 func (q *questions) end(id uint64, size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +65,8 @@ func (q *questions) end(id uint64, size int) {
 	q.bytes -= size
 }
 
-// claim returns where the answer of a question goes, nil if it has one or does not exist.
+// claim returns the channel for the answer of a question, nil if it has an answer or does not
+// exist.
 func (q *questions) claim(id uint64) chan answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()

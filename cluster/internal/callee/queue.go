@@ -16,7 +16,7 @@ type queued[T any] struct {
 	size int
 }
 
-// bounds are those of a queue.
+// bounds are the bounds of a queue.
 type bounds struct{ items, bytes int }
 
 // put adds an item of so many bytes, unless the queue would have more than its bounds. If start is
@@ -46,7 +46,6 @@ func (q *queue[T]) add(item T, size int) (start bool) {
 	return start
 }
 
-// drain handles items until none is left.
 func (q *queue[T]) drain(handle func(T)) {
 	for {
 		q.mu.Lock()

@@ -14,12 +14,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
 // blocks has calls wait until they are cancelled.
 func (h *host) blocks() {
-	h.does(func(ctx context.Context, _ Incoming) (json.RawMessage, error) {
+	h.does(func(ctx context.Context, _ clusternode.Incoming) (json.RawMessage, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
@@ -66,7 +67,7 @@ func TestFrozenBeforeServer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				goOn := make(chan struct{})
-				w.host.does(func(_ context.Context, in Incoming) (json.RawMessage, error) {
+				w.host.does(func(_ context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 					<-goOn
 					return json.RawMessage(`{}`), session.GaveUp(in.Request.From)
 				})
@@ -115,7 +116,7 @@ func TestLateTimer(t *testing.T) {
 func TestStartTwice(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		finish := make(chan struct{})
-		w.host.does(func(context.Context, Incoming) (json.RawMessage, error) {
+		w.host.does(func(context.Context, clusternode.Incoming) (json.RawMessage, error) {
 			<-finish
 			return json.RawMessage(`{}`), nil
 		})
@@ -162,7 +163,7 @@ func TestOfferExpires(t *testing.T) {
 	})
 }
 
-// A poll for a call whose offer is late has that offer refused when it comes.
+// After a poll for a call without an offer, the late offer is refused.
 func TestPollBeforeOffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		g := w.gateway()
@@ -205,7 +206,9 @@ func TestFlood(t *testing.T) {
 		if accepted < maxCallsOf/3 || refused != 100 { // they are verified in any order
 			t.Errorf("%d were accepted, %d refused", accepted, refused)
 		}
-		w.host.does(func(context.Context, Incoming) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+		w.host.does(func(context.Context, clusternode.Incoming) (json.RawMessage, error) {
+			return json.RawMessage(`{}`), nil
+		})
 		other.say(offer("x", true))
 		other.one(frame.Result)
 		time.Sleep(startTime + time.Millisecond) // half of the offers expire
@@ -240,7 +243,7 @@ func TestUnverifiedFlood(t *testing.T) {
 	})
 }
 
-// Parts that come with forged offers do not take room from those of others for ever.
+// Parts that come with forged offers do not take room from other parts for ever.
 func TestPartsOfForgedOffers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		g := w.gateway()
@@ -266,11 +269,11 @@ func TestPartsOfForgedOffers(t *testing.T) {
 }
 
 // When a gateway is gone, its calls are cancelled, its subscriptions end, and its clients' sessions
-// are released; those of another gateway go on.
+// are released; calls of another gateway go on.
 func TestGatewayLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		var ended []error
-		w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			<-ctx.Done()
 			w.set(func() { ended = append(ended, context.Cause(ctx)) })
 			return nil, ctx.Err()
@@ -361,7 +364,7 @@ func TestDeadline(t *testing.T) {
 func TestLeave(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		finish := make(chan struct{})
-		w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			if in.ID == "slow" {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -396,7 +399,7 @@ func TestLeave(t *testing.T) {
 // A server's question reaches the client, again if it is not answered, and the first answer counts.
 func TestQuestion(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			if in.ID == "home" {
 				return in.Request.From.Home().Ask(ctx, "files", session.Message{Method: "roots/list"})
 			}
@@ -463,11 +466,11 @@ func TestQuestion(t *testing.T) {
 	})
 }
 
-// A client is not asked for what it does not offer, nor more at a time than the bound.
+// A client is not asked without the capability, nor more at a time than the bound.
 func TestQuestionBounds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		refused := make(chan error, 100)
-		w.host.does(func(ctx context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(ctx context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			if _, err := in.Request.From.Ask(ctx, "files", session.Message{Method: "sampling/createMessage"}); err == nil {
 				t.Error("it was asked")
 			}
@@ -498,11 +501,11 @@ func TestQuestionBounds(t *testing.T) {
 	})
 }
 
-// Notifications come in order and before the result; a flood of them is bounded and blocks no one.
+// Notifications come in order and before the result; a flood of them is bounded and blocks no goroutine.
 func TestNotifications(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const sent = 100_000
-		w.host.does(func(_ context.Context, in Incoming) (json.RawMessage, error) {
+		w.host.does(func(_ context.Context, in clusternode.Incoming) (json.RawMessage, error) {
 			for i := range sent {
 				in.Request.From.Notify("files", session.Message{Method: "notifications/progress", Params: json.RawMessage(strconv.Itoa(i))})
 			}
@@ -534,7 +537,9 @@ func TestLarge(t *testing.T) {
 	for _, lost := range []int{0, 3} {
 		t.Run(strconv.Itoa(lost), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.host.does(func(_ context.Context, in Incoming) (json.RawMessage, error) { return in.Request.Params, nil })
+				w.host.does(func(_ context.Context, in clusternode.Incoming) (json.RawMessage, error) {
+					return in.Request.Params, nil
+				})
 				g := w.gateway()
 				n := 0
 				w.net.Drop(func(_, _ *linktest.Node, f *frame.Frame) bool {
@@ -600,7 +605,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// Params that never come whole are given up, and those of a node together are bounded.
+// Params that never come whole are given up, and the params of a node together are bounded.
 func TestGiantParams(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		g := w.gateway()
@@ -702,7 +707,7 @@ func TestEvents(t *testing.T) {
 		other.one(frame.Result)
 		w.host.hear("files", nil, session.Message{Method: "notifications/tasks/status"})
 		log("error")
-		g.none() // it may be about what the other one does
+		g.none() // it may be about a call of the other one
 		other.none()
 		if got := fmt.Sprint(w.host.levels); got != "[warning debug]" {
 			t.Errorf("levels: %s", got)
@@ -787,7 +792,7 @@ func TestKeptResults(t *testing.T) {
 		other.say(offer("0", true))
 		other.one(frame.Result)
 		large := json.RawMessage(`"` + strings.Repeat("x", 30<<20) + `"`)
-		w.host.does(func(context.Context, Incoming) (json.RawMessage, error) { return large, nil })
+		w.host.does(func(context.Context, clusternode.Incoming) (json.RawMessage, error) { return large, nil })
 		w.net.Drop(func(_, _ *linktest.Node, f *frame.Frame) bool { return f.Header.Kind == frame.Part })
 		for i := range 6 {
 			g.say(offer(strconv.Itoa(i), true))

@@ -12,8 +12,8 @@ const (
 	// maxSkew is how far the time of a frame may differ from this node's clock.
 	maxSkew = time.Minute
 
-	// maxSeen bounds the IDs that are remembered, maxSeenOf those of one node. Each takes about
-	// 40 bytes.
+	// maxSeen bounds the IDs that are remembered, maxSeenOf the IDs of a node. Each takes about 40
+	// bytes.
 	maxSeen   = 1_000_000
 	maxSeenOf = 600_000
 
@@ -27,7 +27,7 @@ const (
 type seen struct {
 	mu    sync.Mutex            // guards the fields below
 	steps map[int64]*seenInStep // by when they end, in units of seenStep
-	ended int64                 // frames whose step is not later are too old
+	ended int64                 // frames of this step and earlier ones are too old
 	ofKey map[string]int        // how many IDs of each node are remembered
 	total int
 }
@@ -39,7 +39,7 @@ type seenInStep struct {
 
 type seenID [16]byte
 
-// idOf returns what is remembered of a call. A hash, because its ID may be long.
+// idOf returns the hash by which a call is remembered: its ID may be long.
 func idOf(from frame.Address, call string) (id seenID) {
 	sum := sha256.Sum256([]byte(from.Key + "\x00" + from.Instance + "\x00" + call))
 	copy(id[:], sum[:])
@@ -90,7 +90,7 @@ func (s *seen) add(from frame.Address, call string, sent int64, now time.Time) n
 	return isNew
 }
 
-// neverRan notes of an ID that was added that its call will never run.
+// neverRan marks the call of an added ID as one that will never run.
 func (s *seen) neverRan(from frame.Address, call string) {
 	id := idOf(from, call)
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *seen) get(from frame.Address, call string) (known, neverRan bool) {
 	return false, false
 }
 
-// find returns the step that has the ID, nil if none has. s.mu must be held.
+// find returns the step that has the ID; nil for an unknown ID. s.mu must be held.
 func (s *seen) find(id seenID) *seenInStep {
 	for _, in := range s.steps {
 		if _, ok := in.ids[id]; ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// maxName bounds the names that a client gives itself or its node gives it, and those of servers and
-// tools, in bytes.
+// maxName bounds the names that a client gives itself or its node gives it, and the names of
+// servers and tools, in bytes.
 const maxName = 1 << 10
 
 // isOffer reports whether a header describes a call. Params are checked when they are there.
@@ -32,7 +32,8 @@ func isCallable(method string) bool {
 	return strings.HasPrefix(method, "tasks/")
 }
 
-// isDescribed reports whether what an offer says of the client can be passed on to servers.
+// isDescribed reports whether the description of the client in an offer can be passed on to
+// servers.
 func isDescribed(o *frame.CallOffer) bool {
 	for _, text := range []string{o.Origin.Profile, o.Origin.Principal, o.Origin.Name} { // logs have them
 		if len(text) > maxName || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
@@ -42,8 +43,8 @@ func isDescribed(o *frame.CallOffer) bool {
 	return len(o.Client) <= maxName && isParams(o.Meta) && isParams(o.Capabilities)
 }
 
-// isParamsOf reports whether params are those of the call: for the tool that the offer names, which
-// is the one that the rules are about, and without _meta, which the offer has.
+// isParamsOf reports whether params are the params of the call: for the tool that the offer names,
+// which is the one that the rules are about, and without _meta, which the offer has.
 func isParamsOf(o *frame.CallOffer, params json.RawMessage) bool {
 	if !isParams(params) {
 		return false

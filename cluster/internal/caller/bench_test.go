@@ -17,10 +17,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/callee"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -28,11 +29,11 @@ import (
 // An echoHost answers each call with a text.
 type echoHost struct{ result json.RawMessage }
 
-func (h echoHost) Execute(context.Context, callee.Incoming) (json.RawMessage, bool, error) {
+func (h echoHost) Execute(context.Context, clusternode.Incoming) (json.RawMessage, bool, error) {
 	return h.result, false, nil
 }
 
-func (echoHost) Subscribe(context.Context, callee.Incoming) (<-chan struct{}, func(), error) {
+func (echoHost) Subscribe(context.Context, clusternode.Incoming) (<-chan struct{}, func(), error) {
 	return nil, nil, session.ErrNotSent
 }
 
@@ -44,7 +45,7 @@ func (echoHost) SetLevel(context.Context, string)                            {}
 
 // open connects a node to a NATS server.
 func open(b *testing.B, url string) *link.Link {
-	id, err := identity.Open(filepath.Join(b.TempDir(), "node.nk"))
+	id, err := nodeidentity.Open(filepath.Join(b.TempDir(), "node.nk"))
 	if err != nil {
 		b.Fatal(err)
 	}

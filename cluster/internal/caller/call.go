@@ -140,7 +140,7 @@ func (c *call) pause(ctx context.Context, lost <-chan struct{}) bool {
 	return false
 }
 
-// wait waits for what happens next to the call, and acts on it.
+// wait waits for the next event of the call, and acts on it.
 func (c *call) wait(ctx context.Context, lost <-chan struct{}) {
 	now := time.Now()
 	wake := c.advance(now)
@@ -202,10 +202,9 @@ func (c *call) late(now time.Time) {
 	}
 }
 
-// giveUp tells the node that no one waits for the call any more.
+// giveUp notifies the node that the client does not wait for the call any more.
 func (c *call) giveUp() { _ = c.send(frame.Header{Kind: frame.Cancel}, nil) }
 
-// fail ends the call with an error.
 func (c *call) fail(err error) {
 	if !c.ended {
 		c.ended, c.err = true, err
@@ -221,7 +220,6 @@ func (c *call) failAs(format string, args ...any) {
 	}
 }
 
-// handleAll handles the frames that came.
 func (c *call) handleAll() {
 	for _, f := range c.in.take() {
 		if c.ended {
@@ -231,7 +229,6 @@ func (c *call) handleAll() {
 	}
 }
 
-// handle handles a frame.
 func (c *call) handle(f *frame.Frame) {
 	if f.Header.Kind == frame.Part {
 		c.part(f)
@@ -270,7 +267,7 @@ func (c *call) accepted(nonce string) {
 	c.sent = true
 }
 
-// state acts on what the node says of the call.
+// state acts on a State frame of the node.
 func (c *call) state(h *frame.Header) {
 	switch {
 	case h.Running:
@@ -307,7 +304,7 @@ func (c *call) notified(f *frame.Frame) {
 	c.from.Notify(c.server, m)
 }
 
-// answered takes the result, whose frame was verified.
+// answered takes the result. Its frame was verified.
 func (c *call) answered(f *frame.Frame) {
 	h := &f.Header
 	if r := h.Result; r == nil || r.Server != c.target.Server || r.Method != c.request.Method || r.Tool != c.tool || r.Arguments != c.sum {
@@ -336,8 +333,8 @@ func (c *call) answered(f *frame.Frame) {
 	})
 }
 
-// isResult reports whether a text can be the result of a method. Whether that of a tool is JSON is checked where
-// our members are added to it: a long one is not read twice.
+// isResult reports whether a text can be the result of a method. The result of a tool is checked to
+// be JSON where our members are added to it, so that a long result is not read twice.
 func isResult(method string, text []byte) bool {
 	if method == toolsCall {
 		return wire.IsObject(text) && !wire.HasLineEnd(text) && utf8.Valid(text)

@@ -102,7 +102,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// An offer says what the node must know of the request and its client.
+// An offer describes the request and its client.
 func TestOffer(t *testing.T) {
 	run(t, func(t *testing.T, tr *trial) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -274,7 +274,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// Frames of the same node under another instance are not those of the call.
+// Frames of the same node under another instance do not belong to the call.
 func TestOtherInstance(t *testing.T) {
 	run(t, func(t *testing.T, tr *trial) {
 		again := tr.network.Join(tr.box.Key())

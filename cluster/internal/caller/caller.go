@@ -17,12 +17,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
-// Options are what a Caller needs. All but Counts must be set.
+// Options configure a Caller. All but Counts must be set.
 type Options struct {
 	Wire   link.Wire
 	Budget *transfer.Budget // of the bodies that this router receives
 	Log    *zap.Logger
-	Counts *count.Counts // nil for none
+	Counts *count.Counts // may be nil
 
 	// Lost returns a channel that is closed when the router at the address is lost or has left.
 	Lost func(frame.Address) <-chan struct{}
@@ -60,7 +60,6 @@ type Caller struct {
 	asked     int // exchanges that servers have begun
 }
 
-// New returns a Caller.
 func New(o Options) *Caller {
 	c := &Caller{Options: o, exchanges: make(map[string]*exchange)}
 	c.life, c.end = context.WithCancelCause(context.Background())
@@ -72,8 +71,8 @@ func New(o Options) *Caller {
 
 var errLeft = errors.New("this router has left the cluster; the call can be made again when it has joined")
 
-// Run passes on what servers say that belongs to no call, until ctx ends. Then calls under way fail,
-// and Run returns when no goroutine of the Caller is left. It may be called once.
+// Run passes on messages of servers that belong to no call, until ctx ends. Then calls under way
+// fail, and Run returns when no goroutine of the Caller is left. It may be called once.
 func (c *Caller) Run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -117,7 +116,7 @@ func (c *Caller) start(f func()) bool {
 	return true
 }
 
-// Knows reports whether an ID is that of a call or another exchange that this router has with the
+// Knows reports whether an ID is the ID of a call or another exchange that this router has with the
 // one at the address. Frames that either side may send, pull, part and cancel, belong to the Caller
 // then.
 func (c *Caller) Knows(with frame.Address, id string) bool {
@@ -159,14 +158,13 @@ func (c *Caller) newExchange(id string, to frame.Address, server string, from se
 	return e
 }
 
-// open lets an exchange receive frames.
 func (c *Caller) open(e *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.exchanges[e.id] = e
 }
 
-// close ends that. What still waits is dropped.
+// close closes an exchange, and drops the frames that wait.
 func (c *Caller) close(e *exchange) {
 	c.mu.Lock()
 	delete(c.exchanges, e.id)

@@ -330,7 +330,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// What a client says, and that it leaves, reaches the nodes that know it.
+// Notifications of a client, and its leaving, reach the nodes that know it.
 func TestHomes(t *testing.T) {
 	run(t, func(t *testing.T, tr *trial) {
 		home, other := newHome(), newHome()
@@ -448,7 +448,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// An inbox is bounded, also by what waits in all.
+// An inbox is bounded, also by the bytes that wait in all.
 func TestInbox(t *testing.T) {
 	tr := New(Options{})
 	e := tr.newExchange("x", frame.Address{}, "", nil)

@@ -1,7 +1,7 @@
 // Package caller makes calls of servers of other nodes: it is the side of the gateway, which has the
-// clients. Package callee is the other side, and says what goes over the wire.
+// clients. Package callee is the other side; its documentation describes the frames.
 //
-// # What it promises
+// # Promises
 //
 // A call ends: with a result that the node has signed for exactly this call, with the error of its
 // server, or with an error that says whether it may have run. It counts as sent when its start frame

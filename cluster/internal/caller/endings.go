@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// maxEnded bounds the IDs of calls whose results have arrived that a frame has, and after
-	// endedDelay they have a frame of their own. A frame for each call would cost a fourth of a call.
+	// maxEnded bounds the IDs of calls with a received result in a frame, and after endedDelay they
+	// get a frame of their own. A frame for each call would cost a fourth of a call.
 	maxEnded   = 32
 	endedDelay = time.Second
 )
 
-// Endings are calls whose results have arrived, which their nodes do not know yet: they keep the
+// Endings are calls with a received result that their nodes do not know of yet: these keep the
 // results for a while.
 type endings struct {
 	mu  sync.Mutex // guards ids

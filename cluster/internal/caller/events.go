@@ -29,7 +29,7 @@ type events struct {
 	bytes   int
 	total   uint64        // events that came, and are handled or wait
 	handled uint64        // events that were handled
-	moved   chan struct{} // closed when handled grows, then replaced; nil if no one waits
+	moved   chan struct{} // closed when handled grows, then replaced; nil without a waiting goroutine
 	routes  map[route]*known
 }
 

@@ -15,7 +15,7 @@ type exchange struct {
 	id     string
 	to     frame.Address
 	server string         // by its name here
-	from   session.Client // whom the server may ask; nil for none
+	from   session.Client // the client that the server may ask; may be nil
 	in     inbox
 
 	sources   map[string]*transfer.Source // of the bodies that the node may pull
@@ -23,14 +23,14 @@ type exchange struct {
 	questions questions
 }
 
-// An incoming is a body that is received, and what to do when it is there.
+// An incoming is a body that is received, and the action when it is complete.
 type incoming struct {
 	id   string
 	sink *transfer.Sink
 	then func(data []byte, err error)
 }
 
-// send sends a frame of the exchange. source is that of its body; nil without one.
+// send sends a frame of the exchange. source is the source of its body; nil without one.
 func (e *exchange) send(h frame.Header, source *transfer.Source) error {
 	h.Call = e.id
 	if source == nil {
@@ -43,13 +43,13 @@ func (e *exchange) send(h frame.Header, source *transfer.Source) error {
 	return source.Send(e.caller.Wire, e.to, h)
 }
 
-// pulled sends what a frame pulls.
+// pulled sends the bytes that a frame asks for.
 func (e *exchange) pulled(h *frame.Header) {
 	if h.Part == nil {
 		return
 	}
 	if source := e.sources[h.Part.Body]; source != nil {
-		// What is not sent will be pulled again.
+		// Bytes that are not sent will be pulled again.
 		_ = source.Answer(e.caller.Wire, e.to, e.id, *h.Part)
 	}
 }
@@ -96,8 +96,8 @@ func (e *exchange) part(f *frame.Frame) {
 	}
 }
 
-// advance pulls what is missing of bodies, and hands over those that are complete. It returns when
-// to call it again, zero for never.
+// advance pulls the missing bytes of bodies, and hands over complete bodies. It returns when to
+// call it again, zero for never.
 func (e *exchange) advance(now time.Time) (wake time.Time) {
 	for i := 0; i < len(e.receiving); {
 		in := e.receiving[i]
@@ -124,7 +124,7 @@ func (e *exchange) advance(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// stop ends what runs for the exchange, and releases what it has.
+// stop ends the goroutines of the exchange, and releases its memory.
 func (e *exchange) stop() {
 	e.caller.close(e)
 	e.questions.cancelAll()

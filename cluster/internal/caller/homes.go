@@ -12,11 +12,11 @@ import (
 
 // Homes are the clients' sessions that other nodes know.
 type homes struct {
-	mu       sync.Mutex // guards the fields below, and those of each home
+	mu       sync.Mutex // guards the fields below, and the fields of each home
 	byClient map[session.Client]*home
 	byID     map[string]*home
 	level    *frame.Header                   // that sets the level of log messages; nil before
-	levelled map[frame.Address]*frame.Header // what routers were sent last
+	levelled map[frame.Address]*frame.Header // the last frame that routers were sent
 }
 
 // A home is a client's session.
@@ -55,7 +55,7 @@ func (h *homes) at(from session.Client, to frame.Address) string {
 	return one.id
 }
 
-// find returns a client's session that the router knows, nil if there is none.
+// find returns a client's session that the router knows; nil for an unknown one.
 func (h *homes) find(id string, router frame.Address) *home {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +130,8 @@ func (h *homes) levelFor(to frame.Address) *frame.Header {
 	return h.level
 }
 
-// Release ends what belongs to a client alone on other nodes. home is the client's session.
+// Release ends the sessions and subscriptions on other nodes that only a client uses. home is the
+// client's session.
 func (c *Caller) Release(client session.Client) {
 	one := c.homes.remove(client)
 	if one == nil {
@@ -155,8 +156,8 @@ func (c *Caller) tell(home, method string, params json.RawMessage) frame.Header 
 	return frame.Header{Kind: frame.Tell, Call: newID(), Home: home, Message: &frame.Notification{Method: method, Params: params}}
 }
 
-// SetLevel asks the servers of other nodes for log messages from the level on: at once those of the
-// nodes that were called, others before their first call.
+// SetLevel asks the servers of other nodes for log messages from the level on: servers of nodes
+// that were called, at once; others, before their first call.
 func (c *Caller) SetLevel(_ context.Context, level string) {
 	h := &frame.Header{Kind: frame.Level, Message: &frame.Notification{Method: level}}
 	c.homes.mu.Lock()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxQuestions bounds the questions of an exchange that clients have, or whose answers are kept
-	// because they may have to be sent again.
+	// maxQuestions bounds the questions of an exchange that clients have, or with answers that are
+	// kept because they may have to be sent again.
 	maxQuestions = 16
 
 	// askTimeout is how long a client may take to answer, as with local servers.
@@ -24,8 +24,8 @@ const (
 
 var errTooManyQuestions = &session.Error{Code: session.CodeInternal, Message: "too many questions to the client are open in this call"}
 
-// Questions are those of servers to the client of an exchange. They belong to the goroutine of the
-// exchange. The zero value has none.
+// Questions are the questions of servers to the client of an exchange. They belong to the goroutine
+// of the exchange. The zero value is empty.
 type questions struct {
 	known  []*question // in the order in which they came; the answered ones are forgotten first
 	floor  uint64      // questions with an ID up to this are forgotten
@@ -84,7 +84,7 @@ func (q *questions) forget() bool {
 	return false
 }
 
-// cancelAll has clients wait no longer for what their answers are for.
+// cancelAll cancels the questions that clients have.
 func (q *questions) cancelAll() {
 	for _, one := range q.known {
 		if one.cancel != nil {
@@ -204,8 +204,8 @@ const (
 	keepAnswer = 30 * time.Second
 )
 
-// askedOutside begins an exchange for a question that a server asks a client outside of its calls,
-// whose frame is not verified yet. It returns nil if the client is not known at that node.
+// askedOutside begins an exchange for a question that a server asks a client outside of its calls.
+// Its frame is not verified yet. It returns nil if the client is not known at that node.
 func (c *Caller) askedOutside(h *frame.Header) *exchange {
 	home := c.homes.find(h.Home, h.From)
 	name, ok := c.events.name(h.From, h.Server)

@@ -18,7 +18,7 @@ type remote struct {
 	from   session.Client // nil for the router itself
 
 	mu    sync.Mutex    // guards ended
-	ended chan struct{} // closed when the session or one of its subscriptions has ended; nil if there was none
+	ended chan struct{} // closed when the session or one of its subscriptions has ended; nil before the first subscription
 }
 
 // Session returns a session with a server of another node, for a client; nil is the router itself.
@@ -58,7 +58,7 @@ func (s *remote) Done() <-chan struct{} {
 func (s *remote) Info() session.Info { return s.target.Info }
 
 const (
-	// askAgain is after how long a subscription is asked for again whose answer did not come.
+	// askAgain is the pause before a subscription without an answer is asked for again.
 	askAgain = 2 * time.Second
 
 	// subscribeTime bounds how long a subscription may take to begin. Its server may have to start.
@@ -71,11 +71,11 @@ type subscription struct {
 	target Target
 	uri    string
 	ctx    context.Context // until the subscription is no longer wanted
-	began  chan error      // gets what Subscribe returns
+	began  chan error      // the result of Subscribe
 }
 
 // Subscribe implements [session.Session]. When the subscription ends, because the node is lost, has
-// ended it, or no one wants it any more, the session ends.
+// ended it, or cancel was called, the session ends.
 func (s *remote) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
 	c := s.caller
 	if signal.IsClosed(s.target.Gone) {

@@ -32,7 +32,7 @@ type trial struct {
 
 	mu      sync.Mutex // guards the fields below
 	script  func(f *frame.Frame)
-	came    []frame.Header // what the node got, but for pulls
+	came    []frame.Header // the frames that the node got, but for pulls
 	lost    map[frame.Address]chan struct{}
 	heard   []heard
 	params  map[string][]byte // by call
@@ -99,7 +99,7 @@ func (tr *trial) lose() {
 	close(tr.lost[tr.box.Self()])
 }
 
-// receive is what the node does with a frame.
+// receive handles a frame as the node.
 func (tr *trial) receive(f *frame.Frame) {
 	tr.mu.Lock()
 	script := tr.script
@@ -113,7 +113,7 @@ func (tr *trial) receive(f *frame.Frame) {
 	script(f)
 }
 
-// follow replaces what the node does with frames.
+// follow replaces the node's handler of frames.
 func (tr *trial) follow(script func(f *frame.Frame)) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -209,7 +209,7 @@ func (tr *trial) advance(offer *frame.Header) {
 	}
 }
 
-// ready accepts a call whose params are there.
+// ready accepts a call when its params are there.
 func (tr *trial) ready(offer *frame.Header, params []byte) {
 	tr.params[offer.Call] = params
 	if offer.Offer.Direct {
@@ -292,7 +292,7 @@ func (tr *trial) dropped(why count.Reason) uint64 {
 
 // A client is a client of the gateway.
 type client struct {
-	home *client // nil for none; a home is its own
+	home *client // may be nil; a home is its own
 
 	mu       sync.Mutex // guards the fields below
 	notified []string

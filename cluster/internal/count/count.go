@@ -1,6 +1,6 @@
 // Package count counts calls between nodes and frames that were dropped, for metrics.
 //
-// The methods of a nil *[Counts] count nothing, so that tests of other packages need none.
+// The methods of a nil *[Counts] do nothing.
 package count
 
 import (
@@ -71,7 +71,7 @@ type Calls map[Outcome]uint64
 // Counts counts since the router was started. The zero value is ready for use, by several
 // goroutines at once.
 type Counts struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	to, from map[string]Calls
 	dropped  map[Reason]uint64
 }

@@ -11,14 +11,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
-// Bounds of what one node announces. What is over is left out.
+// Bounds of the announcement of a node. Servers beyond them are left out.
 const (
 	MaxServers     = 1000
 	MaxTools       = 100_000
@@ -31,15 +31,16 @@ const (
 	maxService      = 256     // bytes of its service
 )
 
-// An announcement on the wire is two bytes, compressed JSON, and the signature of all before it. The
-// first byte keeps its signature apart from those of frames, and of nonces of NATS, which are text.
+// An announcement on the wire is two bytes, compressed JSON, and the signature of all bytes before
+// it. The first byte keeps its signature apart from the signatures of frames, and of nonces of
+// NATS, which are text.
 const (
 	mark  = 0x02
 	major = 1
 	minor = 0
 )
 
-// An Announcement says what a node shares.
+// An Announcement has the servers that a node shares.
 type Announcement struct {
 	Cluster  string   `json:"cluster"`
 	Key      string   `json:"key"`
@@ -50,9 +51,9 @@ type Announcement struct {
 	Servers  []Server `json:"servers"`
 }
 
-// IsName reports whether a server with the name can be shared. An "@" divides it from the name of its
-// node, and a ":" from that of a tool: with one in it, rules for tools of another server would let
-// its tools in. People see the name, so that it must be printable.
+// IsName reports whether a server with the name can be shared. An "@" divides it from the name of
+// its node, and a ":" from the name of a tool: a name with a ":" would let its tools in by rules
+// for tools of another server. People see the name, so that it must be printable.
 func IsName(name string) bool {
 	return name != "" && len(name) <= maxName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r == '@' || r == ':' || !unicode.IsPrint(r) })
@@ -60,19 +61,11 @@ func IsName(name string) bool {
 
 // A Server is one that a node shares.
 type Server struct {
-	Name        string    `json:"name"`
-	Definitions Reference `json:"definitions"`
-	Tools       int       `json:"tools"` // how many it has
-	Terms       Terms     `json:"terms"`
-	Service     string    `json:"service,omitempty"`
-}
-
-// Terms are how calls of a server are made; see the type of package cluster.
-type Terms struct {
-	Timeout       time.Duration `json:"timeout,omitempty"`
-	MaxConcurrent int           `json:"max_concurrent,omitempty"`
-	Validate      string        `json:"validate,omitempty"`
-	Retry         string        `json:"retry,omitempty"`
+	Name        string            `json:"name"`
+	Definitions Reference         `json:"definitions"`
+	Tools       int               `json:"tools"` // how many it has
+	Terms       clusternode.Terms `json:"terms"`
+	Service     string            `json:"service,omitempty"`
 }
 
 // A Reference is where definitions are.
@@ -145,7 +138,7 @@ func decode(key string, data []byte) (a *Announcement, leftOut int, err error) {
 	return a, a.bound(), nil
 }
 
-// bound leaves out what breaks the bounds, and returns how many servers that are.
+// bound leaves out servers that break the bounds, and returns how many.
 func (a *Announcement) bound() (leftOut int) {
 	var kept []Server
 	seen := map[string]bool{}
@@ -160,15 +153,15 @@ func (a *Announcement) bound() (leftOut int) {
 			continue
 		}
 		seen[s.Name] = true
-		s.Terms = s.Terms.bound()
+		s.Terms = boundTerms(s.Terms)
 		kept = append(kept, s)
 	}
 	a.Servers = kept
 	return leftOut
 }
 
-// bound returns terms without values that mean nothing here.
-func (t Terms) bound() Terms {
+// boundTerms returns terms without values that mean nothing here.
+func boundTerms(t clusternode.Terms) clusternode.Terms {
 	t.Timeout, t.MaxConcurrent = max(0, t.Timeout), max(0, t.MaxConcurrent)
 	switch t.Validate {
 	case "on", "warn", "off":

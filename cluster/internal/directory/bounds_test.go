@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
 func reference(size int) Reference {
@@ -63,13 +64,13 @@ func TestBound(t *testing.T) {
 	if n := many.bound(); n != 7 || len(many.Servers) != MaxServers {
 		t.Error(n, len(many.Servers))
 	}
-	terms := Terms{Timeout: -1, MaxConcurrent: -1, Validate: "x", Retry: "x"}.bound()
-	if terms != (Terms{Validate: "on", Retry: "hints"}) {
+	terms := boundTerms(clusternode.Terms{Timeout: -1, MaxConcurrent: -1, Validate: "x", Retry: "x"})
+	if terms != (clusternode.Terms{Validate: "on", Retry: "hints"}) {
 		t.Errorf("%+v", terms)
 	}
 }
 
-// What a node shares beyond the bounds is left out, with the reason; the rest is shared.
+// Servers of a node beyond the bounds are left out, with the reason; the rest is shared.
 func TestAnnounceTooMuch(t *testing.T) {
 	d := New(Options{JetStream: noJetStream})
 	huge := &Definitions{}
@@ -96,7 +97,7 @@ func TestManyItems(t *testing.T) {
 	}
 }
 
-// A reader of this minor version reads a later one: what it does not know is ignored.
+// A reader of this minor version reads a later one: unknown members are ignored.
 func TestLaterMinor(t *testing.T) {
 	key := linktest.NewKey()
 	text, _ := json.Marshal(map[string]any{
@@ -123,7 +124,7 @@ func FuzzAnnouncement(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte(`{"servers":[{"definitions":{"size":1e30}}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		// Signed by its node: what follows the signature's check is what is tested.
+		// Signed by its node: the code after the signature's check is tested.
 		data := append([]byte{mark, major << 4}, compress(text)...)
 		signature, _ := key.Sign(data)
 		references(append(data, signature...))

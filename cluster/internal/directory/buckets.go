@@ -28,7 +28,7 @@ const (
 // buckets are the two key-value buckets of a cluster.
 type buckets struct {
 	nodes, definitions jetstream.KeyValue
-	made               time.Time // when that of the definitions was made
+	made               time.Time // when the bucket of the definitions was made
 }
 
 // open returns the buckets, and makes those that do not exist.
@@ -141,7 +141,7 @@ func isDisconnected(err error) bool {
 		errors.Is(err, nats.ErrReconnectBufExceeded)
 }
 
-// words says what an error means for people.
+// words returns the error as a sentence for people.
 func words(err error) string {
 	api, _ := errors.AsType[*jetstream.APIError](err)
 	_, old := errors.AsType[*oldError](err)

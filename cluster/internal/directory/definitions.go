@@ -18,7 +18,7 @@ const (
 	maxPiece = 512 << 10
 )
 
-// Definitions are what a server is and offers.
+// Definitions describe a server and its tools, prompts and resources.
 type Definitions struct {
 	Info      Info  `json:"info"`
 	Tools     Items `json:"tools,omitempty"`
@@ -47,7 +47,7 @@ func (i *Items) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Info is what a [session.Info] says that other nodes may know.
+// Info is the part of a [session.Info] that other nodes may know.
 type Info struct {
 	ProtocolVersion string          `json:"protocol_version"`
 	Name            string          `json:"name"`
@@ -57,7 +57,6 @@ type Info struct {
 	Capabilities    json.RawMessage `json:"capabilities,omitempty"`
 }
 
-// InfoOf returns what other nodes may know.
 func InfoOf(i session.Info) Info {
 	return Info{i.ProtocolVersion, i.Name, i.Version, i.Title, i.Instructions, i.Capabilities}
 }
@@ -90,10 +89,9 @@ func store(d *Definitions, piece int) (stored, error) {
 	return s, nil
 }
 
-// count is the number of pieces.
 func (r Reference) count() int { return (r.Size + r.Piece - 1) / r.Piece }
 
-// key is that of a piece in the bucket. Pieces of other lengths have other keys.
+// key returns the key of a piece in the bucket. Pieces of other lengths have other keys.
 func (r Reference) key(i int) string { return fmt.Sprintf("%s.%d.%d", r.Sum, r.Piece, i) }
 
 // bytes is how much memory the pieces take.
@@ -104,7 +102,7 @@ func (s stored) bytes() (n int) {
 	return n
 }
 
-// load puts the pieces together, and checks that they are what the reference names.
+// load puts the pieces together, and compares their hash with the reference.
 func (s stored) load() (*Definitions, error) {
 	text := make([]byte, 0, s.Size)
 	for _, p := range s.pieces {

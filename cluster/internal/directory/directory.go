@@ -1,12 +1,12 @@
-// Package directory has what nodes share: which servers, and their definitions.
+// Package directory has the servers that nodes share, and their definitions.
 //
 // It is in two key-value buckets of JetStream. Definitions are kept by their hash; an announcement,
-// which its node signs and puts again and again, names the hashes. Whether a node lives is not for
-// this package: package roster knows.
+// which its node signs and puts again and again, names the hashes. Package roster, not this one,
+// knows which nodes are alive.
 //
-// Everything goes on while JetStream, or its leader, is away: what is known stays known, and requests
-// are tried again. What comes from the buckets is believed once signature and hash were checked, so
-// that garbage of one node harms no other.
+// While JetStream, or its leader, is away, known definitions stay known, and requests are tried
+// again. Data from the buckets is believed after signature and hash were checked, so that garbage
+// of a node harms no other.
 package directory
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// Options are what a Directory needs. All but Log must be set.
+// Options configure a Directory. All but Log must be set.
 type Options struct {
 	JetStream func() jetstream.JetStream // of the current connection; nil before there is one
 	Cluster   string
@@ -36,7 +36,8 @@ type Options struct {
 	Log       *zap.Logger
 }
 
-// A Directory knows what nodes share. Its methods may be called by many goroutines at once.
+// A Directory knows the servers that nodes share. Its methods may be called by many goroutines at
+// once.
 type Directory struct {
 	options Options
 	dirty   chan struct{} // there is something to put
@@ -45,17 +46,17 @@ type Directory struct {
 
 	opening sync.Mutex // held while buckets are opened, for at most four times [try]
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	buckets   *buckets   // nil if they have to be opened
 	made      time.Time  // the buckets that put is about
 	own       []Server
 	revision  string
-	mine      map[string]stored        // what own refers to, by sum
+	mine      map[string]stored        // the definitions that own refers to, by sum
 	put       map[string]time.Time     // when definitions were put, by sum
 	known     map[string]*Announcement // by key
 	wants     map[string]string        // revisions by key
 	cache     cache
-	problems  map[string]string // by what we were doing
+	problems  map[string]string // by our request
 	changed   signal.Change
 	inspected int  // how many pieces were compared
 	watched   bool // the announcements that there were at the start have come
@@ -91,8 +92,8 @@ type Offering struct {
 	Definitions *Definitions
 }
 
-// Announce replaces what this node shares, and returns the revision of it, "" if it is nothing. It
-// returns at once. leftOut says what breaks the bounds.
+// Announce replaces the servers that this node shares, and returns their revision, "" without
+// servers. It returns at once. leftOut describes the servers that break the bounds.
 func (d *Directory) Announce(offers []Offering) (revision string, leftOut []string) {
 	slices.SortFunc(offers, func(a, b Offering) int { return compare(a.Name, b.Name) })
 	piece := d.piece()
@@ -127,7 +128,7 @@ func (d *Directory) replace(servers []Server, mine map[string]stored) string {
 	return d.revision
 }
 
-// Retry tries again at once what failed: there is a connection to NATS again.
+// Retry tries failed requests again at once: there is a connection to NATS again.
 func (d *Directory) Retry() {
 	for _, c := range []chan struct{}{d.dirty, d.again, d.wanting} {
 		signal.Leave(c)
@@ -148,7 +149,7 @@ func (d *Directory) piece() int {
 	return piece
 }
 
-// Own returns what this node announces.
+// Own returns the servers that this node announces.
 func (d *Directory) Own() []Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,7 +199,7 @@ func (d *Directory) Changed() <-chan struct{} {
 	return d.changed.Next()
 }
 
-// Problem says what is wrong, "" if nothing is.
+// Problem describes the problem as a sentence; "" without a problem.
 func (d *Directory) Problem() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,7 +209,7 @@ func (d *Directory) Problem() string {
 	return ""
 }
 
-// report notes the outcome of what we were doing. err may be nil.
+// report notes the outcome of a request of ours. err may be nil.
 func (d *Directory) report(doing string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

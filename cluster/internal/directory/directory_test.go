@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/linktest"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -74,7 +75,7 @@ func offering(name string, tools int) Offering {
 	for i := range tools {
 		d.Tools = append(d.Tools, json.RawMessage(fmt.Sprintf(`{"name":"tool%d","description":%q,"inputSchema":{"type":"object"}}`, i, strings.Repeat(name, 20))))
 	}
-	return Offering{Server{Name: name, Terms: Terms{Timeout: time.Minute, Validate: "on", Retry: "hints"}}, d}
+	return Offering{Server{Name: name, Terms: clusternode.Terms{Timeout: time.Minute, Validate: "on", Retry: "hints"}}, d}
 }
 
 func TestShare(t *testing.T) {
@@ -111,7 +112,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// What strangers put into the buckets harms no one.
+// Strangers' data in the buckets harms no node.
 func TestGarbage(t *testing.T) {
 	s := natsserver.Start(t)
 	box, rogue := linktest.NewKey(), linktest.NewKey()
@@ -149,7 +150,7 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("%+v", known)
 	}
 
-	// Definitions that are not what was announced.
+	// Definitions other than the announced ones.
 	definitions, err := connectTo(t, s.URL()).KeyValue(t.Context(), "metarouter-metarouter-definitions")
 	if err != nil {
 		t.Fatal(err)

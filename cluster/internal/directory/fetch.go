@@ -24,7 +24,7 @@ type cached struct {
 }
 
 // Fetch returns definitions. The first time it waits for JetStream, for at most 15 s per piece. The
-// error says what is wrong in words.
+// error is a sentence for people.
 func (d *Directory) Fetch(ctx context.Context, r Reference) (*Definitions, error) {
 	d.mu.Lock()
 	c, ok := d.cache.items[r.Sum]
@@ -63,7 +63,7 @@ func (d *Directory) fetch(ctx context.Context, r Reference) (stored, error) {
 		if err != nil {
 			return s, errors.New(words(err))
 		}
-		if len(piece) > r.Piece+r.Piece/64+256 { // what can't be compressed gets a little longer
+		if len(piece) > r.Piece+r.Piece/64+256 { // bytes that can't be compressed get a little longer
 			return s, errors.New("a piece of its definitions is too large")
 		}
 		s.pieces = append(s.pieces, piece)

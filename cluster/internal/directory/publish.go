@@ -81,7 +81,7 @@ func (d *Directory) putAll(ctx context.Context) error {
 	return d.inspect(ctx, b.definitions)
 }
 
-// putDefinitions puts those of a server, unless it did so lately.
+// putDefinitions puts the definitions of a server, unless it did so lately.
 func (d *Directory) putDefinitions(ctx context.Context, kv jetstream.KeyValue, server Server) error {
 	sum := server.Definitions.Sum
 	d.mu.Lock()
@@ -102,8 +102,8 @@ func (d *Directory) putDefinitions(ctx context.Context, kv jetstream.KeyValue, s
 	return nil
 }
 
-// inspect compares the next piece of our definitions with what is in the bucket, and has these
-// definitions put again if someone has removed or replaced it: all nodes may write to that bucket.
+// inspect compares the next piece of our definitions with the bucket, and has these definitions put
+// again if it was removed or replaced: all nodes may write to that bucket.
 func (d *Directory) inspect(ctx context.Context, kv jetstream.KeyValue) error {
 	d.mu.Lock()
 	var pieces []string
@@ -127,7 +127,7 @@ func (d *Directory) inspect(ctx context.Context, kv jetstream.KeyValue) error {
 	}
 	for i, piece := range s.pieces {
 		if s.key(i) == key && (err != nil || !samePiece(piece, there, s.Piece)) {
-			d.options.Log.Warn("someone has removed or replaced definitions of this node; they are put again", zap.String("key", key))
+			d.options.Log.Warn("definitions of this node were removed or replaced; putting them again", zap.String("key", key))
 			d.mu.Lock()
 			delete(d.put, sum)
 			d.mu.Unlock()

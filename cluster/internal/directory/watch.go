@@ -178,7 +178,7 @@ func (d *Directory) ask(ctx context.Context) {
 	}
 }
 
-// missing returns the nodes whose announcement in force is not known.
+// missing returns the nodes with an announcement in force that is not known.
 func (d *Directory) missing() (keys []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// A bundle is several frames of one sender to one receiver with one signature: to sign and to check
-// is most of what a short frame costs. It begins with the marker; each frame follows as its length,
-// 4 bytes, big-endian, and its bytes without a signature; at the end is the signature of the marker
-// and of the SHA-256 hashes of what each frame would sign.
+// A bundle is several frames of one sender to one receiver with one signature: the signature and
+// its check are most of the cost of a short frame. It begins with the marker; each frame follows as
+// its length, 4 bytes, big-endian, and its bytes without a signature; at the end is the signature
+// of the marker and of the SHA-256 hashes of the signed bytes of each frame.
 const (
 	marker   = Major<<4 | 0xF
 	maxBatch = 64 // frames
@@ -78,7 +78,7 @@ func (b *Bundle) Encode(signer Signer) ([]byte, error) {
 
 var errBundle = errors.New("a bundle of frames is damaged")
 
-// DecodeAll reads a frame, or a bundle of frames. It does what [Decode] does for each.
+// DecodeAll reads a frame, or a bundle of frames, as [Decode] does.
 func DecodeAll(data []byte) ([]*Frame, error) {
 	if len(data) == 0 || data[0] != marker {
 		f, err := Decode(data)

@@ -59,7 +59,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// No byte of a bundle but those of payloads can be changed, no frame be left out, moved or added.
+// No byte of a bundle outside its payloads can be changed, no frame be left out, moved or added.
 func TestBundleForged(t *testing.T) {
 	key, other := linktest.NewKey(), linktest.NewKey()
 	verified := func(data []byte) int {

@@ -39,21 +39,21 @@ var ErrTooLarge = errors.New("the frame is too large")
 // A Frame is a frame that was received.
 type Frame struct {
 	Header  Header
-	Payload []byte // a part of what was decoded
+	Payload []byte // a part of the decoded bytes
 
 	signed, signature []byte
 	batch             *batch // of the bundle in which it came; nil if it came alone
 }
 
 // Encode returns a frame as bytes, signed unless it is a [Part]; signer may be nil for these. Only
-// frames with a Body or a Part may have a payload: nothing would authenticate that of others. The
-// error wraps [ErrTooLarge] if the frame is too large.
+// frames with a Body or a Part may have a payload: a payload of others would not be authenticated.
+// The error wraps [ErrTooLarge] if the frame is too large.
 func Encode(h Header, payload []byte, signer Signer) ([]byte, error) {
 	return Append(nil, h, payload, signer)
 }
 
-// Append does what Encode does, in the memory of dst if that is large enough. Without a signer the
-// frame has no signature, as in a bundle.
+// Append appends the bytes of Encode to dst. Without a signer the frame has no signature, as in a
+// bundle.
 func Append(dst []byte, h Header, payload []byte, signer Signer) ([]byte, error) {
 	if len(payload) > 0 && h.Body == nil && h.Part == nil {
 		return nil, fmt.Errorf("a frame of kind %q has a payload, but no body", h.Kind)
@@ -112,7 +112,7 @@ func decode(data []byte, bundled bool) (*Frame, error) {
 	return f, f.Header.check()
 }
 
-// divide divides what follows the header into the payload and the signature.
+// divide divides the bytes after the header into the payload and the signature.
 func (f *Frame) divide(rest []byte, bundled bool) error {
 	f.Payload = rest
 	if f.Header.Kind != Part && !bundled {
@@ -128,8 +128,8 @@ func (f *Frame) divide(rest []byte, bundled bool) error {
 	return nil
 }
 
-// check returns why a header is invalid. What the header says of its sender becomes part of
-// subjects, so that only letters and digits may be there.
+// check returns why a header is invalid. The address of the sender becomes part of subjects, so
+// that it may only have letters and digits.
 func (h *Header) check() error {
 	switch {
 	case h.Kind == "":

@@ -11,7 +11,8 @@ import (
 )
 
 // decodeHeader reads a header, which it does not keep. Members that it does not know are ignored;
-// null is as good as none. Like [appendHeader], it leaves to encoding/json what is not in every call.
+// null is like an absent member. Like [appendHeader], it leaves to encoding/json members that are
+// not in every call.
 func decodeHeader(text []byte, h *Header) error {
 	return each(text, func(key string, value []byte) error {
 		switch key {
@@ -176,7 +177,7 @@ func decodeResult(text []byte, r *CallResult) error {
 	})
 }
 
-// each calls f with the members of an object, up to the first error. null has none.
+// each calls f with the members of an object, up to the first error. null is an empty object.
 func each(object []byte, f func(key string, value []byte) error) error {
 	if isNull(object) {
 		return nil
@@ -221,7 +222,7 @@ func decodeTexts(value []byte, to *[]string) error {
 
 func decodeInt(value []byte, to *int64) error {
 	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil { // null, or none that fits
+	if err != nil { // null, or no value that fits
 		return json.Unmarshal(value, to)
 	}
 	*to = n

@@ -8,8 +8,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// appendHeader appends a header as encoding/json writes it. It is written by hand since encoding/json
-// would take a tenth of the time of a call; what is not in every call is left to encoding/json.
+// appendHeader appends a header as encoding/json writes it. It is written by hand since
+// encoding/json would take a tenth of the time of a call; members that are not in every call are
+// left to encoding/json.
 func appendHeader(b []byte, h *Header) ([]byte, error) {
 	b = appendText(b, `{"kind":`, string(h.Kind))
 	b = appendAddress(append(b, `,"from":`...), h.From)
@@ -55,7 +56,6 @@ func appendText(b []byte, before, text string) []byte {
 	return wire.AppendString(append(b, before...), text)
 }
 
-// appendIf appends a text unless it is empty.
 func appendIf(b []byte, before, text string) []byte {
 	if text == "" {
 		return b
@@ -76,7 +76,6 @@ func appendAddress(b []byte, a Address) []byte {
 	return append(b, '}')
 }
 
-// appendBody appends the members about bodies.
 func appendBody(b []byte, h *Header) []byte {
 	if h.Body != nil {
 		b = appendText(b, `,"body":{"id":`, h.Body.ID)
@@ -116,7 +115,7 @@ func appendOffer(b []byte, o *CallOffer) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendOrigin appends for whom an offer is made, unless nothing is said of it.
+// appendOrigin appends the origin of an offer, unless it is empty.
 func appendOrigin(b []byte, o *session.Origin) (_ []byte, err error) {
 	if o.Profile == "" && o.Rules == nil && o.Principal == "" && o.Name == "" && o.As == "" {
 		return b, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
-// Version is the version of frames that this router writes. It reads those of the same major
+// Version is the version of frames that this router writes. It reads frames of the same major
 // version, and ignores members of headers that it does not know.
 const (
 	Major = 1
@@ -23,14 +23,14 @@ type Address struct {
 	Instance string // of this run of the router, random
 }
 
-// A Kind says what a frame is for.
+// A Kind is the purpose of a frame.
 type Kind string
 
 // The gateway, which has the client, is on one side of a call; the node that runs it, on the other.
 const (
 	// From the gateway.
 	Offer       Kind = "offer"       // Call: asks the node to run it; see Direct
-	Start       Kind = "start"       // run the accepted offer whose Nonce it repeats
+	Start       Kind = "start"       // run the accepted offer that has this Nonce
 	Cancel      Kind = "cancel"      // the gateway waits no longer
 	Answer      Kind = "answer"      // to a Question: Body is the client's result, or Error
 	Poll        Kind = "poll"        // is the call still running? answered by State, or by the Result again
@@ -58,7 +58,7 @@ const (
 	Beat Kind = "beat" // to all: I live; see Beating
 )
 
-// A Header is what a frame says.
+// A Header is the content of a frame, but for the bytes of a body.
 type Header struct {
 	Kind Kind    `json:"kind"`
 	From Address `json:"from"`
@@ -70,14 +70,14 @@ type Header struct {
 	Nonce string `json:"nonce,omitempty"` // of Accept and Start; of Ping and Pong
 	Home  string `json:"home,omitempty"`  // the session of the client at the gateway; "" without one
 
-	// Ended are IDs of calls whose results the gateway has: the node may forget them. Any frame of
-	// the gateway may have them; a Done frame without a Call has nothing else.
+	// Ended are IDs of calls that the gateway has the results of: the node may forget them. Any
+	// frame of the gateway may have them; a Done frame without a Call has nothing else.
 	Ended []string `json:"ended,omitempty"`
 
 	Server string `json:"server,omitempty"` // by the name that its own node has for it
 	URI    string `json:"uri,omitempty"`
 
-	Body    *Body         `json:"body,omitempty"` // whose first bytes, or all, are the payload
+	Body    *Body         `json:"body,omitempty"` // the payload is its first bytes, or all
 	Part    *Range        `json:"part,omitempty"`
 	Offer   *CallOffer    `json:"offer,omitempty"`
 	Result  *CallResult   `json:"result,omitempty"`
@@ -89,7 +89,7 @@ type Header struct {
 
 // A Body is a text that may be longer than a frame.
 type Body struct {
-	ID   string `json:"id"` // unique among those of the sender
+	ID   string `json:"id"` // unique among the sender's bodies
 	Size int64  `json:"size"`
 	Sum  string `json:"sum"` // SHA-256 of the whole, hexadecimal
 }
@@ -140,7 +140,7 @@ type Notification struct {
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
-// A Beating is what a node says of itself each second.
+// A Beating is the state of a node, which it sends each second.
 type Beating struct {
 	Cluster  string                 `json:"cluster"`
 	Node     string                 `json:"node"` // its name

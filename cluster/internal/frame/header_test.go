@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fill sets all fields of a struct, also those of structs in it.
+// fill sets all fields of a struct, also of structs in it.
 func fill(v reflect.Value) {
 	switch {
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
@@ -77,7 +77,7 @@ func TestHeadersAreThoseOfJSON(t *testing.T) {
 	}
 }
 
-// What encoding/json refuses in a header is refused.
+// A header that encoding/json refuses is refused.
 func TestHeadersOfOtherTypesAreRefused(t *testing.T) {
 	for _, text := range []string{
 		``, `[]`, `1`, `"kind"`, `{`, `{"kind":1}`, `{"from":"x"}`, `{"from":{"Key":1}}`, `{"time":"1"}`, `{"time":1.5}`, `{"time":9223372036854775808}`,
@@ -99,7 +99,7 @@ func TestHeadersOfOtherTypesAreRefused(t *testing.T) {
 	}
 }
 
-// What is kept of a header does not keep the memory of the frame.
+// A header does not keep the memory of its frame.
 func TestHeadersDoNotKeepTheFrame(t *testing.T) {
 	text := []byte(`{"offer":{"meta":{"a":1},"capabilities":{"b":2},"origin":{"rules":{"c":3}}}}`)
 	var h Header

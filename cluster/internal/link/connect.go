@@ -25,8 +25,8 @@ const (
 	maxCreds = 64 << 10 // bytes of a file with credentials
 )
 
-// delay is the wait before an attempt to connect, counted from 1: at random between half of and the
-// whole of what doubles each time.
+// delay is the wait before an attempt to connect, counted from 1: at random between half and all of
+// a time that doubles with each attempt.
 func delay(attempt int) time.Duration {
 	d := min(firstDelay<<min(attempt-1, 10), maxDelay)
 	return d/2 + rand.N(d/2)
@@ -102,8 +102,9 @@ func (l *Link) login() ([]nats.Option, error) {
 // errNonce is why a server gets no signature.
 var errNonce = errors.New("the NATS server asks to sign what is no nonce of NATS; this router does not do that")
 
-// signNonce signs a nonce with the key of a file. Since the key may be that of the node, what could
-// be a frame or an announcement is not signed for a server: a nonce has only letters, digits, - and _.
+// signNonce signs a nonce with the key of a file. The key may be the key of the node, so that bytes
+// that could be a frame or an announcement are not signed: a nonce has only letters, digits, - and
+// _.
 func signNonce(path string, nonce []byte) ([]byte, error) {
 	if len(nonce) == 0 || len(nonce) > 64 {
 		return nil, errNonce

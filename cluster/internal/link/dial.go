@@ -20,8 +20,9 @@ const (
 
 var errBacklog = fmt.Errorf("the connection to NATS takes too little: %d MiB wait", maxBacklog>>20)
 
-// A dialer makes connections whose Write does not wait, since nats.go writes holding a lock that
-// all senders need. It has one connection at a time: nats.go does not close those whose login fails.
+// A dialer makes connections with a Write that does not wait, since nats.go writes holding a lock
+// that all senders need. It has one connection at a time: nats.go does not close a connection after
+// a failed login.
 type dialer struct {
 	ctx   context.Context
 	count atomic.Uint64 // of attempts to connect
@@ -54,7 +55,7 @@ func (d *dialer) close() {
 	}
 }
 
-// A conn writes what the network takes at once, and has a goroutine write the rest.
+// A conn writes as many bytes as the network takes at once, and has a goroutine write the rest.
 type conn struct {
 	net.Conn
 	writer sync.WaitGroup
@@ -95,7 +96,6 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// write writes the backlog.
 func (c *conn) write() {
 	for b := c.take(); len(b) > 0; b = c.take() {
 		c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -107,10 +107,10 @@ func (c *conn) write() {
 	}
 }
 
-// maxWrite bounds what is written at once, so that a slow network meets the deadline.
+// maxWrite bounds the bytes that are written at once, so that a slow network meets the deadline.
 const maxWrite = 256 << 10
 
-// take takes bytes of the backlog; none if it is empty.
+// take takes bytes of the backlog.
 func (c *conn) take() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,7 +36,7 @@ func pair(t *testing.T) (near *conn, far net.Conn) {
 	return c.(*conn), far
 }
 
-// What the network does not take at once is written in order, and Write does not wait for that.
+// Bytes that the network does not take at once are written in order, and Write does not wait for that.
 func TestWriteDoesNotWait(t *testing.T) {
 	near, far := pair(t)
 	var want bytes.Buffer
@@ -93,7 +93,7 @@ func TestDialerClosesTheLast(t *testing.T) {
 	}
 }
 
-// The key that logs in may be that of the node, so a server gets nothing signed but nonces.
+// The key that logs in may be the node's, so a server gets nothing signed but nonces.
 func TestSignNonce(t *testing.T) {
 	key, err := nkeys.CreateUser()
 	if err != nil {

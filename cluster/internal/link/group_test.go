@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 )
 
-// Each frame that many goroutines send is published once, those of a goroutine in order, and each
+// Each frame that many goroutines send is published once, frames of a goroutine in order, and each
 // goroutine gets its own error.
 func TestGroup(t *testing.T) {
 	const senders, each = 50, 200

@@ -16,12 +16,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// Bounds of what was received and waits for the handler. What comes then is dropped.
+// Bounds of received messages that wait for the handler. Messages beyond them are dropped.
 const (
 	maxPendingFrames = 65_536
 	maxPendingBytes  = 64 << 20
@@ -30,10 +30,10 @@ const (
 // defaultPayload is NATS's limit for messages until the server's is known, in bytes.
 const defaultPayload = 1 << 20
 
-// Options are what a Link needs.
+// Options configure a Link.
 type Options struct {
 	Config   config.Cluster
-	Identity *identity.Identity
+	Identity *nodeidentity.Identity
 	Counts   *count.Counts // of frames that are dropped; may be nil
 	Log      *zap.Logger   // may be nil
 }
@@ -64,12 +64,12 @@ type Link struct {
 	subscribing sync.Mutex                    // guards subs; held while a connection is asked
 	subs        map[string]*nats.Subscription // by subject
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	state   state
 	changed signal.Change
 }
 
-// A current is what one connection has.
+// A current has the values of one connection.
 type current struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
@@ -145,16 +145,16 @@ func (l *Link) adopt(conn *nats.Conn) {
 	if now := l.using.Load(); now != nil && now.conn == conn {
 		return
 	}
-	js, _ := jetstream.New(conn) // fails for bad options only, of which there are none
+	js, _ := jetstream.New(conn) // fails for bad options only, and there are no options
 	l.using.Store(&current{conn, js})
 	l.subs = nil
 	l.subscribe(conn)
 }
 
-// Receive has handle called with each frame for this router, and with each for all, including its
-// own. Frames for this router come one after the other, and so do those for all, but one of these
-// may come at the same time as one of those. handle must not wait: beyond a bound, what comes
-// meanwhile is dropped.
+// Receive has handle called with each frame for this router, and with each frame for all, including
+// its own. Frames for this router come one after the other, and so do frames for all, but one of
+// each may come at the same time. handle must not wait: frames that come meanwhile are dropped
+// beyond a bound.
 func (l *Link) Receive(handle func(*frame.Frame)) {
 	l.receive.Store(&handle)
 	l.subscribing.Lock()
@@ -189,7 +189,7 @@ func (l *Link) subscribe(conn *nats.Conn) {
 	}
 }
 
-// take decodes what has come by a subject to an address.
+// take decodes the data of a subject, sent to an address.
 func (l *Link) take(subject string, data []byte, to frame.Address) {
 	all, err := frame.DecodeAll(data)
 	switch version := new(frame.VersionError); {
@@ -212,9 +212,9 @@ func (l *Link) take(subject string, data []byte, to frame.Address) {
 	}
 }
 
-// beats is before the key in the subjects of what goes to all. Each node has its own, so that NATS's
-// permissions can keep others from sending in its name: a flood of forged beats would keep the
-// genuine ones from being checked.
+// beats is before the key in the subjects of frames to all. Each node has its own subject, so that
+// NATS's permissions can keep others from sending in its name: a flood of forged beats would keep
+// the genuine ones from being checked.
 const beats = "beat."
 
 // subject is where frames to an address go.
@@ -310,7 +310,6 @@ func (l *Link) publishSome(conn *nats.Conn, all []*sending) (rest []*sending) {
 	return all[n:]
 }
 
-// publish sends bytes.
 func (l *Link) publish(conn *nats.Conn, to frame.Address, data []byte) error {
 	if !l.isUp() { // it takes some time to sign
 		return ErrDisconnected

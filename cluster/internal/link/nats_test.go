@@ -21,27 +21,27 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A node is a Link with what it has received.
+// A node is a Link with the frames that it has received.
 type node struct {
 	*link.Link
 	t      testing.TB
-	id     *identity.Identity
+	id     *nodeidentity.Identity
 	frames chan *frame.Frame
 	counts count.Counts
 	log    *observer.ObservedLogs
 }
 
-func newIdentity(t testing.TB) *identity.Identity {
+func newIdentity(t testing.TB) *nodeidentity.Identity {
 	t.Helper()
-	id, err := identity.Open(filepath.Join(t.TempDir(), "node.nk"))
+	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestFramesArrive(t *testing.T) {
 	}
 }
 
-// What others send is checked and counted before anyone handles it.
+// Frames of others are checked and counted before they are handled.
 func TestBadFramesAreCounted(t *testing.T) {
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
 	a, b := open(t, config.Cluster{URLs: []string{s.URL()}}), open(t, config.Cluster{URLs: []string{s.URL()}})
@@ -434,7 +434,7 @@ func TestSendDoesNotWait(t *testing.T) {
 	n.until("the connection", func(s link.State) bool { return s.Connected && s.Epoch >= 1 })
 }
 
-// BenchmarkEcho measures a signed frame there and one back, whose signatures are checked.
+// BenchmarkEcho measures a signed frame there and one back, with checks of their signatures.
 func BenchmarkEcho(b *testing.B) {
 	s := natsserver.Start(b, natsserver.Options{NoJetStream: true})
 	x, y := open(b, config.Cluster{URLs: []string{s.URL()}}), open(b, config.Cluster{URLs: []string{s.URL()}})

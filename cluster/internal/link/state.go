@@ -40,13 +40,13 @@ type State struct {
 	MaxPayload int64         // bytes of a message
 	JetStream  bool          // it answered lately
 
-	// Err is why there is no connection; nil if there is one, or none was tried yet. It shows no
-	// credentials, and wraps the error of nats.go.
+	// Err is why there is no connection; nil if there is one, or before the first attempt. It shows
+	// no credentials, and wraps the error of nats.go.
 	Err error
 
 	// Denied are subjects that the permissions refuse, such as "publish to metarouter.office.to.U…".
 	Denied []string
-	// Problems are sentences that say what is wrong and what to do, without credentials.
+	// Problems are sentences, each a problem and its solution, without credentials.
 	Problems []string
 }
 
@@ -80,7 +80,6 @@ func (l *Link) Changed() <-chan struct{} {
 	return l.changed.Next()
 }
 
-// edit changes the state.
 func (l *Link) edit(change func(s *state)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +87,7 @@ func (l *Link) edit(change func(s *state)) {
 	l.changed.Notify()
 }
 
-// problems returns what is wrong as sentences.
+// problems returns the problems as sentences.
 func (s *state) problems(prefix string) (all []string) {
 	add := func(format string, arguments ...any) { all = append(all, fmt.Sprintf(format, arguments...)) }
 	switch {
@@ -204,7 +203,7 @@ func (l *Link) failed(err error) {
 	})
 }
 
-// refused is what NATS says when it refuses a subject.
+// refused matches the error of NATS about a subject that the permissions refuse.
 var refused = lazy.Regexp(`(?i)permissions violation for (publish|subscription) to "?([^\s"]+)`)
 
 // denied notes a subject that the permissions refuse.
@@ -225,7 +224,7 @@ func (l *Link) denied(err error) {
 		return
 	}
 	l.edit(func(s *state) { s.denied = append(s.denied, what) })
-	l.options.Log.Warn("the permissions of NATS refuse what this router does", zap.String("refused", what))
+	l.options.Log.Warn("the permissions of NATS refuse an operation of this router", zap.String("refused", what))
 }
 
 // slow notes that frames were dropped because they came too fast.

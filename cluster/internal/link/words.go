@@ -69,7 +69,7 @@ func short(text string) string {
 	return text
 }
 
-// An explained is an error in words that say what to do.
+// An explained is an error with a sentence for people, which names the solution.
 type explained struct {
 	words string
 	cause error
@@ -80,7 +80,7 @@ func (e *explained) Unwrap() error { return e.cause }
 
 func (l *Link) explained(err error) error { return &explained{l.words(err), err} }
 
-// words says why there is no connection, and what to do.
+// words returns the sentence for people about an error of the connection.
 func (l *Link) words(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -142,7 +142,7 @@ func (l *Link) addresses() string {
 	return strings.Join(all, ", ")
 }
 
-// streamWords says why JetStream does not answer, and what to do.
+// streamWords returns the sentence for people about an error of JetStream.
 func streamWords(err error) string {
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):

@@ -1,4 +1,4 @@
-// Package linktest has a network in memory, for tests of what nodes say to each other.
+// Package linktest has a network in memory, for tests of the protocol between nodes.
 //
 // It encodes, signs and decodes frames as package link does, and may lose, delay and hold them. It
 // waits by the clock and channels only, so that it can be used in bubbles of testing/synctest.
@@ -53,7 +53,7 @@ type Network struct {
 	limit int
 }
 
-// New returns a network, whose goroutines end with the test.
+// New returns a network. Its goroutines end with the test.
 func New(t testing.TB) *Network { return &Network{t: t, limit: frame.MaxFrame / 2} }
 
 // Join adds a node, which has an instance of its own. Several may have the same key.
@@ -70,7 +70,7 @@ func (n *Network) Join(key *Key) *Node {
 	return node
 }
 
-// Drop has the network lose frames for which drop reports true; nil loses none. It replaces an
+// Drop has the network lose frames for which drop reports true; nil delivers all. It replaces an
 // earlier Drop or Split, and must not call the network.
 func (n *Network) Drop(drop func(from, to *Node, f *frame.Frame) bool) {
 	n.mu.Lock()
@@ -92,14 +92,14 @@ func (n *Network) Delay(d time.Duration) {
 	n.delay = d
 }
 
-// Limit sets what MaxPayload returns.
+// Limit sets the result of MaxPayload.
 func (n *Network) Limit(payload int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.limit = payload
 }
 
-// carry takes a frame to those that it is for. The network must be locked.
+// carry takes a frame to its receivers. The network must be locked.
 func (n *Network) carry(from *Node, to frame.Address, data []byte) {
 	f, err := frame.Decode(data)
 	if err != nil {
@@ -234,7 +234,7 @@ func (n *Node) signal() {
 	signal.Leave(n.wake)
 }
 
-// run delivers what reaches the node.
+// run delivers the frames to the node.
 func (n *Node) run() {
 	defer close(n.ended)
 	for {

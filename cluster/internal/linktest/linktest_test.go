@@ -43,7 +43,7 @@ func (i *inbox) expect(t *testing.T, want ...string) {
 	}
 }
 
-// two is a network with two nodes; what reaches b is in the inbox.
+// two is a network with two nodes; frames to b are in the inbox.
 func two(t *testing.T) (n *linktest.Network, a, b *linktest.Node, in *inbox) {
 	n, in = linktest.New(t), new(inbox)
 	a, b = n.Join(linktest.NewKey()), n.Join(linktest.NewKey())

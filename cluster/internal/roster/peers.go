@@ -159,7 +159,7 @@ func nameAll(claimed map[string]string) map[string]string {
 	return names
 }
 
-// tail returns the part of a key that differs from those of others, in lower case.
+// tail returns the part of a key that differs from node to node, in lower case.
 func tail(key string) string { return strings.ToLower(key[min(len(key), 2):]) }
 
 func cut(s string, n int) string { return s[:min(n, len(s))] }
@@ -173,12 +173,13 @@ type ping struct {
 // silentPings is how many pings in a row a router leaves unanswered that does not trust us.
 const silentPings = 2
 
-// ping measures the latency of some of those whose turn it is.
+// ping measures the latency of the routers that are due.
 func (r *Roster) ping() {
 	r.PingAll(pingsAtOnce, pingEvery)
 }
 
-// PingAll sends pings to at most n routers that got none for as long as every, the longest first.
+// PingAll sends pings to at most n routers that got no ping for as long as every, the longest
+// first.
 func (r *Roster) PingAll(n int, every time.Duration) {
 	r.mu.Lock()
 	now := time.Now()
@@ -202,7 +203,6 @@ func (r *Roster) PingAll(n int, every time.Duration) {
 	}
 }
 
-// ponged notes the answer to a ping.
 func (r *Roster) ponged(h *frame.Header, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

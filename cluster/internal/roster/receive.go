@@ -12,10 +12,10 @@ import (
 )
 
 // MaxClock is how far clocks of two nodes may differ. Frames with another time are refused, so that
-// no one can send old ones again.
+// old frames can't be sent again.
 const MaxClock = 60 * time.Second
 
-// Bounds of what a beat may say.
+// Bounds of a beat.
 const (
 	maxText    = 64
 	maxServers = 1000
@@ -29,7 +29,7 @@ type Sender struct {
 	LastSeen           time.Time
 }
 
-// Receive takes a frame of kind beat, ping or pong whose signature is not checked yet. It does not
+// Receive takes a frame of kind beat, ping or pong. The signature is not checked yet. It does not
 // block.
 func (r *Roster) Receive(f *frame.Frame) {
 	h := &f.Header
@@ -56,9 +56,9 @@ func (r *Roster) Refused(key string) {
 	}
 }
 
-// mayVerify reports whether the signature of a frame is worth its cost, and counts if not. What comes
-// to all and what comes to us alone count apart: NATS's permissions can keep others from forging the
-// former, and no flood of the latter makes a node seem lost.
+// mayVerify reports whether the signature of a frame is worth its cost, and counts if not. Frames
+// to all and frames to us alone count apart: NATS's permissions can keep others from forging frames
+// to all, and no flood of frames to us makes a node seem lost.
 func (r *Roster) mayVerify(h *frame.Header) bool {
 	key := h.From.Key
 	if r.trusted(key) {
@@ -121,7 +121,7 @@ func (r *Roster) use(f *frame.Frame) {
 	}
 }
 
-// usable reports whether a beat says what it must, within bounds.
+// usable reports whether a beat has all its members, within bounds.
 func usable(h *frame.Header, cluster string) bool {
 	b := h.Beat
 	return b != nil && b.Cluster == cluster && IsName(b.Node) && isText(b.Version) && isText(b.Revision) &&
@@ -235,7 +235,7 @@ func (r *Roster) makeRoom(key string) bool {
 	return true
 }
 
-// offClock notes a beat with a time that may be that of an old one: it says nothing but that the
+// offClock notes a beat with a time that may be the time of an old one: it only shows that the
 // clocks differ. r.mu must be held.
 func (r *Roster) offClock(one *router, b *frame.Beating, now time.Time, first bool) {
 	r.options.Counts.Dropped(count.Clock)

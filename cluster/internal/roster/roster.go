@@ -54,7 +54,7 @@ const (
 	allUntrusted = 50
 )
 
-// Options are what a Roster needs. All but the last two must be set.
+// Options configure a Roster. All but the last two must be set.
 type Options struct {
 	Wire    link.Wire
 	Cluster string
@@ -79,7 +79,7 @@ type Roster struct {
 	queue   chan *frame.Frame
 	limits  limits
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	routers   map[frame.Address]*router
 	untrusted map[string]*Sender
 	names     map[string]string // by key; see nameAll
@@ -109,7 +109,7 @@ type router struct {
 	dead     bool // lost is closed
 }
 
-// New returns a Roster that knows no one.
+// New returns a Roster without nodes.
 func New(o Options) *Roster {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -174,9 +174,9 @@ func (r *Roster) beatTo(to frame.Address, gone bool) {
 	r.count++
 	b.Count = r.count
 	r.mu.Unlock()
-	// A beat that is not sent is not missed: no one hears us then.
+	// A beat that is not sent is not missed: without a connection, no node gets it.
 	if err := r.options.Wire.Send(to, frame.Header{Kind: frame.Beat, Beat: &b}, nil); err != nil {
-		r.options.Log.Debug("no beat", zap.Error(err))
+		r.options.Log.Debug("can't send a beat", zap.Error(err))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What nodes say of themselves is shown in terminals.
+// Names and versions of nodes are shown in terminals.
 func TestIsText(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "1.2.3": true, "1.2 (größer)": true, "a\nb": false, "\x1b[2J": false, "\u009b2J": false, "\u202e1": false, "\xff": false,

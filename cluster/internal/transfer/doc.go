@@ -2,9 +2,9 @@
 //
 // The sender keeps the text as a [Source] while the other side may want it. [Source.Send] sends the
 // frame that announces it, with the first bytes, and unasked the next ones; [Source.Answer] sends
-// what the receiver pulls. The receiver collects the bytes in a [Sink], which knows what to pull and
-// when: it holds no goroutine and no timer, and its user tells it the time. What is missing is
-// pulled again, so that frames may get lost.
+// the bytes that the receiver pulls. The receiver collects the bytes in a [Sink], which knows which
+// bytes to pull and when: it holds no goroutine and no timer, and its user passes it the time.
+// Missing bytes are pulled again, so that frames may get lost.
 //
 // The announcing frame is signed and has the hash of the whole. The parts are not signed: only
 // [Sink.Bytes] says whether they were genuine.
@@ -27,7 +27,7 @@ const (
 	// are there.
 	window = 1 << 20
 
-	// unasked is how many bytes a sender sends before the first pull: a text of 1 MiB and what is
+	// unasked is how many bytes a sender sends before the first pull: a text of 1 MiB and the JSON
 	// around it.
 	unasked = window + 64<<10
 
@@ -39,11 +39,11 @@ const (
 	// roomPause is how long a body waits before it looks again whether there is room for it.
 	roomPause = 50 * time.Millisecond
 
-	// maxRestarts is how often a body whose hash was wrong is fetched again from its beginning:
-	// anyone who may publish on the subject of a router can forge parts.
+	// maxRestarts is how often a body with a wrong hash is fetched again from its beginning: a
+	// NATS client that may publish on the subject of a router can forge parts.
 	maxRestarts = 2
 
-	// reserved is up to which size the memory of a body is allocated at once. That of larger ones
-	// grows as the bytes come.
+	// reserved is up to which size the memory of a body is allocated at once. The memory of
+	// larger bodies grows as the bytes come.
 	reserved = 4 << 20
 )

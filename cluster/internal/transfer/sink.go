@@ -18,7 +18,7 @@ var (
 	// that may not be announced so.
 	ErrInvalid = errors.New("invalid body")
 
-	// ErrSilent is wrapped by the errors about bodies whose bytes do not come.
+	// ErrSilent is wrapped by the errors about bodies that do not come.
 	ErrSilent = errors.New("the other node does not send the rest of a body")
 
 	// ErrNoRoom is wrapped by the errors about bodies that had to wait too long for others.
@@ -55,15 +55,15 @@ type Sink struct {
 
 	taken    bool  // of the budget
 	asked    int64 // bytes before this offset were sent unasked, or pulled
-	lost     int64 // the offset from which on bytes were pulled again because later ones came; -1 for none
+	lost     int64 // the offset from which on bytes were pulled again because later ones came; -1 before
 	restarts int
 	began    time.Time // when the sink was made, or the last bytes that were missing came
 	pulled   time.Time // when the last bytes came, or were pulled
 	wrong    error     // why there is no body
 }
 
-// NewSink returns a sink for a body, whose announcing frame was verified and had the first bytes.
-// If these are all, they are not copied. The error wraps [ErrInvalid]. Close must be called when
+// NewSink returns a sink for a body. Its announcing frame was verified and had the first bytes. If
+// these are all bytes, they are not copied. The error wraps [ErrInvalid]. Close must be called when
 // the sink is no longer used.
 func NewSink(b frame.Body, first []byte, budget *Budget, now time.Time) (*Sink, error) {
 	switch {
@@ -151,9 +151,9 @@ func (s *Sink) admit() bool {
 // done reports whether all bytes are there, or will never be.
 func (s *Sink) done() bool { return s.wrong != nil || int64(len(s.data)) == s.body.Size }
 
-// Next returns which bytes to pull now, none if the length is 0, and when to call it again if no
-// part comes before. After the last part, wake is zero. The error wraps [ErrSilent] or [ErrNoRoom]
-// if no bytes came for 10 s; there is no use in waiting for the rest then.
+// Next returns which bytes to pull now, or a length of 0, and when to call it again if no part
+// comes before. After the last part, wake is zero. The error wraps [ErrSilent] or [ErrNoRoom] if no
+// bytes came for 10 s; there is no use in waiting for the rest then.
 func (s *Sink) Next(now time.Time) (pull frame.Range, wake time.Time, err error) {
 	if s.done() {
 		return frame.Range{}, time.Time{}, nil
@@ -167,7 +167,7 @@ func (s *Sink) Next(now time.Time) (pull frame.Range, wake time.Time, err error)
 		return frame.Range{}, time.Time{}, fmt.Errorf("%w: %d of %d bytes came, none in %s", ErrSilent, have, s.body.Size, patience)
 	}
 	if !room {
-		s.asked = have // what is sent meanwhile is dropped
+		s.asked = have // bytes that are sent meanwhile are dropped
 		return frame.Range{}, now.Add(roomPause), nil
 	}
 	if now.Sub(s.pulled) >= silence {
@@ -193,7 +193,7 @@ func (s *Sink) Bytes() (data []byte, ok bool, err error) {
 	return s.data, true, nil
 }
 
-// Close releases what the sink has of the budget. The bytes that Bytes returned stay valid.
+// Close returns the bytes of the sink to the budget. The bytes that Bytes returned stay valid.
 func (s *Sink) Close() {
 	if s.taken {
 		s.taken = false

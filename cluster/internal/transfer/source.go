@@ -27,7 +27,7 @@ func Sum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Body returns what announces the body.
+// Body returns the announcement of the body.
 func (s *Source) Body() frame.Body { return s.body }
 
 // Send sends the frame h, which announces the body and has its first bytes, and then further bytes
@@ -48,9 +48,9 @@ func (s *Source) Send(w link.Wire, to frame.Address, h frame.Header) error {
 	return nil
 }
 
-// Answer sends what a pull of the call asks for, if it asks for bytes of this body. The frame of
-// the pull must have been verified: its answer may be much longer. The error says that not all
-// parts were sent.
+// Answer sends the bytes that a pull of the call asks for, if they are bytes of this body. The
+// frame of the pull must have been verified: its answer may be much longer. The error says that not
+// all parts were sent.
 func (s *Source) Answer(w link.Wire, to frame.Address, call string, pull frame.Range) error {
 	size := int64(len(s.data))
 	if pull.Body != s.body.ID || pull.Offset < 0 || pull.Offset > size || pull.Length < 0 {

@@ -16,7 +16,7 @@ type network struct {
 	random                 *rand.Rand
 	payload                int     // bytes in a frame
 	loss, repeat, disorder float64 // shares
-	forge                  int     // parts whose bytes are changed
+	forge                  int     // parts with changed bytes
 
 	announced *sent
 	parts     []sent
@@ -214,7 +214,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// A body whose parts do not come is given up after a time.
+// A body without its parts is given up after a time.
 func TestSilence(t *testing.T) {
 	n := newNetwork(1 << 10)
 	n.loss = 1
@@ -303,8 +303,8 @@ func TestPullBound(t *testing.T) {
 	}
 }
 
-// Whatever parts come in whatever order, a sink has the announced text or none, pulls bytes of the
-// body only, and ends.
+// With any parts in any order, a sink has the announced text or an error, pulls bytes of the body
+// only, and ends.
 func FuzzSink(f *testing.F) {
 	f.Add(uint16(3000), uint16(100), []byte{0, 1, 2, 3, 200, 5, 90})
 	f.Add(uint16(500), uint16(500), []byte{1, 0, 1})

@@ -26,9 +26,9 @@ const (
 
 // Thresholds of the confidence in the first candidate.
 const (
-	DefaultFindThreshold = 0.6  // from it on, an answer is sure unless the next tool is as likely
-	LikelyToo            = 0.8  // how near to it, as a part, the confidence in the next tool makes an answer unsure
-	AbstainBelow         = 0.05 // below it, nothing is an answer
+	DefaultFindThreshold = 0.6 // from it on, an answer is sure unless the next tool is as likely
+	LikelyToo            = 0.8 // how near to it, as a part, the confidence in the next tool makes an answer unsure
+	AbstainBelow         = 0.1 // below it, nothing is an answer
 )
 
 // calibrated returns the confidence in a candidate: the probability that anything fits the

@@ -19,13 +19,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// Options say for which router an API answers. The zero value is for a router of a test.
+// Options describe the router of an API. The zero value is for a router of a test.
 type Options struct {
 	Version string
 	DataDir string // "" if nothing is kept
 	Log     *zap.Logger
+	Mask    *telemetry.Mask // hides secrets; nil makes one, which knows the secrets of the configurations
 
-	// Edits are those of the router's configuration; nil if its files are not followed.
+	// Edits has the edits of the configuration; nil if its files are not followed.
 	Edits *Edits
 
 	// TrustCommand returns the command that approves a file; "" is the .mcp.json of a person's
@@ -36,7 +37,7 @@ type Options struct {
 // An API answers requests about a router. Create it before the router, since it is an observer of
 // the router.
 type API struct {
-	board
+	callStats
 	options Options
 	born    time.Time
 	pages   atomic.Int32 // open pages
@@ -67,102 +68,112 @@ type exposedNames struct {
 func New(c config.Config, o Options) *API {
 	o.Log = cmp.Or(o.Log, zap.NewNop()).Named("admin")
 	o.Edits = cmp.Or(o.Edits, &Edits{Unwatched: true})
-	a := &API{options: o, born: time.Now()}
+	o.Mask = cmp.Or(o.Mask, new(telemetry.Mask))
+	a := &API{options: o, born: time.Now(), callStats: callStats{mask: o.Mask}}
 	a.Loaded(c)
 	return a
 }
 
 // Register adds the routes to mux. Call it once. mcp and costs, the costs of clients, are nil for a router
-// that runs for one command and serves no client. The routes must be served only to clients that may see all
-// calls and act on servers, as [server.HTTPOptions.Pages] are.
+// that runs for one command and serves no client. The routes must be served only to clients of the role
+// "admin", as [server.HTTPOptions.Pages] are.
 func (a *API) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Servers, costs func() []telemetry.Cost) {
 	a.router, a.mcp, a.costs = r, mcp, costs
-	for _, route := range a.routes() {
-		mux.HandleFunc(route.pattern, route.serve)
+	for _, route := range routes {
+		mux.HandleFunc(route.pattern, a.handler(route))
 	}
 }
 
-// A route is a pattern of [http.ServeMux] and its handler.
+// A sender says which requests a route accepts, of those that come from a client of the role "admin".
+type sender int
+
+const (
+	anyPage   sender = iota // all: the answer has nothing of the router
+	ownPage                 // no request that a browser sends for a page of another origin
+	onCommand               // only requests of commands of the router's user
+)
+
+// A route is a pattern of [http.ServeMux], the requests that it accepts, and the function that answers
+// them: as JSON, or itself.
 type route struct {
 	pattern string
-	serve   http.HandlerFunc
+	from    sender
+	answer  func(*query) (any, error)
+	serve   func(*API, http.ResponseWriter, *http.Request)
 }
 
-// routes returns all routes. A test asks for each as a client with a token of the role "use",
-// and as a page of another site.
-func (a *API) routes() []route {
-	get := func(answer func(*query) (any, error)) http.HandlerFunc { return asked(a.serve(answer)) }
-	post := func(answer func(*query) (any, error)) http.HandlerFunc { return own(a.serve(answer)) }
-	return []route{
-		{"GET /{$}", dashboard.Index},
-		{"GET /dashboard/page/{file...}", dashboard.File},
-		{"GET /schema.json", schema},
-		{"GET /dashboard/events", asked(a.events)}, // the calls of all clients
-		{"GET /dashboard/profiles", get(a.profiles)},
-		{"GET /dashboard/tools", get(a.tools)}, // of all profiles
-		{"GET /dashboard/tool", get(a.tool)},
-		{"GET /dashboard/capabilities", get(a.capabilities)},
-		{"GET /dashboard/why", get(a.why)},
-		{"GET /dashboard/usage", get(a.usage)},
-		{"GET /dashboard/tokens", get(a.tokens)},
-		{"GET /dashboard/servers", get(a.servers)},
-		{"GET /dashboard/servers/{name}", get(a.server)},
-		{"GET /dashboard/servers/{name}/hints", get(a.hints)},
-		{"GET /dashboard/approvals", get(a.approvals)},
-		{"POST /dashboard/call", post(a.call)},
-		{"POST /dashboard/route", post(a.route)},
-		{"POST /dashboard/classify", post(a.classify)},
-		{"POST /dashboard/doctor", post(a.examine)},
-		{"POST /dashboard/plan", post(a.plan)},
-		{"POST /dashboard/usage/clear", post(a.clearUsage)},
-		{"POST /dashboard/approvals/{id}/{action}", post(a.decide)},
-		{"POST /dashboard/servers/{name}/{action}", post(a.act)},
-	}
+// routes are all routes. A test asks for each as a client with a token of the role "use", and as a page
+// of another site.
+var routes = []route{
+	{"GET /{$}", anyPage, nil, file(dashboard.Index)},
+	{"GET /dashboard/page/{file...}", anyPage, nil, file(dashboard.File)},
+	{"GET /schema.json", anyPage, nil, file(schema)},
+	{"GET /dashboard/events", ownPage, nil, (*API).events}, // the calls of all clients
+
+	{"GET /dashboard/tools", ownPage, listTools, nil}, // of all profiles
+	{"GET /dashboard/tool", ownPage, showTool, nil},
+	{"GET /dashboard/capabilities", ownPage, listCapabilities, nil},
+	{"GET /dashboard/why", ownPage, explainOffer, nil},
+	{"POST /dashboard/call", ownPage, callTool, nil},
+	{"POST /dashboard/route", ownPage, routeTask, nil},
+	{"POST /dashboard/classify", ownPage, classifyText, nil},
+
+	{"GET /dashboard/servers", ownPage, listServers, nil},
+	{"GET /dashboard/servers/{name}", ownPage, showServer, nil},
+	{"GET /dashboard/servers/{name}/hints", ownPage, listHints, nil},
+	{"POST /dashboard/servers/{name}/{action}", ownPage, act, nil},
+
+	{"GET /dashboard/usage", ownPage, showUsage, nil},
+	{"POST /dashboard/usage/clear", ownPage, clearUsage, nil},
+	{"GET /dashboard/tokens", ownPage, showTokens, nil},
+
+	{"GET /dashboard/profiles", ownPage, listProfiles, nil},
+	{"GET /dashboard/approvals", ownPage, listApprovals, nil},
+	{"POST /dashboard/approvals/{id}/{action}", ownPage, answerApproval, nil},
+
+	{"POST /dashboard/doctor", ownPage, runDoctor, nil},
+	{"POST /dashboard/plan", onCommand, comparePlan, nil}, // it has files read
 }
 
-// schema answers with the JSON Schema of the configuration's files.
+// file returns the function of a route that answers the same for all routers.
+func file(serve http.HandlerFunc) func(*API, http.ResponseWriter, *http.Request) {
+	return func(_ *API, w http.ResponseWriter, r *http.Request) { serve(w, r) }
+}
+
 func schema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Write(config.Schema())
 }
 
-// asked refuses requests that a browser makes for a page of another site. Such a page can't
-// read the answer, and must not make the router work for it.
-func asked(serve http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		switch r.Header.Get("Sec-Fetch-Site") {
-		case "", "same-origin", "none":
-			serve(w, r)
-		default:
-			refuse(w, http.StatusForbidden, "only the router's own dashboard may send this request")
-		}
-	}
-}
+// maxBody bounds the body of a request, bytes.
+const maxBody = 64 << 10
 
-// maxSent bounds the body of a request, bytes.
-const maxSent = 64 << 20
-
-// own accepts only POST requests of our own page: a form of another page can't send this
-// type of content, and a script of another page can't send this request.
-func own(serve http.HandlerFunc) http.HandlerFunc {
+// handler returns the handler of a route. A browser's page of another origin can't read an answer, and
+// must not make the router work for it. It can't send the type of content that a POST must have either.
+func (a *API) handler(route route) http.HandlerFunc {
 	foreign := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := foreign.Check(r); err != nil {
-			refuse(w, http.StatusForbidden, "only the router's own dashboard may send this")
-			return
-		}
-		if r.Header.Get("Content-Type") != "application/json" {
+		site := r.Header.Get("Sec-Fetch-Site")
+		isForeign := foreign.Check(r) != nil || site != "" && site != "same-origin" && site != "none"
+		switch {
+		case route.from != anyPage && isForeign:
+			refuse(w, http.StatusForbidden, "only the router's own dashboard may send this request")
+		case r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/json":
 			refuse(w, http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
-			return
+		case route.from == onCommand && !fromCommand(r):
+			refuse(w, http.StatusForbidden, "only a command of the router's machine may send this")
+		case route.answer != nil:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			a.reply(w, r, route.answer)
+		default:
+			route.serve(a, w, r)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxSent)
-		serve(w, r)
 	}
 }
 
-// reply writes v as JSON. Results of tools stay as their servers wrote them.
-func reply(w http.ResponseWriter, status int, v any) {
+// writeJSON writes v. Results of tools stay as their servers wrote them.
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
@@ -172,9 +183,8 @@ func reply(w http.ResponseWriter, status int, v any) {
 	_ = e.Encode(v)
 }
 
-func refuse(w http.ResponseWriter, status int, why string) { reply(w, status, Refusal{why}) }
+func refuse(w http.ResponseWriter, status int, why string) { writeJSON(w, status, Refusal{why}) }
 
-// exposed returns the exposed names of the tools of a snapshot.
 func (a *API) exposed(snapshot *registry.Snapshot) *exposure.ToolNames {
 	edited, r := a.router.Edited(), a.router.Config().Router
 	if n := a.names.Load(); n != nil && n.snapshot == snapshot && n.edited == edited {

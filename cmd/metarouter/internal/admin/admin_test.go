@@ -106,7 +106,7 @@ func (s *site) ask(method, path, body string, v any, header ...string) (status i
 	return answer.StatusCode
 }
 
-// watch returns what reads the updates of a page, each when it has come.
+// watch opens a page, and returns the function that reads its next update.
 func (s *site) watch() (next func() update) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/dashboard/events", nil)
@@ -151,7 +151,7 @@ func state(u update, server string) string {
 	return u.Servers[i].State
 }
 
-// A page gets everything at first, and then what changes.
+// A page gets everything at first, and then the changes.
 func TestEvents(t *testing.T) {
 	s := open(t, fake("a", "echo,fail,crash"), fake("b", "pid"))
 	next := s.watch()
@@ -165,7 +165,7 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("%d %s", status, done.Result)
 	}
 	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:fail","arguments":{},"confirmed":true}`, &done)
-	var calls []call
+	var calls []endedCall
 	var counted second
 	u := until(next, func(u update) bool {
 		calls = append(calls, u.Calls...)
@@ -387,10 +387,10 @@ func TestConfiguration(t *testing.T) {
 	if strings.Contains(string(text), "hush") {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key ••• --token=••• postgres://•••@host/db --header 'Authorization: •••' -e STRIPE_KEY=••• 'https://host/mcp/?tavilyApiKey=•••' 'https://host/mcp?•••' ••• --user=ann @modelcontextprotocol/server-filesystem`; got != want {
+	if got, want := d.configuration().Entries[0].Command, `npx -y 'a b' --api-key … --token=… postgres://…@host/db --header 'Authorization: …' -e STRIPE_KEY=… 'https://host/mcp/?tavilyApiKey=…' 'https://host/mcp?…' … --user=ann @modelcontextprotocol/server-filesystem`; got != want {
 		t.Errorf("command %s, want %s", got, want)
 	}
-	if got, want := d.configuration().Entries[1].URL, "https://host/s/•••/mcp"; got != want {
+	if got, want := d.configuration().Entries[1].URL, "https://host/s/…/mcp"; got != want {
 		t.Errorf("URL %s, want %s", got, want)
 	}
 	after := before
@@ -398,7 +398,7 @@ func TestConfiguration(t *testing.T) {
 	problem := config.Problem{File: "/f", Line: 3, Column: 4, Message: "oh"}
 	d.Loaded(config.Config{Servers: []config.Server{after, {Name: "n"}}, Problems: []config.Problem{problem}})
 	e := d.configuration().Edit
-	if !slices.Equal(e.Added, []string{"n"}) || !slices.Equal(e.Removed, []string{"r"}) || len(e.Changed) != 1 || !slices.Equal(e.Changed[0].Fields, []string{"env", "lazy"}) || e.Router {
+	if !slices.Equal(e.Added, []string{"n"}) || !slices.Equal(e.Removed, []string{"r"}) || len(e.Changed) != 1 || !slices.Equal(e.Changed[0].Fields, []string{"env ~KEY", "lazy false → true", "the server is started again"}) || e.Router {
 		t.Errorf("edit %+v", e)
 	}
 	shown := d.configuration()
@@ -422,7 +422,7 @@ func TestForeignPages(t *testing.T) {
 	if status := s.ask(http.MethodHead, "/dashboard/events", "", nil); status != 200 || s.pages.Load() != 0 {
 		t.Errorf("%d, and %d pages are open", status, s.pages.Load())
 	}
-	for _, route := range s.routes() {
+	for _, route := range routes {
 		path, isGet := strings.CutPrefix(route.pattern, "GET /dashboard/")
 		if !isGet || strings.HasPrefix(path, "page/") {
 			continue
@@ -435,7 +435,7 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// Servers that do not work are told with what the doctor says, and strangers' texts as
+// Servers that do not work are shown with the doctor's finding, and strangers' texts as
 // plain text without secrets.
 func TestWhatIsWrong(t *testing.T) {
 	command, args := mcptest.Command("-tools", "echo")
@@ -502,6 +502,6 @@ func TestGiveUp(t *testing.T) {
 	leave()
 	<-gone
 	until(next, func(u update) bool {
-		return slices.ContainsFunc(u.Calls, func(c call) bool { return c.Outcome == "cancelled" })
+		return slices.ContainsFunc(u.Calls, func(c endedCall) bool { return c.Outcome == "cancelled" })
 	})
 }

@@ -15,35 +15,34 @@ import (
 
 // The JSON between the router and commands; the page uses a part of it.
 //
-// A request may have the parameter profile=NAME: the answer is what clients of that profile see and
-// may use, with an empty NAME what clients without a profile do, and without the parameter
-// everything. With wait=1 the router first waits for servers that are not known yet. An answer may have
-// "notes", lines for the person who asks.
+// With the parameter profile=NAME, the answer is limited to the servers and tools of clients of that profile;
+// with an empty NAME, of clients without a profile. With wait=1 the router first waits for servers that
+// are not known yet. An answer may have "notes", lines for the person who asks.
 
 // A Refusal has a status of 400 or more: 400 and 404 if the request names or says something wrong.
 type Refusal struct {
 	Error string `json:"error"` // a sentence
 }
 
-// GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with Tools; of the
-// parameters all are optional, and capability and server may be repeated. Without q the tools are in
-// the order of their IDs, without score. With name=NAME they are those of the server of that name, or
-// the tool of that name; with changed=1 those that changed since a person last looked. With schemas=1
-// they have their input schemas, and with known=1 an unknown capability is an error.
+// GET /dashboard/tools?q=WORDS&capability=TAG&server=NAME&limit=N answers with Tools. All parameters
+// are optional, and capability and server may be repeated. Without q the tools are in the order of their
+// IDs, without score. name=NAME asks for the tools of the server of that name, or for the tool of that name;
+// changed=1 for tools that changed since a person last looked; schemas=1 for input schemas. With known=1
+// an unknown capability is an error.
 //
-// With wait=1 the servers that are named must be ready, and tools are found as for a client's
-// find_tools; with wait=some, servers that fail are noted.
+// With wait=1 the named servers must be ready, and tools are found as for a client's find_tools; with
+// wait=some, servers that fail are noted.
 type Tools struct {
-	Sure      bool   `json:"sure"`      // the first fits the words; without words they all are what was asked for
+	Sure      bool   `json:"sure"`      // the first fits the words; always true without words
 	Abstained bool   `json:"abstained"` // nothing fits: these are the nearest
 	By        string `json:"by,omitempty"`
-	Total     int    `json:"total"`               // tools that there are
-	Fitting   int    `json:"fitting"`             // those that fit the capabilities and the server, or the best for the words
-	Described bool   `json:"described,omitempty"` // NAME is that of a tool
-	Tools     []Tool `json:"tools"`               // the first of them: as many as limit says, else 50
+	Total     int    `json:"total"`               // number of all tools
+	Fitting   int    `json:"fitting"`             // number that fits the capabilities and the server, or the words
+	Described bool   `json:"described,omitempty"` // NAME is the name of a tool
+	Tools     []Tool `json:"tools"`               // the first fitting ones: as many as limit says, else 50
 }
 
-// A Candidate is a tool, and how well it suits a task.
+// A Candidate is a tool that may suit a task.
 type Candidate struct {
 	ID           string   `json:"id"`
 	Tool         string   `json:"tool"` // the same
@@ -53,14 +52,13 @@ type Candidate struct {
 	Capabilities []string `json:"capabilities"`
 	Score        float64  `json:"score"`               // 0 without words
 	Confidence   float64  `json:"confidence"`          // likewise
-	Places       []string `json:"places,omitempty"`    // servers that have the same tool, that of ID first
+	Places       []string `json:"places,omitempty"`    // servers that have the same tool, the server of ID first
 	OtherIDs     []string `json:"other_ids,omitempty"` // of the tool on the other servers
 	Ambiguous    bool     `json:"ambiguous,omitempty"` // nothing says which server is meant
 
 	Why *selector.Explanation `json:"why,omitempty"` // shares of features, and of words in fields
 }
 
-// A Tool is one of a server's.
 type Tool struct {
 	Candidate
 	ExposedName string         `json:"exposed_name"`
@@ -82,10 +80,9 @@ type Capabilities struct {
 	Capabilities []Tag `json:"capabilities"`
 }
 
-// A Tag is a capability, and the number of tools that have it.
 type Tag struct {
 	Name  string `json:"name"`
-	Tools int    `json:"tools"`
+	Tools int    `json:"tools"` // number of tools that have it
 }
 
 // GET /dashboard/servers answers with Servers, as do actions on one. With wait=1, a router that runs
@@ -98,8 +95,8 @@ type Servers struct {
 type ServerDetails struct {
 	serverrow.Row
 	Since      time.Time `json:"since"`             // when it came into its state
-	Doing      string    `json:"doing,omitempty"`   // what its start waits for
-	TookMS     int64     `json:"took_ms,omitempty"` // its last start that succeeded
+	Doing      string    `json:"doing,omitempty"`   // the step of its start that it waits for
+	TookMS     int64     `json:"took_ms,omitempty"` // duration of its last start that succeeded
 	FetchingMS int64     `json:"fetching_ms,omitempty"`
 	Package    string    `json:"package,omitempty"`
 	InFlight   int       `json:"calls_in_flight"`
@@ -110,25 +107,25 @@ type ServerDetails struct {
 	StrayLines int64     `json:"stray_lines,omitempty"`
 	Stderr     []string  `json:"stderr"` // its last lines
 
-	Login *LoginDetails `json:"login,omitempty"` // nil if there is none and none is known to be needed
+	Login *LoginDetails `json:"login,omitempty"` // nil if it has no login, and needs none as far as is known
 }
 
-// A LoginDetails is how the login at a server is.
+// A LoginDetails describes the login at a server.
 type LoginDetails struct {
 	LoggedIn bool               `json:"logged_in"`
 	Issuer   string             `json:"issuer,omitempty"`
 	Scopes   []string           `json:"scopes,omitempty"`
 	Expires  time.Time          `json:"expires,omitzero"` // of the access token
-	Renews   bool               `json:"renews"`           // the router renews it by itself
+	Renews   bool               `json:"renews"`           // the router renews the token by itself
 	Needed   status.LoginReason `json:"needed,omitempty"` // why a person must log in
 }
 
-// GET /dashboard/servers/NAME/hints answers with Hints: those that no person has confirmed.
+// GET /dashboard/servers/NAME/hints answers with Hints.
 type Hints struct {
 	Hints []Hint `json:"hints"`
 }
 
-// A Hint is a tool whose hints no person has confirmed.
+// A Hint is a tool with hints that no person has confirmed.
 type Hint struct {
 	ID      string         `json:"id"`
 	Tool    string         `json:"tool"`    // the server's own name
@@ -142,14 +139,14 @@ type Confirmation struct {
 	Hints map[string]registry.Hints `json:"hints"` // by the server's own name of the tool, as they were shown
 }
 
-// A Consent is what the person of a command agrees to where a profile asks first.
+// A Consent is the answer of a command's person where a profile asks before a call.
 type Consent struct {
-	Yes    bool   `json:"yes,omitempty"`    // to everything
+	Yes    bool   `json:"yes,omitempty"`    // to every question
 	Asks   bool   `json:"asks,omitempty"`   // the command can ask
 	Agreed string `json:"agreed,omitempty"` // the question that the person has said yes to
 }
 
-// A Call is what requests for a call have in common.
+// A Call has the parts that all requests for a call have.
 type Call struct {
 	Consent
 	Arguments json.RawMessage `json:"arguments"`       // an object; {} if absent
@@ -169,11 +166,11 @@ type Called struct {
 	Result json.RawMessage `json:"result"` // a CallToolResult; its _meta has trace_id and latency_ms
 }
 
-// An Outcome is what became of a call.
+// An Outcome says how a call ended.
 type Outcome struct {
 	IsError  bool   `json:"is_error,omitempty"`
-	Question string `json:"question,omitempty"` // that the person is to be asked; then nothing was called
-	Refused  string `json:"refused,omitempty"`  // why nothing was called, if a person was to be asked first
+	Question string `json:"question,omitempty"` // for the person; then nothing was called
+	Refused  string `json:"refused,omitempty"`  // why nothing was called, if a person had to be asked first
 	Mismatch string `json:"mismatch,omitempty"` // why nothing was called, if the arguments do not fit, with a command that fits
 	Sample   string `json:"sample,omitempty"`   // a command with an argument, after a call without any failed
 }
@@ -191,7 +188,7 @@ type Routed struct {
 	Route  Route      `json:"route"`
 	Picked *Candidate `json:"picked,omitempty"` // absent if no tool was picked
 	Ran    bool       `json:"ran"`
-	NotRun string     `json:"not_run,omitempty"` // why, and what to write instead
+	NotRun string     `json:"not_run,omitempty"` // the reason, and a command to write instead
 }
 
 // A Route says which tool was picked for a task, and has its result.
@@ -199,7 +196,7 @@ type Route struct {
 	Tool         string          `json:"tool"`
 	Score        float64         `json:"score"`
 	Confidence   float64         `json:"confidence"`
-	Places       []string        `json:"places,omitempty"`    // servers that have the same tool, that of Tool first
+	Places       []string        `json:"places,omitempty"`    // servers that have the same tool, the server of Tool first
 	Ambiguous    bool            `json:"ambiguous,omitempty"` // nothing says which server is meant
 	Sure         bool            `json:"sure"`
 	Abstained    bool            `json:"abstained"`
@@ -222,7 +219,7 @@ type Classified struct {
 
 // GET /dashboard/why?tool=NAME&for=TASK answers with a [why.Answer].
 
-// GET /dashboard/usage answers with a Usage: what was learned from calls. POST /dashboard/usage/clear
+// GET /dashboard/usage answers with the Usage that was learned from calls. POST /dashboard/usage/clear
 // with the body {} forgets it.
 type Usage struct {
 	Tools []LearnedTool `json:"tools"`
@@ -233,11 +230,10 @@ type LearnedTool struct {
 	Tool     string         `json:"tool"`
 	Calls    int            `json:"calls"`
 	Failures int            `json:"failures"`
-	Queries  []string       `json:"queries"` // those of Learned
+	Queries  []string       `json:"queries"` // of Learned
 	Learned  []LearnedQuery `json:"learned"` // the strongest first
 }
 
-// A LearnedQuery is a query after which the tool was called.
 type LearnedQuery struct {
 	Query string    `json:"query"` // as it was typed, or its words if that is not known
 	Words []string  `json:"words"`
@@ -245,13 +241,13 @@ type LearnedQuery struct {
 	Last  time.Time `json:"last"`
 }
 
-// GET /dashboard/tokens answers with a Tokens: what the router's clients have cost.
+// GET /dashboard/tokens answers with Tokens: the costs of the router's clients.
 type Tokens struct {
-	Servers []DefinedTokens  `json:"servers"` // what the definitions of their tools cost in a list, the dearest first
-	Clients []telemetry.Cost `json:"clients"` // what clients have cost since the router's start
+	Servers []DefinedTokens  `json:"servers"` // the dearest first
+	Clients []telemetry.Cost `json:"clients"` // since the router's start
 }
 
-// A DefinedTokens is what a list of all tools of a server costs.
+// A DefinedTokens is the cost of a list of all tools of a server.
 type DefinedTokens struct {
 	Server      string `json:"server"`
 	Tools       int    `json:"tools"`
@@ -261,8 +257,8 @@ type DefinedTokens struct {
 // POST /dashboard/doctor?standalone=1 starts the servers that do not run, and answers with a
 // [doctor.Diagnosis]. The parameter says that other routers of the configuration may run.
 
-// POST /dashboard/plan?file=PATH answers a command with a Planned: what would change if the file
-// replaced the configuration in use.
+// POST /dashboard/plan?file=PATH answers a command with a Planned: the changes that the file would make in
+// place of the configuration in use.
 type Planned struct {
 	Plan    plan.Plan         `json:"plan"`
 	Before  map[string]string `json:"before"` // the fields of the plan that its JSON lacks

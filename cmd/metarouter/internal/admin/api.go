@@ -11,20 +11,19 @@ import (
 )
 
 // The JSON between the router and its page. GET /dashboard/events is a stream of server-sent events, each
-// of the type "state" with an update as JSON: the first one has everything, the others
-// have what has changed since. They come at most once per second, or when the calls change that
-// wait for approval.
+// of the type "state" with an update as JSON. An update comes at most once per second, or when the list of
+// calls that wait for approval changes.
 
-// An update has what has changed. Absent fields have not changed.
+// The first update has everything. In later ones, absent fields have not changed.
 type update struct {
 	Full    bool           `json:"full,omitempty"` // the update has everything; drop the old state
 	Now     time.Time      `json:"now"`
 	Router  *routerInfo    `json:"router,omitempty"`
 	Order   []string       `json:"order,omitzero"`    // the names of all servers, if one came or went
-	Servers []serverInfo   `json:"servers,omitempty"` // those that have changed
-	Calls   []call         `json:"calls,omitempty"`   // that have ended since, the oldest first; at most 100
-	Skipped int            `json:"skipped,omitempty"` // calls that have ended since and are not in Calls
-	Rates   []second       `json:"rates,omitempty"`   // seconds that are over since, the oldest first; of 5 minutes in a full one
+	Servers []serverInfo   `json:"servers,omitempty"` // the changed ones
+	Calls   []endedCall    `json:"calls,omitempty"`   // since the last update, the oldest first; at most 100
+	Skipped int            `json:"skipped,omitempty"` // number of ended calls that are not in Calls
+	Rates   []second       `json:"rates,omitempty"`   // seconds since the last update, the oldest first; 5 minutes in a full one
 	Latency *histogram     `json:"latency,omitempty"` // of the calls of the last 5 minutes
 	Catalog *catalog       `json:"catalog,omitempty"`
 	Config  *configuration `json:"config,omitempty"`
@@ -34,7 +33,6 @@ type update struct {
 	Approvals []approval.Pending `json:"approvals,omitzero"` // the calls that wait for a person's approval, the oldest first
 }
 
-// A clientList has the clients that the router serves.
 type clientList struct {
 	Total   int          `json:"total"`
 	Clients []clientInfo `json:"clients"` // at most 100, the oldest first
@@ -43,32 +41,30 @@ type clientList struct {
 // A clientInfo is a client with a session, or one without that sent a request in the last 10
 // minutes; clients without a session that give themselves the same name count as one.
 type clientInfo struct {
-	Name            string    `json:"name"` // as the client says, "" if it does not say; of plain JSON-RPC from its User-Agent
+	Name            string    `json:"name"` // as the client says; over plain JSON-RPC, from its User-Agent
 	Version         string    `json:"version"`
 	Era             string    `json:"era"` // "legacy", "modern" or "", for plain JSON-RPC
 	ProtocolVersion string    `json:"protocol_version"`
 	Transport       string    `json:"transport"` // "stdio", "http" or "plain"
 	Mode            string    `json:"mode"`      // "direct" or "search"
-	Profiles        []string  `json:"profiles"`  // that it has chosen, or "default" if there is one; one may be a union, "dev|ops", or "@read"
-	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash; "" without a token
-	Calls           int64     `json:"calls"`     // of tools
+	Profiles        []string  `json:"profiles"`  // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
+	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash
+	Calls           int64     `json:"calls"`
 	Since           time.Time `json:"since"`
 	Last            time.Time `json:"last,omitzero"` // its last request; absent with a session
 }
 
-// A clusterInfo is the router's cluster.
 type clusterInfo struct {
-	In        bool       `json:"in"` // the router is in one
+	In        bool       `json:"in"` // the router is in a cluster
 	Connected bool       `json:"connected"`
 	JetStream bool       `json:"jetstream"` // the lists of servers can be read
 	URL       string     `json:"url,omitempty"`
 	Server    string     `json:"server,omitempty"`   // the version of NATS
-	Problems  []string   `json:"problems,omitempty"` // but those of single nodes
+	Problems  []string   `json:"problems,omitempty"` // except problems of single nodes
 	Nodes     []nodeInfo `json:"nodes"`              // this one first; at most 200
 	Total     int        `json:"total"`
 }
 
-// A nodeInfo is a node of the cluster.
 type nodeInfo struct {
 	Node     string    `json:"node"`
 	Key      string    `json:"key"`
@@ -76,45 +72,43 @@ type nodeInfo struct {
 	Trusted  bool      `json:"trusted"`
 	Alive    bool      `json:"alive"`
 	Version  string    `json:"version"`
-	Servers  []string  `json:"servers"` // that it shares
-	Tools    int       `json:"tools"`   // of these
+	Servers  []string  `json:"servers"` // the shared ones
+	Tools    int       `json:"tools"`   // of the shared servers
 	Latency  float64   `json:"latency_ms"`
 	LastSeen time.Time `json:"last_seen,omitzero"` // absent if it is alive
 	Problem  string    `json:"problem,omitempty"`
-	Sent     traffic   `json:"sent"`     // calls of this router's clients that it was asked to run
-	Received traffic   `json:"received"` // calls of its clients that this router was asked to run
+	Sent     traffic   `json:"sent"`     // calls of this router's clients that the node was asked to run
+	Received traffic   `json:"received"` // calls of the node's clients that this router was asked to run
 }
 
-// A traffic counts calls since the router was started.
+// A traffic counts calls since the router's start.
 type traffic struct {
 	Calls  uint64 `json:"calls"`
 	Failed uint64 `json:"failed"` // not run, or with an unknown result
 }
 
-// A routerInfo is the router itself.
 type routerInfo struct {
 	Version     string    `json:"version"`
 	Node        string    `json:"node"`
-	Mode        string    `json:"mode"` // "direct" or "search": what clients see
+	Mode        string    `json:"mode"` // "direct" or "search"
 	Since       time.Time `json:"since"`
-	ListTokens  int       `json:"list_tokens"`  // what the list of all tools costs a model
-	ShownTokens int       `json:"shown_tokens"` // what the list that clients see costs
+	ListTokens  int       `json:"list_tokens"`  // cost of the list of all tools
+	ShownTokens int       `json:"shown_tokens"` // cost of the list that clients see
 	LoggedIn    bool      `json:"logged_in"`    // the page's browser has logged in, and may log out with POST logout
-	Principal   string    `json:"principal"`    // who has logged in there; "" without a login
+	Principal   string    `json:"principal"`    // the person who has logged in there; "" without a login
 }
 
-// A serverInfo is one server.
 type serverInfo struct {
-	serverrow.Row            // of a server of another node, that can't be started and stopped here, too
+	serverrow.Row            // also of servers of other nodes, which can't be started and stopped here
 	ByHand        bool       `json:"by_hand"`                 // started or stopped on the page, until its entry is edited
-	ChangedTools  int        `json:"changed_tools,omitempty"` // whose definitions changed since a person last looked, and
-	Changed       []string   `json:"changed,omitempty"`       // the names of the first 20
-	ChangedHints  int        `json:"changed_hints,omitempty"` // tools that claim to do less harm than a person has confirmed, and
-	Hints         []Hint     `json:"hints,omitempty"`         // the first 20
-	Problem       string     `json:"problem,omitempty"`       // why it does not work, in plain words, and
-	Fix           string     `json:"fix,omitempty"`           // what to do about it, as 'metarouter doctor' says it; absent if it works
-	Login         *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has none and needs none
-	Doing         string     `json:"doing"`                   // what its start waits for
+	ChangedTools  int        `json:"changed_tools,omitempty"` // number of tools with a definition that changed since a person last looked
+	Changed       []string   `json:"changed,omitempty"`       // names of the first 20 of them
+	ChangedHints  int        `json:"changed_hints,omitempty"` // number of tools that claim to do less harm than a person has confirmed
+	Hints         []Hint     `json:"hints,omitempty"`         // of the first 20 of them
+	Problem       string     `json:"problem,omitempty"`       // why the server does not work, in plain words; "" if it works
+	Fix           string     `json:"fix,omitempty"`           // advice of 'metarouter doctor'
+	Login         *loginInfo `json:"login,omitempty"`         // at a remote server; absent if it has no login and needs none
+	Doing         string     `json:"doing"`                   // the step of its start that it waits for
 	StrayLines    int64      `json:"stray_lines"`             // on its stdout
 	Calls         int        `json:"calls"`                   // under way
 	Waiting       int        `json:"waiting"`                 // calls that wait for their turn
@@ -123,14 +117,14 @@ type serverInfo struct {
 	Latency []float64 `json:"latency"` // of its last calls, ms, the oldest first; at most 40
 }
 
-// A call is a call that has ended.
-type call struct {
+// An endedCall is a call of a tool that has ended.
+type endedCall struct {
 	Seq       int64           `json:"seq"`  // counted from 1
 	Time      time.Time       `json:"time"` // when it began
 	Trace     string          `json:"trace"`
 	Client    string          `json:"client"`
 	Principal string          `json:"principal,omitempty"` // the name of the token, over HTTP
-	Profile   string          `json:"profile,omitempty"`   // what limits the client, joined by "+", such as "@read+dev|ops"
+	Profile   string          `json:"profile,omitempty"`   // limits of the client, joined by "+", such as "@read+dev|ops"
 	Server    string          `json:"server"`              // "metarouter" for the router's own tools
 	Tool      string          `json:"tool"`
 	Answered  string          `json:"answered,omitempty"` // the ID of the tool that answered, if it is another one
@@ -139,7 +133,7 @@ type call struct {
 	Out       int             `json:"bytes_out"`
 	Attempts  int             `json:"attempts"`
 	Outcome   execute.Outcome `json:"outcome"`         // ok tool_error server_error invalid_arguments not_approved no_answer cancelled
-	Fault     string          `json:"fault,omitempty"` // what went wrong; of a tool_error the tool's own first line
+	Fault     string          `json:"fault,omitempty"` // the reason of a failure; of a tool_error the tool's own first line
 	Cached    bool            `json:"cached,omitempty"`
 }
 
@@ -150,19 +144,17 @@ type second struct {
 	Failed int   `json:"failed"`
 }
 
-// A histogram counts calls by how long they took: Counts[i] those of less than
-// Bounds[i] ms and not less than the bound before; the last count, which has no bound,
-// all others.
+// A histogram counts calls by their duration: Counts[i] has the calls that took less than Bounds[i], and
+// not less than the bound before. The last count has all longer calls.
 type histogram struct {
 	Bounds []float64 `json:"bounds"` // ms
 	Counts []int     `json:"counts"` // one more than bounds
-	P50    float64   `json:"p50"`    // ms, as far as the bounds tell; 0 if there was no call
+	P50    float64   `json:"p50"`    // ms, an estimate; 0 without a call
 	P95    float64   `json:"p95"`
 	P99    float64   `json:"p99"`
 }
 
-// A catalog says that the tools have changed: what was asked of GET /dashboard/tools
-// may be out of date.
+// A catalog says that the tools have changed: answers of GET /dashboard/tools may be out of date.
 type catalog struct {
 	Tools        int   `json:"tools"`
 	Prompts      int   `json:"prompts"`
@@ -178,8 +170,8 @@ type configuration struct {
 	Problems []config.Problem `json:"problems"` // file, line, column, server, message, severity, fix
 	Entries  []entry          `json:"entries"`
 	Rejected string           `json:"rejected,omitempty"` // why the present content of the files is not in use; "" if it is in use
-	Approve  string           `json:"approve,omitempty"`  // the command that approves the present content, if it waits for that
-	Edit     *edit            `json:"edit,omitempty"`     // the last one, absent if there was none
+	Approve  string           `json:"approve,omitempty"`  // the command that approves the present content, if it waits for approval
+	Edit     *edit            `json:"edit,omitempty"`     // the last one
 }
 
 // An entry is the entry of a server, as the router understands it.
@@ -190,37 +182,37 @@ type entry struct {
 	URL       string            `json:"url,omitempty"`      // without user and query
 	Env       []string          `json:"env,omitempty"`      // names
 	Headers   []string          `json:"headers,omitempty"`  // names
-	Settings  map[string]string `json:"settings,omitempty"` // what is not the default: timeout, lazy, group …
+	Settings  map[string]string `json:"settings,omitempty"` // values other than the default: timeout, lazy, group …
 }
 
-// An edit is what the last change of the files changed.
+// An edit has the differences that a change of the files made.
 type edit struct {
 	At      time.Time `json:"at"`
 	Added   []string  `json:"added"` // servers
 	Removed []string  `json:"removed"`
 	Changed []change  `json:"changed"`
 	Router  bool      `json:"router"`  // the "metarouter" object
-	Restart []string  `json:"restart"` // keys of that object whose edit takes effect at the router's next start
+	Restart []string  `json:"restart"` // keys of that object that take effect at the router's next start
 }
 
-// A change lists the edited fields of an entry that existed before.
+// A change lists the differences of an entry that existed before.
 type change struct {
 	Server string   `json:"server"`
-	Fields []string `json:"fields"` // such as args
+	Fields []string `json:"fields"` // such as "args" or "lazy false → true"
 }
 
-// GET /dashboard/profiles answers with what clients of each profile may see now.
+// GET /dashboard/profiles answers with the profiles, by name.
 type profiles struct {
-	Profiles []profileInfo `json:"profiles"` // by name
+	Profiles []profileInfo `json:"profiles"`
 }
 
-// A profileInfo is a profile, and what it allows.
+// A profileInfo counts the parts of the catalog that a profile allows.
 type profileInfo struct {
 	Name      string   `json:"name"`
-	Servers   []string `json:"servers"` // those that it allows and that exist
-	Tools     int      `json:"tools"`   // that it allows
-	Asked     int      `json:"asked"`   // those of them before whose calls a person is asked
-	Fixed     int      `json:"fixed"`   // those of them with fixed arguments
+	Servers   []string `json:"servers"`
+	Tools     int      `json:"tools"`
+	Asked     int      `json:"asked"` // tools that need a person's approval before a call
+	Fixed     int      `json:"fixed"` // tools with fixed arguments
 	Prompts   int      `json:"prompts"`
 	Resources int      `json:"resources"` // and templates
 	ReadOnly  bool     `json:"read_only"`
@@ -236,6 +228,6 @@ type wholeTool struct {
 }
 
 // POST /dashboard/servers/NAME/ACTION, where the action is restart, stop, start, seen or logout,
-// with the body {}, answers with the server as [Servers] when that is done, or with a refusal. Login
-// answers with a begunLogin. What is stopped stays so until it is started here, its entry is edited or
+// with the body {}, answers with the server as [Servers] when the action is done, or with a refusal. Login
+// answers with a begunLogin. A stopped server stays stopped until it is started here, its entry is edited or
 // the router ends. After seen, no tool of the server counts as changed.

@@ -17,32 +17,30 @@ type approvals struct {
 	Approvals []approval.Pending `json:"approvals"` // the oldest first
 }
 
-// approvals answers GET /dashboard/approvals.
-func (a *API) approvals(*query) (any, error) {
-	return approvals{a.router.Approvals().List()}, nil
+func listApprovals(q *query) (any, error) {
+	return approvals{q.router.Approvals().List()}, nil
 }
 
-// decide answers POST /dashboard/approvals/ID/ACTION.
-func (a *API) decide(q *query) (any, error) {
-	desk, id, by, err := a.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
+func answerApproval(q *query) (any, error) {
+	desk, id, by, err := q.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
 	call := pendingCall(desk, id)
 	switch q.PathValue("action") {
 	case "approve":
 		err = desk.Approve(id, by)
-		a.record(q, audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: call, Reason: "approved"}, err)
+		q.record(audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: call, Reason: "approved"}, err)
 	case "deny":
 		err = desk.Deny(id, by)
-		a.record(q, audit.Event{Action: audit.Approval, Outcome: audit.Refused, Target: call, Reason: "declined"}, err)
+		q.record(audit.Event{Action: audit.Approval, Outcome: audit.Refused, Target: call, Reason: "declined"}, err)
 	default:
 		err = errors.New("a call can be approved or denied")
 	}
 	if err != nil {
-		return nil, absent(err)
+		return nil, notFound(err)
 	}
 	return struct{}{}, nil
 }
 
-// pendingCall names the call that waits, and for whom; "" if it no longer does.
+// pendingCall names a call that waits, and its client; "" if it no longer waits.
 func pendingCall(desk *adapter.Desk, id string) string {
 	for _, p := range desk.List() {
 		if p.ID == id {

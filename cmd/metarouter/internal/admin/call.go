@@ -21,37 +21,36 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// call answers POST /dashboard/call.
-func (a *API) call(q *query) (any, error) {
+func callTool(q *query) (any, error) {
 	var asked CallRequest
 	if err := q.read(&asked); err != nil {
 		return nil, err
 	}
-	t, err := a.resolve(q, asked.Tool)
+	t, err := resolve(q, asked.Tool)
 	if err != nil {
 		return nil, err
 	}
 	arguments, err := toolargs.Merge(t.InputSchema, object(asked.Arguments), asked.Pairs)
 	if err != nil {
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Confirmed {
-		return nil, &failed{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
+		return nil, &statusError{http.StatusConflict, errors.New("the call must be confirmed: " + unsafe)}
 	}
 	call := selector.Call{Tool: t, Arguments: arguments, Client: "dashboard"}
-	client := &lonelyClient{consent: asked.Consent}
+	client := &nonInteractiveClient{consent: asked.Consent}
 	if fromCommand(q.Request) {
 		call.Client, call.From = "metarouter call", client
 	}
-	result, err := q.scope.Execute(q.Context(), call)
-	client.explain(q, t.ID, t.Server, result.JSON, err)
+	result, err := q.view.Execute(q.Context(), call)
+	client.explain(q, t, result.JSON, err)
 	if err != nil {
 		return nil, notCalled(q, t, err)
 	}
-	return Called{Outcome: a.outcome(q, client, t, arguments, result), Result: result.JSON}, nil
+	return Called{Outcome: outcomeOf(q, client, t, arguments, result), Result: result.JSON}, nil
 }
 
-// object returns the arguments of a request, {} if there are none.
+// object returns the arguments of a request, else {}.
 func object(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return json.RawMessage("{}")
@@ -65,13 +64,12 @@ func notCalled(q *query, t *registry.NormalizedTool, err error) error {
 		return fmt.Errorf("call %s: %s", t.ID, plain.Line(err.Error()))
 	}
 	if theirs, ok := errors.AsType[*session.Error](err); ok {
-		return &failed{http.StatusBadGateway, fmt.Errorf("server %s answered with an error: %w", t.Server, theirs)}
+		return &statusError{http.StatusBadGateway, fmt.Errorf("server %s answered with an error: %w", t.Server, theirs)}
 	}
 	return err
 }
 
-// outcome returns what became of a call that has a result.
-func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
+func outcomeOf(q *query, c *nonInteractiveClient, t *registry.NormalizedTool, arguments json.RawMessage, result selector.Result) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := Outcome{IsError: result.IsError, Question: c.question}
@@ -80,7 +78,7 @@ func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arg
 	}
 	if len(result.Mismatch) > 0 {
 		o.Mismatch = fmt.Sprintf("the arguments do not fit %s; nothing was called:\n  %s\nFor example:\n  %s",
-			t.ID, strings.Join(result.Mismatch, "\n  "), toolargs.Sample(t, toolargs.Fitting(q.Context(), q.scope, t, arguments)))
+			t.ID, strings.Join(result.Mismatch, "\n  "), toolargs.Sample(t, toolargs.Fitting(q.Context(), q.view, t, arguments)))
 	}
 	if result.IsError && toolargs.Same(arguments, json.RawMessage("{}")) {
 		o.Sample = toolargs.SampleWithOptional(t)
@@ -88,8 +86,7 @@ func (a *API) outcome(q *query, c *lonelyClient, t *registry.NormalizedTool, arg
 	return o
 }
 
-// route answers POST /dashboard/route.
-func (a *API) route(q *query) (any, error) {
+func routeTask(q *query) (any, error) {
 	var asked RouteRequest
 	if err := q.read(&asked); err != nil {
 		return nil, err
@@ -97,17 +94,17 @@ func (a *API) route(q *query) (any, error) {
 	asked.Arguments = object(asked.Arguments)
 	arguments, err := toolargs.Merge(nil, asked.Arguments, asked.Pairs) // as far as can be said before a tool is picked
 	if err != nil {
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	if err := q.awaitTools(false); err != nil {
 		return nil, err
 	}
-	client := &lonelyClient{consent: asked.Consent}
-	routed, err := selector.Route(q.Context(), q.scope, selector.RouteRequest{
-		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities, Assistant: q.scope.Assistant()},
+	client := &nonInteractiveClient{consent: asked.Consent}
+	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
+		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities, Assistant: q.view.Assistant()},
 		Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
 		DryRun:    asked.DryRun,
-		Threshold: a.router.Config().Router.RouteThreshold,
+		Threshold: q.router.Config().Router.RouteThreshold,
 		RunUnsure: asked.Yes,
 		RunUnsafe: asked.Yes,
 		Fill: func(_ context.Context, t *registry.NormalizedTool, _ json.RawMessage, _ bool) (json.RawMessage, bool) {
@@ -117,17 +114,17 @@ func (a *API) route(q *query) (any, error) {
 			return arguments, false
 		},
 	})
-	t := routed.Selection.Tool
-	if t != nil {
-		client.explain(q, t.ID, t.Server, routed.Result.JSON, err)
+	if t := routed.Selection.Tool; t != nil {
+		client.explain(q, t, routed.Result.JSON, err)
+		if err != nil {
+			return nil, notCalled(q, t, err)
+		}
 	}
-	if err != nil && t != nil {
-		return nil, notCalled(q, t, err)
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	q.notePartial(routed.Selection.Partial)
-	return a.routed(q, client, asked, routed), nil
+	return routedOf(q, client, asked, routed), nil
 }
 
 // notePartial notes the capabilities that no tool has together with the others.
@@ -137,8 +134,7 @@ func (q *query) notePartial(missing []string) {
 	}
 }
 
-// routed returns what became of a task.
-func (a *API) routed(q *query, c *lonelyClient, asked RouteRequest, routed selector.Routed) Routed {
+func routedOf(q *query, c *nonInteractiveClient, asked RouteRequest, routed selector.Routed) Routed {
 	s, t := routed.Selection, routed.Selection.Tool
 	answer := Routed{Route: Route{Sure: s.Sure, Abstained: s.Abstained, By: s.By, Alternatives: []Candidate{}}, Ran: routed.Ran}
 	for _, other := range s.Alternatives {
@@ -154,10 +150,10 @@ func (a *API) routed(q *query, c *lonelyClient, asked RouteRequest, routed selec
 	answer.Route.Places, answer.Route.Ambiguous = picked.Places, routed.Ambiguous
 	switch {
 	case routed.Ran:
-		answer.Outcome = a.outcome(q, c, t, routed.Arguments, routed.Result)
+		answer.Outcome = outcomeOf(q, c, t, routed.Arguments, routed.Result)
 		answer.Route.Result = routed.Result.JSON
 	case !asked.DryRun:
-		fitting := toolargs.Fitting(q.Context(), q.scope, t, routed.Arguments)
+		fitting := toolargs.Fitting(q.Context(), q.view, t, routed.Arguments)
 		if answer.Route.Missing = routed.Missing; len(routed.Missing) > 0 {
 			answer.Route.Example = example.Arguments(t.InputSchema, fitting)
 		}
@@ -166,8 +162,8 @@ func (a *API) routed(q *query, c *lonelyClient, asked RouteRequest, routed selec
 	return answer
 }
 
-// whyNotRun says all that the call lacks, and what to write instead. args are those that an
-// example keeps. --yes is named only if it helps: not for a tool that is no sure match.
+// whyNotRun says all that the call lacks, and a command to write instead, with args. --yes is named only if
+// it helps: not for a tool that is no sure match.
 func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawMessage) string {
 	t := routed.Selection.Tool
 	var reasons []string
@@ -204,7 +200,7 @@ func whyNotRun(routed selector.Routed, places []string, yes bool, args json.RawM
 	return message
 }
 
-// What a server may ask its client.
+// The questions of servers that are explained.
 const (
 	askModel = "sampling/createMessage"
 	askUser  = "elicitation/create"
@@ -215,23 +211,23 @@ var (
 	errNoPerson  = errors.New("no person can be asked here; run the command on a terminal, or add --yes")
 )
 
-// A lonelyClient is the client of a command's call: it has neither a model nor a person to
-// answer the questions of servers, and notes what they ask. Only whether to make the call, the
-// command's person answers.
-type lonelyClient struct {
+// A nonInteractiveClient is the client of a command's call: it has neither a model nor a person to
+// answer the questions of servers, and remembers them. The command's person answers only whether to make
+// the call.
+type nonInteractiveClient struct {
 	consent Consent
 
-	mu       sync.Mutex      // guards the fields below
-	question string          // that the person is to be asked; "" for none
-	asked    []askedOfClient // each once
+	mu        sync.Mutex // guards the fields below
+	question  string     // for the person, about the call
+	questions []question // of servers, each once
 }
 
-// An askedOfClient is what a server asked.
-type askedOfClient struct{ server, method string }
+// A question is a request of a server.
+type question struct{ server, method string }
 
 // Person implements [approval.Asker]. The person has agreed to a question already, or the command
 // asks it when it has the answer.
-func (c *lonelyClient) Person() approval.Person {
+func (c *nonInteractiveClient) Person() approval.Person {
 	return func(_ context.Context, question string) (approval.Answer, error) {
 		switch {
 		case c.consent.Yes || question == c.consent.Agreed:
@@ -247,43 +243,43 @@ func (c *lonelyClient) Person() approval.Person {
 }
 
 // Home implements [session.Client].
-func (*lonelyClient) Home() session.Client { return nil }
+func (*nonInteractiveClient) Home() session.Client { return nil }
 
 // ClientName implements [session.Client].
-func (*lonelyClient) ClientName() string { return "metarouter" }
+func (*nonInteractiveClient) ClientName() string { return "metarouter" }
 
 // Modern implements [session.Client]. Questions in a result stay there; see explain.
-func (*lonelyClient) Modern() bool { return true }
+func (*nonInteractiveClient) Modern() bool { return true }
 
 // Capabilities implements [session.Client].
-func (*lonelyClient) Capabilities() json.RawMessage { return json.RawMessage("{}") }
+func (*nonInteractiveClient) Capabilities() json.RawMessage { return json.RawMessage("{}") }
 
 // Notify implements [session.Client].
-func (*lonelyClient) Notify(string, session.Message) {}
+func (*nonInteractiveClient) Notify(string, session.Message) {}
 
 // Ask implements [session.Client].
-func (c *lonelyClient) Ask(_ context.Context, server string, m session.Message) (json.RawMessage, error) {
-	c.note(server, m.Method)
+func (c *nonInteractiveClient) Ask(_ context.Context, server string, m session.Message) (json.RawMessage, error) {
+	c.remember(server, m.Method)
 	return nil, &session.Error{Code: session.CodeMethodNotFound, Message: "a command line can't answer " + m.Method}
 }
 
-func (c *lonelyClient) note(server, method string) {
-	q := askedOfClient{server, method}
+func (c *nonInteractiveClient) remember(server, method string) {
+	q := question{server, method}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.asked, q) {
-		c.asked = append(c.asked, q)
+	if !slices.Contains(c.questions, q) {
+		c.questions = append(c.questions, q)
 	}
 }
 
-// explain notes what servers asked during the call of the tool, which has ended with the result or
-// the error.
-func (c *lonelyClient) explain(to *query, tool, server string, result json.RawMessage, err error) {
-	// Modern servers ask in the result, or say in an error what the client lacks.
+// explain notes why the questions of servers during the call of the tool were not answered. The call has
+// ended with the result or the error.
+func (c *nonInteractiveClient) explain(to *query, t *registry.NormalizedTool, result json.RawMessage, err error) {
+	// Modern servers ask in the result, or name the missing capability in an error.
 	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
 		wire.Members(wire.Member(result, "inputRequests"), func(_ string, request []byte) bool {
 			method, _ := wire.String(wire.Member(request, "method"))
-			c.note(server, method)
+			c.remember(t.Server, method)
 			return true
 		})
 	}
@@ -292,39 +288,38 @@ func (c *lonelyClient) explain(to *query, tool, server string, result json.RawMe
 		lacks := wire.Member(e.Data, "requiredCapabilities")
 		for _, method := range []string{askModel, askUser} {
 			if session.Answers(lacks, method) {
-				c.note(server, method)
+				c.remember(t.Server, method)
 			}
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range c.asked {
+	for _, q := range c.questions {
 		name := plain.Line(q.server)
 		switch q.method {
 		case askModel:
-			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, tool)
+			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, t.ID)
 		case askUser:
-			to.note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, tool)
+			to.note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, t.ID)
 		}
 	}
 }
 
-// classify answers POST /dashboard/classify.
-func (a *API) classify(q *query) (any, error) {
+func classifyText(q *query) (any, error) {
 	var asked ClassifyRequest
 	if err := q.read(&asked); err != nil {
 		return nil, err
 	}
-	k := a.router.Config().Router.Classification
+	k := q.router.Config().Router.Classification
 	if k != nil && k.Outside != nil && k.Outside.Server != "" {
-		_ = q.scope.Await(q.Context(), k.Outside.Server) // it may take longer to start than a classification may take
+		_ = q.view.Await(q.Context(), k.Outside.Server) // it may take longer to start than a classification may take
 	}
-	o, err := q.scope.Classifier().Classify(q.Context(), asked.Text)
+	o, err := q.view.Classifier().Classify(q.Context(), asked.Text)
 	switch {
 	case errors.Is(err, classify.ErrNoCategories):
 		return nil, err
 	case err != nil:
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	if k == nil || len(k.Categories) == 0 && k.Outside == nil {
 		q.note(`no categories are configured, so the tags of tools are the categories; write your own into "metarouter": {"classification": {"categories": [{"name": "…", "examples": ["…"]}]}}`)

@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// --yes is named where it helps, and where it does not help alone, also what else to give.
+// --yes is named where it helps, and where it does not help alone, also the missing arguments.
 func TestWhyNotRun(t *testing.T) {
 	tool := &registry.NormalizedTool{ID: "a:b", InputSchema: json.RawMessage(`{"properties":{"path":{"type":"string"}},"required":["path"]}`)}
 	const unsure = "the confidence 0.34 is below 0.50"

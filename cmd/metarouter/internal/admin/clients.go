@@ -16,9 +16,9 @@ const (
 	maxLabel   = 100 // characters of a client's name or version
 )
 
-// clients returns the clients that the router serves, the oldest first; of very many those that
-// call the most.
-func (a *API) clients() clientList {
+// clientsOf returns the clients that the router serves, the oldest first. Of too many it returns the clients
+// with the most calls.
+func clientsOf(a *API) clientList {
 	known, configured := a.mcp.Clients(), a.router.Config().Router.Profiles
 	list := clientList{Total: len(known), Clients: []clientInfo{}}
 	for _, k := range known {
@@ -42,8 +42,8 @@ func (a *API) clients() clientList {
 	return list
 }
 
-// profilesOf returns what limits a client that has chosen profiles, unions of them and
-// [profile.ReadOnly], joined by "+".
+// profilesOf returns the limits of a client. It has chosen profiles, unions of them and [profile.ReadOnly],
+// joined by "+".
 func profilesOf(chosen string, all map[string]config.Profile) []string {
 	choices := []string{}
 	if chosen != "" {
@@ -52,7 +52,7 @@ func profilesOf(chosen string, all map[string]config.Profile) []string {
 	return profile.Applying(all, choices)
 }
 
-// label returns what a client says of itself as a short line.
+// label returns the name or the version of a client as a short line.
 func label(said string) string {
 	text := plain.Line(strings.ToValidUTF8(said, ""))
 	if runes := []rune(text); len(runes) > maxLabel {

@@ -12,16 +12,15 @@ import (
 // maxNodes is how many nodes a page gets.
 const maxNodes = 200
 
-// cluster returns what a page shows of the cluster.
-func (a *API) cluster() clusterInfo {
-	report, counters, in := a.router.ClusterReport()
+func clusterOf(r *adapter.Parts) clusterInfo {
+	report, counters, in := r.ClusterReport()
 	if !in {
 		return clusterInfo{Nodes: []nodeInfo{}}
 	}
-	return clusterOf(report, counters, a.router.Nodes())
+	return clusterInfoOf(report, counters, r.Nodes())
 }
 
-func clusterOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
+func clusterInfoOf(report adapter.ClusterReport, counters adapter.ClusterCounters, nodes []adapter.NodeInfo) clusterInfo {
 	c := clusterInfo{
 		In: true, Connected: report.Connected, JetStream: report.JetStream, URL: plain.Text(report.URL), Server: plain.Text(report.Server),
 		Nodes: []nodeInfo{}, Total: len(nodes),
@@ -42,7 +41,7 @@ func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 		Node: plain.Text(n.Node), Key: plain.Text(n.Key), Self: n.Self, Trusted: n.Trusted, Alive: n.Alive, Version: plain.Text(n.Version),
 		Servers: []string{}, Tools: n.Tools, Latency: math.Round(n.Latency*10) / 10,
 	}
-	if n.Trusted { // what to do about the others is the same for all
+	if n.Trusted { // the page gives the same advice for all others
 		info.Problem = plain.Text(n.Problem)
 	}
 	if !n.Alive {
@@ -57,7 +56,6 @@ func nodeOf(n adapter.NodeInfo, counters adapter.ClusterCounters) nodeInfo {
 	return info
 }
 
-// trafficOf sums calls up by outcome.
 func trafficOf(outcomes map[string]uint64) (t traffic) {
 	for outcome, n := range outcomes {
 		t.Calls += n

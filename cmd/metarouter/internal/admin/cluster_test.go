@@ -10,11 +10,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 )
 
-// A page gets the nodes with the calls to and from each, and nothing of an untrusted one but what
-// identifies it.
+// A page gets the nodes with the calls to and from each, and only the identity of an
+// untrusted one.
 func TestClusterOf(t *testing.T) {
 	seen := time.Date(2026, 7, 28, 10, 0, 0, 5, time.UTC)
-	c := clusterOf(adapter.ClusterReport{Connected: true, Server: "2.12.1", Problems: []string{"The node nas: x.", "a\x1bb"}}, adapter.ClusterCounters{
+	c := clusterInfoOf(adapter.ClusterReport{Connected: true, Server: "2.12.1", Problems: []string{"The node nas: x.", "a\x1bb"}}, adapter.ClusterCounters{
 		To:   map[string]map[string]uint64{"box": {"ok": 7, "error": 2, "unknown": 1}},
 		From: map[string]map[string]uint64{"box": {"ok": 1, "not_sent": 3}},
 	}, []adapter.NodeInfo{
@@ -46,7 +46,7 @@ func TestClusterOfManyNodes(t *testing.T) {
 	for i := range 5 * maxNodes {
 		nodes = append(nodes, adapter.NodeInfo{Node: fmt.Sprint(i)})
 	}
-	if c := clusterOf(adapter.ClusterReport{}, adapter.ClusterCounters{}, nodes); len(c.Nodes) != maxNodes || c.Total != 5*maxNodes {
+	if c := clusterInfoOf(adapter.ClusterReport{}, adapter.ClusterCounters{}, nodes); len(c.Nodes) != maxNodes || c.Total != 5*maxNodes {
 		t.Errorf("%d of %d", len(c.Nodes), c.Total)
 	}
 }

@@ -36,7 +36,7 @@ func (s *site) command(method, path, body string, v any) (status int, notes []st
 	return w.Code, noted.Notes
 }
 
-// Commands get what they print, and errors that say what to write.
+// Commands get their answers, and errors with a remedy.
 func TestCommands(t *testing.T) {
 	s := open(t, fake("a", "echo,browser_screenshot,fail"), fake("b", "pid"))
 	var tools Tools

@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -35,12 +36,6 @@ func (a *API) Loaded(c config.Config) {
 	a.loaded, a.shown = c, shown
 }
 
-// Hide has secrets hidden that the configuration refers to.
-func (a *API) Hide(secrets []string) { a.mask.Add(secrets) }
-
-// HideToken has a token of a login hidden.
-func (a *API) HideToken(token string) { a.mask.AddToken(token) }
-
 // Judged records why the files' present content is not in use; nil if it is in use.
 func (a *API) Judged(err error) {
 	a.options.Edits.Judge(err)
@@ -59,15 +54,13 @@ func (a *API) Judged(err error) {
 	}
 }
 
-// configuration returns what the page shows of the configuration. The pointer changes with
-// it.
+// configuration returns the configuration as the page shows it. The pointer changes with it.
 func (a *API) configuration() *configuration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shown
 }
 
-// entryOf returns what the page shows of an entry.
 func entryOf(s config.Server) entry {
 	e := entry{Name: s.Name, Transport: string(s.Transport), Env: names(s.Env), Headers: names(s.Headers), Settings: settings(s)}
 	if s.Command != "" {
@@ -82,27 +75,17 @@ func entryOf(s config.Server) entry {
 
 func names[T any](values map[string]T) []string { return slices.Sorted(maps.Keys(values)) }
 
-// commandLine returns the command as a person would type it. It hides what looks like a
-// secret, and cuts very long arguments.
+// commandLine returns the command as a person would type it. It hides words that look like
+// secrets, and cuts very long arguments.
 func commandLine(s config.Server) string {
-	words := []string{quoted(s.Command)}
+	words := []string{commandline.Quote(s.Command)}
 	for _, word := range secret.Words(s.Args, hidden) {
-		words = append(words, quoted(brief(word)))
+		words = append(words, commandline.Quote(shortened(word)))
 	}
 	return strings.Join(words, " ")
 }
 
-const hidden = "•••"
-
-// quoted quotes a word as a shell needs it.
-func quoted(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@,+%^~•…", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+const hidden = "…"
 
 // settings returns the settings of an entry that differ from their defaults.
 func settings(s config.Server) map[string]string {
@@ -142,40 +125,12 @@ func settings(s config.Server) map[string]string {
 	return all
 }
 
-// editOf returns the differences between two configurations.
 func editOf(before, after config.Config) *edit {
-	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
+	p := plan.CompareServers(before.Servers, after.Servers)
+	e := &edit{Added: p.Servers.Added, Removed: p.Servers.Removed, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
 		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
-	old := make(map[string]config.Server)
-	for _, s := range before.Servers {
-		old[s.Name] = s
+	for _, name := range p.Servers.Changed {
+		e.Changed = append(e.Changed, change{name, p.Details[name]})
 	}
-	for _, s := range after.Servers {
-		was, ok := old[s.Name]
-		delete(old, s.Name)
-		if !ok {
-			e.Added = append(e.Added, s.Name)
-		} else if fields := fieldsThatDiffer(was, s); len(fields) > 0 {
-			e.Changed = append(e.Changed, change{s.Name, fields})
-		}
-	}
-	e.Removed = append(e.Removed, slices.Sorted(maps.Keys(old))...)
 	return e
-}
-
-// fieldsThatDiffer returns the names of the fields that differ, spelled like the keys of the
-// file.
-func fieldsThatDiffer(a, b config.Server) []string {
-	var fields []string
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range x.NumField() {
-		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
-			name := x.Type().Field(i).Name
-			if name == "URL" {
-				name = "url"
-			}
-			fields = append(fields, strings.ToLower(name[:1])+name[1:])
-		}
-	}
-	return fields
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// caseOf returns the case of a router for [doctor.Examine]: the configuration, the
-// servers, and the tools with their names.
+// caseOf returns the case of a router for [doctor.Examine].
 func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Snapshot, names *exposure.ToolNames, w doctor.World) doctor.Case {
 	found := doctor.Case{
 		Config: c, Catalog: catalog, World: w,
@@ -29,7 +28,7 @@ func caseOf(c config.Config, servers []adapter.ServerInfo, catalog *registry.Sna
 	return found
 }
 
-// A diagnosis is the doctor's first finding on a server in a certain state. It is kept, since looking for
+// A diagnosis is the doctor's first finding on a server in a certain state. It is kept, since a search for
 // programs takes time.
 type diagnosis struct {
 	state        status.State
@@ -39,19 +38,9 @@ type diagnosis struct {
 	problem, fix string
 }
 
-// diagnose returns why a server does not work and what to do about it, or "" if it works
-// or is starting. For a misconfigured entry it returns no problem, since the page shows the
-// problems of the configuration.
+// diagnose returns why a server does not work, and advice. For a misconfigured entry it returns no problem,
+// since the page shows the problems of the configuration.
 func (a *API) diagnose(s adapter.ServerInfo) (problem, fix string) {
-	switch s.State {
-	case status.Failed, status.NeedsAuth, status.Misconfigured, status.Self:
-		return a.explain(s)
-	}
-	return "", ""
-}
-
-// explain is diagnose for a server that does not work, or is restarting.
-func (a *API) explain(s adapter.ServerInfo) (problem, fix string) {
 	c := a.router.Config()
 	i := slices.IndexFunc(c.Servers, func(e config.Server) bool { return e.Name == s.Name })
 	if i < 0 {
@@ -76,7 +65,7 @@ func (a *API) explain(s adapter.ServerInfo) (problem, fix string) {
 	return now.problem, now.fix
 }
 
-// forget removes what is kept of servers.
+// forget removes the kept values of servers.
 func forget(kept *sync.Map, these func(server string) bool) {
 	kept.Range(func(server, _ any) bool {
 		if these(server.(string)) {

@@ -2,12 +2,11 @@
 // person, and for commands.
 //
 // An [API] is an observer of the selector: it keeps the last calls and counts the calls of the
-// last minutes, even while no page is open. It reads everything else when it is asked, so a router
-// that nothing asks pays nothing for it.
+// last minutes, even while no page is open. It reads everything else at each request.
 //
-// Who may send requests may do everything that the page and commands do. The caller decides who that
-// is: it serves the routes of [API.Register]. The routes themselves only refuse requests that browsers
-// send for pages of another origin. [ForCommands] marks requests of commands of the router's own user.
+// The table of routes names for each path the function that answers and the requests that it accepts. All
+// routes are for clients of the role "admin" alone; the caller of [API.Register] serves them only to these.
+// [ForCommands] marks requests of commands of the router's own user.
 //
-// The types of api.go are the page's, those of answers.go the commands' too.
+// The types of api.go are for the page, the types of answers.go also for commands.
 package admin

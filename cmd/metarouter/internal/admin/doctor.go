@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"runtime"
@@ -24,23 +22,23 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// examine answers POST /dashboard/doctor. The router's own PATH and variables are those that count for
-// its servers.
-func (a *API) examine(q *query) (any, error) {
-	ctx, r := q.Context(), a.router
+// runDoctor answers POST /dashboard/doctor. The servers have the PATH and the variables of the router, not
+// of the command.
+func runDoctor(q *query) (any, error) {
+	ctx, r := q.Context(), q.router
 	startAgain(ctx, r)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	c, snapshot := r.Config().Examine(), r.Snapshot()
-	found := caseOf(c, r.Servers(), snapshot, a.exposed(snapshot), doctor.System{DataDir: a.options.DataDir})
-	if _, why := a.options.Edits.Now(); why != nil {
+	found := caseOf(c, r.Servers(), snapshot, q.exposed(snapshot), doctor.System{DataDir: q.options.DataDir})
+	if _, why := q.options.Edits.Now(); why != nil {
 		found.Edit = q.explain(why)
 	}
 	found.Assist = doctor.AskAssist(ctx, c.Router.Assist)
 	found.Embeddings = doctor.AskEmbeddings(ctx, c.Router.Embeddings)
 	found.Issuers = doctor.AskIssuers(ctx, c.Router.HTTP)
-	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, a.options.Version)
+	found.Cluster = doctor.AskCluster(ctx, c.Router.Cluster, q.options.Version)
 	found.Traces = telemetry.CheckTraces()
 	if live, _, ok := r.ClusterReport(); ok && found.Cluster != nil {
 		found.Cluster.AddDenied(live)
@@ -72,7 +70,7 @@ func startAgain(ctx context.Context, r *adapter.Parts) {
 func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port {
 	address := c.Router.HTTP.Addr
 	defaults, _ := config.Load() // of no files
-	p := &doctor.Port{Address: address, Set: address != defaults.Router.HTTP.Addr, Clients: clientsOf(address)}
+	p := &doctor.Port{Address: address, Set: address != defaults.Router.HTTP.Addr, Clients: clientsWith(address)}
 	if !p.Set && len(p.Clients) == 0 {
 		return nil
 	}
@@ -95,8 +93,8 @@ func portInUse(ctx context.Context, c config.Config, mayServe bool) *doctor.Port
 	return p
 }
 
-// clientsOf returns the clients whose files have an entry with a URL of the address.
-func clientsOf(address string) (titles []string) {
+// clientsWith returns the clients with an entry for the address in their files.
+func clientsWith(address string) (titles []string) {
 	place, err := clients.ThisSystem()
 	if err != nil {
 		return nil
@@ -128,16 +126,12 @@ func sameAddress(link, address string) bool {
 	return u.Hostname() == host || local(u.Hostname()) && local(host)
 }
 
-// plan answers POST /dashboard/plan. Only commands of this machine may have files read.
-func (a *API) plan(q *query) (any, error) {
-	if !fromCommand(q.Request) {
-		return nil, &failed{http.StatusForbidden, errors.New("only a command of the router's machine may send this")}
-	}
+func comparePlan(q *query) (any, error) {
 	next, err := config.Load(q.FormValue("file"))
 	if err != nil {
-		return nil, wrong(configfile.Unreadable(err))
+		return nil, badRequest(configfile.Unreadable(err))
 	}
-	now := a.router.Config()
-	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, a.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, a.options.DataDir)))
+	now := q.router.Config()
+	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, q.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, q.options.DataDir)))
 	return Planned{Plan: p, Before: p.Before, After: p.After, Mode: p.Mode, Restart: p.Restart}, nil
 }

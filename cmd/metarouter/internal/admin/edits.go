@@ -49,7 +49,7 @@ func (e *Edits) Now() (changed <-chan struct{}, why error) {
 	return e.changed, e.why
 }
 
-// Waiting returns the edit that waits for approval, nil if none does.
+// Waiting returns the edit that waits for approval, nil if there is no such edit.
 func (e *Edits) Waiting() (u *trustfile.Untrusted, changed <-chan struct{}) {
 	changed, why := e.Now()
 	u, _ = errors.AsType[*trustfile.Untrusted](why)
@@ -106,7 +106,6 @@ func justSaved(files []string) (text trustfile.Text, ok bool) {
 	return c.Text, err == nil
 }
 
-// hasEntries reports whether the router has the servers of the text.
 func hasEntries(r *adapter.Parts, text trustfile.Text) bool {
 	has, wants := r.Servers(), r.Configured()
 	return wants.Text.Digest() == text.Digest() && len(has) == len(wants.Servers) && !slices.ContainsFunc(wants.Servers, func(s config.Server) bool {
@@ -116,18 +115,18 @@ func hasEntries(r *adapter.Parts, text trustfile.Text) bool {
 
 // noteEdit notes why the files' present text is not in use.
 func (q *query) noteEdit() {
-	if _, why := q.api.options.Edits.Now(); why != nil {
+	if _, why := q.options.Edits.Now(); why != nil {
 		q.note("note: the last edit is not in use: %v", q.explain(why))
 	}
 }
 
 // isInWaitingEdit returns an error if a server is only in an edit that waits for approval.
 func (q *query) isInWaitingEdit(name string) error {
-	u, _ := q.api.options.Edits.Waiting()
-	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.api.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
+	u, _ := q.options.Edits.Waiting()
+	if u == nil || !u.Text.Has(name) || slices.ContainsFunc(q.router.Config().Servers, func(s config.Server) bool { return s.Name == name }) {
 		return nil
 	}
-	return wrong(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
+	return badRequest(fmt.Errorf("server %q is in an edit that waits for your approval: %w", name, q.explain(u)))
 }
 
 // explain returns a judgement for the person who asks: the command that approves the edit is the one
@@ -141,7 +140,7 @@ func (q *query) explain(why error) error {
 	if q.has("named") || !fromCommand(q.Request) { // else the process has found it in its folder
 		file = u.Text.Files[0]
 	}
-	return trust.Explain(u, q.api.options.TrustCommand(file))
+	return trust.Explain(u, q.options.TrustCommand(file))
 }
 
 // Ask asks the person at the terminal about each edit that waits, until ctx ends. A yes approves the

@@ -2,7 +2,7 @@ package admin
 
 import "testing"
 
-// Files that no one watches are not waited for: there is no router to look at here.
+// Unwatched files are not waited for: there is no router to look at here.
 func TestSettleUnwatched(t *testing.T) {
 	said := &Edits{Unwatched: true}
 	said.settle(t.Context(), "", nil)

@@ -12,23 +12,22 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// learned returns what was learned from calls, even if the configuration turns learning off now.
-func (a *API) learned() (*usage.Store, error) {
-	if s := a.router.Usage(); s != nil {
+// learned returns the usage that was learned from calls, even if the configuration turns learning off now.
+func learned(q *query) (*usage.Store, error) {
+	if s := q.router.Usage(); s != nil {
 		return s, nil
 	}
-	return usage.Open(a.options.DataDir, a.router.Config().Files, a.options.Log)
+	return usage.Open(q.options.DataDir, q.router.Config().Files, q.options.Log)
 }
 
-// usage answers GET /dashboard/usage.
-func (a *API) usage(q *query) (any, error) {
-	s, err := a.learned()
+func showUsage(q *query) (any, error) {
+	s, err := learned(q)
 	if err != nil {
 		return nil, err
 	}
 	rules := new(profile.Rules)
 	if q.has("profile") {
-		rules = profile.Of(a.router.Config().Router.Profiles, q.FormValue("profile"))
+		rules = profile.Of(q.router.Config().Router.Profiles, q.FormValue("profile"))
 	}
 	used := Usage{[]LearnedTool{}}
 	for _, e := range s.Tools() {
@@ -44,35 +43,32 @@ func (a *API) usage(q *query) (any, error) {
 		used.Tools = append(used.Tools, row)
 	}
 	if len(used.Tools) == 0 {
-		q.note("%s", a.whyNothingLearned(q.alone()))
+		q.note("%s", whyNothingLearned(q))
 	}
 	return used, nil
 }
 
-// whyNothingLearned says why there is nothing to show.
-func (a *API) whyNothingLearned(alone bool) string {
+func whyNothingLearned(q *query) string {
 	switch {
-	case !a.router.Config().Router.Learning:
+	case !q.router.Config().Router.Learning:
 		return `nothing was learned, since "learning" is false in the configuration; take it out, so that the router learns`
-	case a.options.DataDir == "" && alone:
+	case q.options.DataDir == "" && q.alone():
 		return `nothing was learned: without a data folder (--data "") it is kept only while a router runs; name a folder`
 	}
 	return "nothing was learned yet; the router learns when a client calls a tool within 10 minutes after it searched with find_tools or route_task"
 }
 
-// clearUsage answers POST /dashboard/usage/clear.
-func (a *API) clearUsage(*query) (any, error) {
-	s, err := a.learned()
+func clearUsage(q *query) (any, error) {
+	s, err := learned(q)
 	if err == nil {
 		err = s.Clear()
 	}
 	return Usage{[]LearnedTool{}}, err
 }
 
-// tokens answers GET /dashboard/tokens.
-func (a *API) tokens(q *query) (any, error) {
-	used := Tokens{Servers: definitionsOf(q.scope), Clients: []telemetry.Cost{}}
-	for _, e := range a.costs() {
+func showTokens(q *query) (any, error) {
+	used := Tokens{Servers: definitionsOf(q.view), Clients: []telemetry.Cost{}}
+	for _, e := range q.costs() {
 		if only := q.FormValue("profile"); only == "" || e.Profile == only {
 			used.Clients = append(used.Clients, e)
 		}
@@ -80,11 +76,11 @@ func (a *API) tokens(q *query) (any, error) {
 	return used, nil
 }
 
-// definitionsOf returns what the definitions of each server's tools cost, the dearest first.
-func definitionsOf(scope *adapter.View) []DefinedTokens {
+// definitionsOf returns the cost of the definitions of each server's tools, the dearest first.
+func definitionsOf(view *adapter.View) []DefinedTokens {
 	rows := []DefinedTokens{}
-	snapshot := scope.Snapshot()
-	for _, s := range scope.Servers() {
+	snapshot := view.Snapshot()
+	for _, s := range view.Servers() {
 		tools := snapshot.Server(s.Name)
 		rows = append(rows, DefinedTokens{s.Name, len(tools), registry.Tokens(tools)})
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,22 +20,22 @@ import (
 )
 
 const (
-	// loginAge is for how long what is known of a login is shown while its server stays as it is,
-	// and loginTime bounds how long it takes to find out.
-	loginAge  = 30 * time.Second
-	loginTime = time.Second
+	// loginAge is for how long a known login is shown while its server stays as it is.
+	loginAge = 30 * time.Second
+
+	// loginTime and loginDetailsTime are how long the keyring, which may ask the person, has to answer
+	// for a page and for a command.
+	loginTime        = time.Second
+	loginDetailsTime = 10 * time.Second
 
 	// beginTime bounds how long a login takes to begin.
 	beginTime = time.Minute
 )
 
-// A loginInfo says how the login at a remote server is.
+// A loginInfo is the login at a server, for the page.
 type loginInfo struct {
-	LoggedIn bool      `json:"logged_in"`
-	Needed   string    `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
-	Issuer   string    `json:"issuer,omitempty"`
-	Expires  time.Time `json:"expires,omitzero"` // of the token; absent if it is not known
-	Renews   bool      `json:"renews,omitempty"` // by itself
+	*LoginDetails
+	Needed string `json:"needed,omitempty"` // why a person must log in, as the end of a sentence
 }
 
 // POST /dashboard/servers/NAME/login with the body {} begins a login, which all clients share.
@@ -51,9 +52,9 @@ type knownLogin struct {
 	info  *loginInfo
 }
 
-// loginOf returns how the login at a server is; nil if it has none and needs none.
+// loginOf returns how the login at a server is; nil if it has no login and needs none.
 func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
-	if s.Transport == string(config.Stdio) || s.Node() != "" || s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
+	if s.State == status.Disabled || s.State == status.Misconfigured || s.State == status.Self {
 		return nil
 	}
 	now := time.Now()
@@ -62,36 +63,51 @@ func (a *API) loginOf(s adapter.ServerInfo) *loginInfo {
 		return was.info
 	}
 	next := knownLogin{state: s.State, since: s.Since, at: now}
-	ctx, cancel := context.WithTimeout(context.Background(), loginTime)
-	defer cancel()
-	info := loginInfo{}
-	if is, err := a.router.LoginState(ctx, s.Name); err == nil && is.LoggedIn {
-		info = loginInfo{LoggedIn: true, Issuer: plain.Text(is.Issuer), Expires: is.Expires, Renews: is.Renews}
-	}
-	if s.State == status.NeedsAuth && s.Fault != nil && s.Fault.Login != "" {
-		info.Needed = s.Fault.Login.Text()
-	}
-	if info != (loginInfo{}) {
-		next.info = &info
+	if details := a.loginDetails(context.Background(), s, loginTime); details != nil {
+		next.info = &loginInfo{LoginDetails: details}
+		if details.Needed != "" {
+			next.info.Needed = details.Needed.Text()
+		}
 	}
 	a.logins.Store(s.Name, next)
 	return next.info
 }
 
-// beginLogin answers POST /dashboard/servers/NAME/login.
-func (a *API) beginLogin(r *http.Request, name string) (any, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), beginTime)
+// loginDetails returns how the login at a server is, as far as the keyring says so within a time; nil if
+// there is nothing to say.
+func (a *API) loginDetails(ctx context.Context, s adapter.ServerInfo, within time.Duration) *LoginDetails {
+	if s.Transport == string(config.Stdio) || s.Node() != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	begin := login.Request{By: clientauth.PrincipalOf(r.Context()).Hash, Way: login.Loopback}
-	if isAt(r, a.router.Config().Router.HTTP.PublicURL) {
+	state, err := a.router.LoginState(ctx, s.Name)
+	if err != nil { // such as an entry with a header of its own
+		state = adapter.LoginState{}
+	}
+	if s.Fault != nil && s.State == status.NeedsAuth {
+		state.Why = cmp.Or(s.Fault.Login, state.Why)
+		state.Issuer = cmp.Or(state.Issuer, s.Fault.Issuer)
+	}
+	if !state.LoggedIn && state.Why == "" {
+		return nil
+	}
+	return &LoginDetails{state.LoggedIn, plain.Text(state.Issuer), state.Scopes, state.Expires, state.Renews, state.Why}
+}
+
+func beginLogin(ctx context.Context, q *query, name string) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, beginTime)
+	defer cancel()
+	begin := login.Request{By: clientauth.PrincipalOf(ctx).Hash, Way: login.Loopback}
+	if isAt(q.Request, q.router.Config().Router.HTTP.PublicURL) {
 		begin.Way = login.Public
-	} else if !isLoopback(r.Host) {
-		return nil, &failed{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
+	} else if !isLoopback(q.Host) {
+		return nil, &statusError{http.StatusConflict, fmt.Errorf("this login comes back to the router's own machine, and your browser seems to be on another one. "+
 			"Set \"publicUrl\" in \"metarouter\", \"http\" of the configuration, or run 'metarouter login %s --paste' on the router's machine", name)}
 	}
-	pending, err := a.router.BeginLogin(ctx, name, begin)
+	pending, err := q.router.BeginLogin(ctx, name, begin)
 	if err != nil {
-		return nil, &failed{http.StatusConflict, errors.New(a.mask.Text(plain.Text(err.Error())))}
+		return nil, &statusError{http.StatusConflict, errors.New(q.mask.Text(plain.Text(err.Error())))}
 	}
 	begun := begunLogin{URL: pending.URL}
 	if pending.Device != nil {
@@ -116,7 +132,6 @@ func isLoopback(host string) bool {
 	return urls.IsLoopback(u.Hostname())
 }
 
-// logout ends the login at a server.
 func (a *API) logout(ctx context.Context, name string) error {
 	defer a.logins.Delete(name)
 	_, err := a.router.Logout(ctx, name)

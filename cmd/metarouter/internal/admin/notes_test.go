@@ -15,7 +15,7 @@ import (
 func TestNoteFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(config.Config{}, Options{})
-		q := &query{api: a}
+		q := &query{API: a}
 		down := func(names ...string) (all []adapter.ServerInfo) {
 			for _, name := range names {
 				all = append(all, adapter.ServerInfo{Status: status.Status{Name: name, State: status.Failed, LastError: "x"}})

@@ -6,9 +6,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// profiles answers GET /dashboard/profiles.
-func (a *API) profiles(*query) (any, error) {
-	c, snapshot := a.router.Config(), a.router.Snapshot()
+func listProfiles(q *query) (any, error) {
+	c, snapshot := q.router.Config(), q.router.Snapshot()
 	all := profiles{[]profileInfo{}}
 	for _, name := range names(c.Router.Profiles) {
 		all.Profiles = append(all.Profiles, profileOf(name, c, snapshot))
@@ -16,7 +15,7 @@ func (a *API) profiles(*query) (any, error) {
 	return all, nil
 }
 
-// profileOf returns what clients of a profile may see of a catalog.
+// profileOf counts the parts of a catalog that clients of a profile may see.
 func profileOf(name string, c config.Config, snapshot *registry.Snapshot) profileInfo {
 	rules, p := profile.Of(c.Router.Profiles, name), c.Router.Profiles[name]
 	info := profileInfo{Name: name, Servers: []string{}, ReadOnly: p.ReadOnly, Mode: p.Mode}

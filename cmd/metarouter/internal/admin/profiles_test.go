@@ -9,7 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 )
 
-// Each profile is shown with what it allows of the servers that run.
+// Each profile is shown with the allowed parts of the servers that run.
 func TestProfiles(t *testing.T) {
 	s := open(t, fake("a", "echo,fail"), fake("b", "pid"))
 	c := s.router.Configured()

@@ -23,56 +23,81 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A query is a request, the router as it is for the request, and the notes of the answer.
+// A query is a request to a router, the part of the router that it is about, and the notes of the answer.
 type query struct {
 	*http.Request
-	api   *API
-	scope *adapter.View
+	*API
+	view  *adapter.View
 	body  []byte
 	notes []string
 }
 
-// A failed is an error with the status of its answer.
-type failed struct {
+// A statusError is an error with the status of its answer.
+type statusError struct {
 	status int
 	error
 }
 
-func (f *failed) Unwrap() error { return f.error }
+func (f *statusError) Unwrap() error { return f.error }
 
-// wrong is the error of a request that names or says something wrong.
-func wrong(err error) error { return &failed{http.StatusBadRequest, err} }
+// badRequest is the error of a request with a wrong value.
+func badRequest(err error) error { return &statusError{http.StatusBadRequest, err} }
 
-// absent is the error of a request about something that does not exist.
-func absent(err error) error { return &failed{http.StatusNotFound, err} }
+// notFound is the error of a request about a name that does not exist.
+func notFound(err error) error { return &statusError{http.StatusNotFound, err} }
 
-// serve returns the handler of requests that answer answers. An edit in progress comes first.
-func (a *API) serve(answer func(*query) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		a.options.Edits.settle(r.Context(), a.options.DataDir, a.router)
-		q := &query{Request: r, api: a}
-		if fromCommand(r) {
-			q.noteEdit()
-		}
-		v, err := q.answer(answer)
-		status := http.StatusOK
-		if err != nil {
-			v, status = Refusal{err.Error()}, http.StatusInternalServerError
-			if f, ok := errors.AsType[*failed](err); ok {
-				status = f.status
-			}
-		}
-		if len(q.notes) > 0 {
-			v = json.RawMessage(wire.AddMember(wire.Marshal(v), "notes", wire.Marshal(q.notes)))
-		}
-		reply(w, status, v)
+// reply answers a request with the value or the error that answer returns. An edit in progress comes first.
+func (a *API) reply(w http.ResponseWriter, r *http.Request, answer func(*query) (any, error)) {
+	a.options.Edits.settle(r.Context(), a.options.DataDir, a.router)
+	q := &query{Request: r, API: a}
+	if fromCommand(r) {
+		q.noteEdit()
 	}
+	err := q.prepare()
+	var v any
+	if err == nil {
+		v, err = answer(q)
+	}
+	status := http.StatusOK
+	if err != nil {
+		v, status = Refusal{err.Error()}, http.StatusInternalServerError
+		if f, ok := errors.AsType[*statusError](err); ok {
+			status = f.status
+		}
+	}
+	if len(q.notes) > 0 {
+		v = json.RawMessage(wire.AddMember(wire.Marshal(v), "notes", wire.Marshal(q.notes)))
+	}
+	writeJSON(w, status, v)
 }
 
-// read decodes the body.
+// prepare reads the body, and chooses the view of the parameter "profile": of clients of that profile, of
+// clients without one if it is "", and of everything if it is absent. All of the body is read first, or
+// net/http would not notice that the client leaves.
+func (q *query) prepare() (err error) {
+	if q.Method == http.MethodPost {
+		if q.body, err = io.ReadAll(q.Body); err != nil {
+			return badRequest(err)
+		}
+	}
+	chosen, ok := q.URL.Query()["profile"]
+	switch {
+	case !ok:
+		q.view = q.router.View
+	case chosen[0] == "":
+		q.view = q.router.Scope()
+	default:
+		if err := configfile.CheckProfile(q.router.Config(), chosen[0]); err != nil {
+			return badRequest(err)
+		}
+		q.view = q.router.Scope(chosen[0])
+	}
+	return nil
+}
+
 func (q *query) read(v any) error {
 	if err := json.Unmarshal(q.body, v); err != nil {
-		return wrong(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
+		return badRequest(fmt.Errorf("the body is not what %s takes: %w", q.URL.Path, err))
 	}
 	return nil
 }
@@ -86,36 +111,12 @@ func (q *query) note(format string, args ...any) {
 func (q *query) has(parameter string) bool { return q.FormValue(parameter) != "" }
 
 // alone reports whether the router runs for this command alone, and serves no client.
-func (q *query) alone() bool { return q.api.mcp == nil }
+func (q *query) alone() bool { return q.mcp == nil }
 
-// answer returns the answer for the router as clients of the profile in the parameter "profile" see
-// it: as clients without one do if it is "", and all of it if the parameter is absent. All of the body
-// is read first, or net/http would not notice that the client leaves.
-func (q *query) answer(answer func(*query) (any, error)) (_ any, err error) {
-	if q.Method == http.MethodPost {
-		if q.body, err = io.ReadAll(q.Body); err != nil {
-			return nil, wrong(err)
-		}
-	}
-	chosen, ok := q.URL.Query()["profile"]
-	switch {
-	case !ok:
-		q.scope = q.api.router.View
-	case chosen[0] == "":
-		q.scope = q.api.router.Scope()
-	default:
-		if err := configfile.CheckProfile(q.api.router.Config(), chosen[0]); err != nil {
-			return nil, wrong(err)
-		}
-		q.scope = q.api.router.Scope(chosen[0])
-	}
-	return answer(q)
-}
-
-// visible returns the configuration with the servers of the scope alone.
+// visible returns the configuration with the servers of the view alone.
 func (q *query) visible() config.Config {
-	c, seen := q.api.router.Config(), make(map[string]bool)
-	for _, info := range q.scope.Servers() {
+	c, seen := q.router.Config(), make(map[string]bool)
+	for _, info := range q.view.Servers() {
 		seen[info.Name] = true
 	}
 	c.Servers = slices.DeleteFunc(slices.Clone(c.Servers), func(entry config.Server) bool { return !seen[entry.Name] })
@@ -128,14 +129,14 @@ const (
 )
 
 // awaitTools waits until the tools of all servers are known or their servers have failed, and notes
-// which failed; see noteFailed for needed. Another note says if servers of other nodes may be missing.
+// which failed; noteFailed explains needed. Another note says if servers of other nodes may be missing.
 func (q *query) awaitTools(needed bool) error {
-	missing := q.scope.Settled(q.Context())
+	missing := q.view.Settled(q.Context())
 	if q.Context().Err() != nil {
 		return q.Context().Err()
 	}
 	q.noteMissing(missing)
-	q.noteFailed(q.scope.Servers(), needed)
+	q.noteFailed(q.view.Servers(), needed)
 	return nil
 }
 
@@ -148,7 +149,7 @@ func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 			without = append(without, s)
 		}
 	}
-	if repeated := q.api.notes(strings.Join(named(without), "\n")); repeated && !needed && !q.alone() {
+	if repeated := q.isRepeated(strings.Join(named(without), "\n")); repeated && !needed && !q.alone() {
 		return
 	}
 	switch len(without) {
@@ -157,10 +158,7 @@ func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 		s := without[0]
 		q.note("metarouter: server %q %s: %s; 'metarouter servers %s' says more", s.Name, s.Verb(), terminal.Cut(plain.Line(s.LastError), maxReason), s.Name)
 	default:
-		var names []string
-		for _, s := range without[:min(len(without), maxFailed)] {
-			names = append(names, s.Name)
-		}
+		names := named(without[:min(len(without), maxFailed)])
 		if more := len(without) - len(names); more > 0 {
 			names = append(names, fmt.Sprintf("%d more", more))
 		}
@@ -168,8 +166,8 @@ func (q *query) noteFailed(servers []adapter.ServerInfo, needed bool) {
 	}
 }
 
-// notes reports whether a note about the same failed servers was made within the last hour.
-func (a *API) notes(failed string) (repeated bool) {
+// isRepeated reports whether a note about the same failed servers was made within the last hour.
+func (a *API) isRepeated(failed string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if failed == a.failed && time.Since(a.noted) < time.Hour {
@@ -199,7 +197,6 @@ func ForCommands(h http.Handler) http.Handler {
 // fromCommand reports whether a command of this user sends the request.
 func fromCommand(r *http.Request) bool { return r.Context().Value(byCommand{}) != nil }
 
-// actor returns who sends a request.
 func actor(r *http.Request) audit.Actor {
 	if fromCommand(r) {
 		return audit.Actor{Principal: configfile.UserName(), From: "terminal"}
@@ -211,12 +208,12 @@ func actor(r *http.Request) audit.Actor {
 	return audit.Actor{Principal: clientauth.PrincipalOf(r.Context()).Name, From: from}
 }
 
-// record records what was done. err is why it failed.
-func (a *API) record(q *query, e audit.Event, err error) {
+// record records an action. err is why it failed.
+func (q *query) record(e audit.Event, err error) {
 	who := actor(q.Request)
 	e.Principal, e.From = who.Principal, who.From
 	if err != nil {
 		e.Outcome, e.Reason = audit.Failed, e.Reason+": "+err.Error()
 	}
-	a.router.Audit(e)
+	q.router.Audit(e)
 }

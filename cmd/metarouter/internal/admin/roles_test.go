@@ -26,7 +26,7 @@ func TestRoutesNeedAdmin(t *testing.T) {
 	h := s.mcp.Handler(server.HTTPOptions{Pages: mux, Tokens: []clientauth.Principal{principal("use", false), principal("admin", true)}})
 	defer h.Close(context.Background())
 	paths := strings.NewReplacer("{$}", "", "{file...}", "app.js", "{name}", "none", "{id}", "none", "{action}", "restart")
-	for _, route := range s.routes() {
+	for _, route := range routes {
 		method, path, _ := strings.Cut(paths.Replace(route.pattern), " ")
 		for token, want := range map[string]int{"use": http.StatusForbidden, "none": http.StatusUnauthorized} {
 			r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader("{}"))

@@ -27,12 +27,10 @@ const (
 	maxDiff  = 2000    // characters of a member of a changed definition, before and after
 )
 
-// candidateOf returns what commands print of a tool.
 func candidateOf(t *registry.NormalizedTool) Candidate {
 	return Candidate{ID: t.ID, Tool: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: append([]string{}, t.Capabilities...)}
 }
 
-// rankedOf returns what commands print of a candidate.
 func rankedOf(c selector.Candidate) Candidate {
 	row := candidateOf(c.Tool)
 	row.Score, row.Confidence, row.Ambiguous = c.Score, c.Confidence, c.Ambiguous
@@ -42,7 +40,6 @@ func rankedOf(c selector.Candidate) Candidate {
 	return row
 }
 
-// serversOf returns the servers of tools.
 func serversOf(tools []*registry.NormalizedTool) (servers []string) {
 	for _, t := range tools {
 		servers = append(servers, t.Server)
@@ -50,7 +47,6 @@ func serversOf(tools []*registry.NormalizedTool) (servers []string) {
 	return servers
 }
 
-// toolOf returns what is shown of a tool.
 func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) Tool {
 	harmless, _ := selector.Harmless(t)
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
@@ -60,26 +56,25 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	}
 }
 
-// tools answers GET /dashboard/tools.
-func (a *API) tools(q *query) (any, error) {
-	of, named, err := meant(q, q.visible())
+func listTools(q *query) (any, error) {
+	of, named, err := serversOrTool(q, q.visible())
 	if err != nil {
 		return nil, err
 	}
 	if named != "" {
-		t, err := a.resolve(q, named)
+		t, err := resolve(q, named)
 		if err != nil {
 			return nil, notServerNorTool(named, err)
 		}
-		return Tools{Sure: true, Total: 1, Fitting: 1, Described: true, Tools: a.listed(q, []*registry.NormalizedTool{t}, q.scope.Snapshot())}, nil
+		return Tools{Sure: true, Total: 1, Fitting: 1, Described: true, Tools: listed(q, []*registry.NormalizedTool{t}, q.view.Snapshot())}, nil
 	}
 	if err := q.await(of); err != nil {
 		return nil, err
 	}
 	if q.URL.Query().Has("q") {
-		return a.find(q, of)
+		return findTools(q, of)
 	}
-	snapshot, tags := q.scope.Snapshot(), q.URL.Query()["capability"]
+	snapshot, tags := q.view.Snapshot(), q.URL.Query()["capability"]
 	all := snapshot.Tools()
 	if len(tags) > 0 {
 		all = snapshot.FindByCapability(tags...)
@@ -87,7 +82,7 @@ func (a *API) tools(q *query) (any, error) {
 	if known := snapshot.Capabilities(); q.has("known") {
 		for _, tag := range tags {
 			if known[tag] == 0 {
-				return nil, wrong(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
+				return nil, badRequest(configfile.UnknownName("tag", tag, slices.Sorted(maps.Keys(known))))
 			}
 		}
 	}
@@ -95,12 +90,11 @@ func (a *API) tools(q *query) (any, error) {
 		_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 		return of != nil && !slices.Contains(of, t.Server) || q.has("changed") && !changed
 	})
-	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: a.listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
+	return Tools{Sure: true, Total: len(snapshot.Tools()), Fitting: len(all), Tools: listed(q, all[:min(len(all), limitOf(q))], snapshot)}, nil
 }
 
-// meant returns the servers whose tools a request for tools is about, nil for all, or the name that
-// is a tool's.
-func meant(q *query, c config.Config) (of []string, named string, err error) {
+// serversOrTool returns the servers that a request for tools is about, nil for all, or the name of a tool.
+func serversOrTool(q *query, c config.Config) (of []string, named string, err error) {
 	of, named = q.URL.Query()["server"], q.FormValue("name")
 	if !fromCommand(q.Request) {
 		return of, named, nil
@@ -131,7 +125,7 @@ func meant(q *query, c config.Config) (of []string, named string, err error) {
 // notServerNorTool returns the error of resolve, for a name that may be a server's too.
 func notServerNorTool(name string, err error) error {
 	if e, ok := errors.AsType[*exposure.NameError](err); ok && len(e.Ambiguous)+len(e.Nearest) == 0 {
-		return absent(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
+		return notFound(fmt.Errorf("no server and no tool is named %q; 'metarouter servers' lists the servers, 'metarouter tools' lists all tools", name))
 	}
 	return err
 }
@@ -146,21 +140,21 @@ func (q *query) await(of []string) error {
 	case q.FormValue("wait") == "some":
 		var servers sync.WaitGroup
 		for _, name := range of {
-			servers.Go(func() { _ = q.scope.Await(q.Context(), name) }) // the note says why it failed
+			servers.Go(func() { _ = q.view.Await(q.Context(), name) }) // the note says why it failed
 		}
 		servers.Wait()
-		q.noteFailed(slices.DeleteFunc(q.scope.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }), true)
+		q.noteFailed(slices.DeleteFunc(q.view.Servers(), func(s adapter.ServerInfo) bool { return !slices.Contains(of, s.Name) }), true)
 		return q.Context().Err()
 	}
 	for _, name := range of { // their tools as they are now, not as they were stored
-		if err := q.scope.Await(q.Context(), name); err != nil {
+		if err := q.view.Await(q.Context(), name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// limit returns how many tools to list.
+// limitOf returns how many tools to list.
 func limitOf(q *query) int {
 	limit, err := strconv.Atoi(q.FormValue("limit"))
 	if err != nil || limit <= 0 {
@@ -169,11 +163,10 @@ func limitOf(q *query) int {
 	return limit
 }
 
-// listed returns what is shown of tools.
-func (a *API) listed(q *query, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
+func listed(q *query, tools []*registry.NormalizedTool, snapshot *registry.Snapshot) []Tool {
 	rows := make([]Tool, len(tools))
 	for i, t := range tools {
-		rows[i] = a.toolOf(t, snapshot)
+		rows[i] = q.toolOf(t, snapshot)
 		if q.has("schemas") {
 			rows[i].InputSchema = t.InputSchema
 		}
@@ -184,29 +177,29 @@ func (a *API) listed(q *query, tools []*registry.NormalizedTool, snapshot *regis
 	return rows
 }
 
-// find answers with the tools that fit the words in the parameter q, and with why they were found.
-func (a *API) find(q *query, of []string) (any, error) {
+// findTools answers with the tools that fit the words in the parameter q, and with why they were found.
+func findTools(q *query, of []string) (any, error) {
 	words := q.FormValue("q")
 	if len(words) > maxWords {
 		words = strings.ToValidUTF8(words[:maxWords], "")
 	}
 	task := selector.Query{Task: words, Capabilities: q.URL.Query()["capability"], Servers: of, Limit: limitOf(q)}
 	if q.has("wait") {
-		task.Assistant = q.scope.Assistant()
+		task.Assistant = q.view.Assistant()
 	}
-	ranked, err := q.scope.Find(q.Context(), task)
+	ranked, err := q.view.Find(q.Context(), task)
 	if err != nil {
 		return nil, err
 	}
-	explained, err := q.scope.Explain(q.Context(), words, ranked.Candidates)
+	explained, err := q.view.Explain(q.Context(), words, ranked.Candidates)
 	if err != nil {
 		return nil, err
 	}
-	snapshot := q.scope.Snapshot()
+	snapshot := q.view.Snapshot()
 	q.notePartial(ranked.Partial)
 	found := Tools{Sure: ranked.Sure, Abstained: ranked.Abstained, By: ranked.By, Total: len(snapshot.Tools()), Fitting: len(ranked.Candidates), Tools: []Tool{}}
 	for i, c := range ranked.Candidates {
-		t := a.toolOf(c.Tool, snapshot)
+		t := q.toolOf(c.Tool, snapshot)
 		t.Candidate = rankedOf(c)
 		t.Why, t.Reason = &explained[i], explained[i].Why()
 		found.Tools = append(found.Tools, t)
@@ -214,14 +207,13 @@ func (a *API) find(q *query, of []string) (any, error) {
 	return found, nil
 }
 
-// tool answers GET /dashboard/tool.
-func (a *API) tool(q *query) (any, error) {
-	snapshot := a.router.Snapshot()
+func showTool(q *query) (any, error) {
+	snapshot := q.router.Snapshot()
 	t, ok := snapshot.Tool(q.FormValue("id"))
 	if !ok {
-		return nil, absent(errors.New("this tool does not exist, or no longer exists"))
+		return nil, notFound(errors.New("this tool does not exist, or no longer exists"))
 	}
-	whole := wholeTool{Tool: a.toolOf(t, snapshot), OutputSchema: wire.Member(t.Definition, "outputSchema"), Definition: t.Definition, Repairs: t.Repairs}
+	whole := wholeTool{Tool: q.toolOf(t, snapshot), OutputSchema: wire.Member(t.Definition, "outputSchema"), Definition: t.Definition, Repairs: t.Repairs}
 	whole.InputSchema, whole.Changes = t.InputSchema, changesOf(t, snapshot)
 	return whole, nil
 }
@@ -231,10 +223,9 @@ func changesOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) []string
 	return changes.Diff(snapshot.Offer(t.Server).LastSeen[t.ServerName()], t.Definition, maxDiff)
 }
 
-// capabilities answers GET /dashboard/capabilities.
-func (a *API) capabilities(q *query) (any, error) {
+func listCapabilities(q *query) (any, error) {
 	err := q.await(nil)
-	return Capabilities{tagsOf(q.scope.Snapshot())}, err
+	return Capabilities{tagsOf(q.view.Snapshot())}, err
 }
 
 // tagsOf returns the capabilities of tools, by name.
@@ -247,15 +238,14 @@ func tagsOf(s *registry.Snapshot) []Tag {
 	return tags
 }
 
-// why answers GET /dashboard/why.
-func (a *API) why(q *query) (any, error) {
-	question := why.Question{Config: a.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
+func explainOffer(q *query) (any, error) {
+	question := why.Question{Config: q.router.Config(), Tool: q.FormValue("tool"), Task: q.FormValue("for"), Profile: q.FormValue("profile")}
 	if !q.alone() {
-		question.Mode = a.mcp.Default().Mode()
+		question.Mode = q.mcp.Default().Mode()
 	}
-	answer, err := why.Ask(q.Context(), a.router, question)
+	answer, err := why.Ask(q.Context(), q.router, question)
 	if _, several := errors.AsType[*exposure.NameError](err); several {
-		return nil, wrong(err)
+		return nil, badRequest(err)
 	}
 	return answer, err
 }
@@ -264,17 +254,17 @@ func (a *API) why(q *query) (any, error) {
 // node.
 func checkServer(c config.Config, name string) error {
 	if _, err := configfile.Server(c, name); err != nil && !configfile.MayBeElsewhere(c, name) {
-		return absent(err)
+		return notFound(err)
 	}
 	return nil
 }
 
 // resolve finds the tool that a name means. It starts servers only if the stored catalog does not know the name.
-func (a *API) resolve(q *query, name string) (*registry.NormalizedTool, error) {
-	names := func() *exposure.ToolNames { return a.exposed(q.scope.Snapshot()) }
-	t, err := exposure.Resolve(q.Context(), q.scope, name, names, func() bool { return q.awaitTools(true) == nil })
+func resolve(q *query, name string) (*registry.NormalizedTool, error) {
+	names := func() *exposure.ToolNames { return q.exposed(q.view.Snapshot()) }
+	t, err := exposure.Resolve(q.Context(), q.view, name, names, func() bool { return q.awaitTools(true) == nil })
 	if err, ok := errors.AsType[*exposure.NameError](err); ok && q.Context().Err() == nil {
-		return nil, absent(unknownTool(q.scope.Snapshot(), q.visible(), name, err))
+		return nil, notFound(unknownTool(q.view.Snapshot(), q.visible(), name, err))
 	}
 	return t, err
 }
@@ -292,10 +282,10 @@ func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposu
 		return err
 	}
 	unknown, advice := error(err), []string{"'metarouter tools' lists all tools", "'metarouter search WORDS' finds some"}
-	if server, ok := noServer(c, name); ok {
+	if server, ok := unknownServerIn(c, name); ok {
 		unknown = fmt.Errorf("no server is named %q: %w", server, err)
 	} else {
-		advice = append(enablings(c), advice...)
+		advice = append(waysToEnable(c), advice...)
 	}
 	end := ";"
 	if len(err.Nearest) > 0 {
@@ -304,8 +294,8 @@ func unknownTool(s *registry.Snapshot, c config.Config, name string, err *exposu
 	return fmt.Errorf("%w%s %s", unknown, end, strings.Join(advice, ", "))
 }
 
-// enablings says how to enable the first disabled servers, which may have any tool.
-func enablings(c config.Config) (advice []string) {
+// waysToEnable says how to enable the first disabled servers, which may have any tool.
+func waysToEnable(c config.Config) (advice []string) {
 	const most = 3
 	for _, entry := range c.Servers {
 		if entry.Disabled && len(advice) < most {
@@ -319,8 +309,8 @@ func enablings(c config.Config) (advice []string) {
 	return advice
 }
 
-// noServer returns what stands before the colon of a name, if no server has that name.
-func noServer(c config.Config, name string) (server string, ok bool) {
+// unknownServerIn returns the word before the colon of a name, if it is no server's name.
+func unknownServerIn(c config.Config, name string) (server string, ok bool) {
 	server, tool, ok := strings.Cut(name, ":")
 	if !ok || server == "" || tool == "" || strings.HasPrefix(tool, "/") || slices.Contains(configfile.ServerNames(c), server) {
 		return "", false

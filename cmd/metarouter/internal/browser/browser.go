@@ -16,7 +16,7 @@ import (
 const maxURL = 16 << 10
 
 // Missing returns why a person here can't see a browser that this machine opens, as the end of a
-// sentence; "" if nothing speaks against it. getenv is that of package os, system is GOOS.
+// sentence; "" if nothing speaks against it. getenv is the function of package os, system is GOOS.
 //
 // The variable BROWSER names the browser's program. Editors set it where they open pages on
 // another machine, so it counts more than an SSH session does.

@@ -62,7 +62,7 @@ func Call(ctx context.Context, e *Env, request admin.CallRequest, args string) (
 		return err
 	}
 	request.Confirmed = true
-	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
 		var called admin.Called
 		if err := c.agree(ctx, &request.Consent, func() (question string, err error) {
 			called = admin.Called{}
@@ -89,7 +89,7 @@ func notCalled(o admin.Outcome) error {
 	return nil
 }
 
-// finish returns err, else the error of a call whose tool failed, and shows the fix.
+// finish returns err, else an error if the tool failed, and shows the fix.
 func finish(e *Env, o admin.Outcome, err error) error {
 	if err != nil || !o.IsError {
 		return err
@@ -111,7 +111,7 @@ func Route(ctx context.Context, e *Env, words []string, request admin.RouteReque
 	if strings.TrimSpace(request.Task) == "" {
 		return exit.Usage(errors.New(`the task is empty; write it in words: metarouter route "convert 5 km to miles"`))
 	}
-	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
 		var routed admin.Routed
 		if err := c.agree(ctx, &request.Consent, func() (question string, err error) {
 			routed = admin.Routed{}
@@ -124,7 +124,6 @@ func Route(ctx context.Context, e *Env, words []string, request admin.RouteReque
 	})
 }
 
-// isPair matches KEY=VALUE.
 var isPair = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*=`)
 
 // splitPairs returns the task, and the KEY=VALUE arguments behind its first word.

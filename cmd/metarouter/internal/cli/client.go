@@ -57,7 +57,7 @@ type need struct {
 
 // ask runs do with a client of the router. While an edit waits for approval or the files have a
 // mistake in their syntax, a running router has the text before that.
-func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *client) error) error {
+func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *apiClient) error) error {
 	c, named, err := e.Files.Locate()
 	if err != nil && !configfile.IsMistake(err) {
 		return err
@@ -81,7 +81,7 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *client)
 		if !n.all {
 			running = running[:1]
 		}
-		return do(ctx, &client{Env: e, config: c, routers: running})
+		return do(ctx, &apiClient{Env: e, config: c, routers: running})
 	}
 	if trust(); unusable != nil {
 		return unusable
@@ -89,16 +89,14 @@ func (e *Env) ask(ctx context.Context, n need, do func(context.Context, *client)
 	return e.askAlone(ctx, c, n, do)
 }
 
-// running returns the routers of other processes that may be asked.
 func (e *Env) running(ctx context.Context, c config.Config) []http.RoundTripper {
 	if e.Standalone {
 		return nil
 	}
-	return daemon.Routers(ctx, daemon.PlaceOf(e.Files.Data, c.Files), e.Program)
+	return daemon.Routers(ctx, daemon.SocketsOf(e.Files.Data, c.Files), e.Program)
 }
 
-// askAlone runs do with a client of a router of this process.
-func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(context.Context, *client) error) error {
+func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(context.Context, *apiClient) error) error {
 	if n.alone != nil {
 		if err := n.alone(&c); err != nil {
 			return err
@@ -109,11 +107,10 @@ func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(con
 	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		mux := http.NewServeMux()
 		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil, nil)
-		return do(ctx, &client{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
+		return do(ctx, &apiClient{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
 	})
 }
 
-// An inProcess has a handler of this process answer requests.
 type inProcess struct{ http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
@@ -133,8 +130,7 @@ type recorder struct {
 func (w *recorder) Header() http.Header  { return w.header }
 func (w *recorder) WriteHeader(code int) { w.code = code }
 
-// A client sends requests to the admin API of a router.
-type client struct {
+type apiClient struct {
 	*Env
 	config  config.Config
 	routers []http.RoundTripper // that get each request; the last answer counts
@@ -142,19 +138,17 @@ type client struct {
 	noted   []string            // notes that were printed
 }
 
-// get asks for path with the parameters.
-func (c *client) get(ctx context.Context, path string, parameters url.Values, answer any) error {
+func (c *apiClient) get(ctx context.Context, path string, parameters url.Values, answer any) error {
 	return c.send(ctx, http.MethodGet, path, parameters, nil, answer)
 }
 
-// post sends the body to path with the parameters.
-func (c *client) post(ctx context.Context, path string, parameters url.Values, body, answer any) error {
+func (c *apiClient) post(ctx context.Context, path string, parameters url.Values, body, answer any) error {
 	return c.send(ctx, http.MethodPost, path, parameters, body, answer)
 }
 
 // send sends a request, shows on a terminal that it takes long, and prints the notes of the answer,
 // each once.
-func (c *client) send(ctx context.Context, method, path string, parameters url.Values, body, answer any) (err error) {
+func (c *apiClient) send(ctx context.Context, method, path string, parameters url.Values, body, answer any) (err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -182,8 +176,7 @@ func (c *client) send(ctx context.Context, method, path string, parameters url.V
 	return err
 }
 
-// encode encodes the parameters, with whether the command line names the configuration.
-func (c *client) encode(parameters url.Values) string {
+func (c *apiClient) encode(parameters url.Values) string {
 	all := url.Values{}
 	maps.Copy(all, parameters)
 	if len(c.Files.Paths) > 0 {
@@ -192,8 +185,7 @@ func (c *client) encode(parameters url.Values) string {
 	return all.Encode()
 }
 
-// exchange sends a request to a router and decodes the answer, which may have notes.
-func (c *client) exchange(ctx context.Context, router http.RoundTripper, method, path string, body []byte, answer any) (notes []string, err error) {
+func (c *apiClient) exchange(ctx context.Context, router http.RoundTripper, method, path string, body []byte, answer any) (notes []string, err error) {
 	if method == http.MethodGet {
 		body = nil
 	}
@@ -228,7 +220,7 @@ func (c *client) exchange(ctx context.Context, router http.RoundTripper, method,
 }
 
 // agree sends a request again while its answer asks the person a question and the person agrees.
-func (c *client) agree(ctx context.Context, consent *admin.Consent, send func() (question string, err error)) error {
+func (c *apiClient) agree(ctx context.Context, consent *admin.Consent, send func() (question string, err error)) error {
 	consent.Asks = c.CanAsk()
 	for {
 		question, err := send()
@@ -247,19 +239,35 @@ func (c *client) agree(ctx context.Context, consent *admin.Consent, send func() 
 	}
 }
 
-// named returns the parameters of a request for the view of clients of --profile; without the flag it is
-// everything.
-func (e *Env) named() url.Values {
-	if e.Profile == nil || *e.Profile == "" {
-		return url.Values{}
-	}
-	return url.Values{"profile": {*e.Profile}}
+// show asks a router for path with the parameters, and calls print with the answer.
+func show[Answer any](ctx context.Context, e *Env, n need, path string, parameters url.Values, print func(Answer) error) error {
+	return e.ask(ctx, n, func(ctx context.Context, c *apiClient) error {
+		var answer Answer
+		if err := c.get(ctx, path, parameters, &answer); err != nil {
+			return err
+		}
+		return print(answer)
+	})
 }
 
-// asClient is named, but without the flag it is the view of clients without a profile.
-func (e *Env) asClient() url.Values {
-	if e.Profile == nil {
-		return url.Values{"profile": {""}}
+// parameters returns the parameters of a request: keys, each followed by its value. The request is for the
+// view of clients of --profile; without the flag it is for everything.
+func (e *Env) parameters(pairs ...string) url.Values {
+	all := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		all.Set(pairs[i], pairs[i+1])
 	}
-	return e.named()
+	if e.Profile != nil && *e.Profile != "" {
+		all.Set("profile", *e.Profile)
+	}
+	return all
+}
+
+// asClient is parameters, but without the flag the request is for the view of clients without a profile.
+func (e *Env) asClient(pairs ...string) url.Values {
+	all := e.parameters(pairs...)
+	if e.Profile == nil {
+		all.Set("profile", "")
+	}
+	return all
 }

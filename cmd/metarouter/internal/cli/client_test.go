@@ -16,10 +16,10 @@ import (
 )
 
 // answering returns a client of a router that answers all requests alike, and its output on stderr.
-func answering(status int, text string) (*client, *bytes.Buffer) {
+func answering(status int, text string) (*apiClient, *bytes.Buffer) {
 	var notes bytes.Buffer
 	e := &Env{Console: console.New(nil, io.Discard, &notes), Runner: &oneshot.Runner{Files: &configfile.Source{}}}
-	return &client{Env: e, routers: []http.RoundTripper{inProcess{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return &apiClient{Env: e, routers: []http.RoundTripper{inProcess{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		io.WriteString(w, text)
 	})}}}, &notes

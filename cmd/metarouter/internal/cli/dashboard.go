@@ -28,15 +28,15 @@ func Dashboard(ctx context.Context, e *Env, address string) error {
 	if err != nil {
 		return err
 	}
-	place := daemon.PlaceOf(e.Files.Data, c.Files)
-	if !daemon.Running(place) {
+	sockets := daemon.SocketsOf(e.Files.Data, c.Files)
+	if !daemon.Running(sockets) {
 		return errors.New("no router runs with this configuration; start a client that uses it, or run 'metarouter serve --http 127.0.0.1:8787' and open http://127.0.0.1:8787/")
 	}
 	l, err := net.ListenTCP("tcp", resolved)
 	if err != nil {
 		return err
 	}
-	proxy := daemon.Proxy(place, func(w http.ResponseWriter, _ *http.Request, err error) {
+	proxy := daemon.Proxy(sockets, func(w http.ResponseWriter, _ *http.Request, err error) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 	})
 	mux := http.NewServeMux() // only the page, since the router's socket takes commands too

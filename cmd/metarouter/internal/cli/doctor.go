@@ -29,7 +29,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	}
 	asked, used := false, config.Config{}
 	var d doctor.Diagnosis
-	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *client) error {
+	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *apiClient) error {
 		asked, used = true, c.config
 		parameters := url.Values{}
 		if e.Standalone {
@@ -56,7 +56,6 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	return cmp.Or(edit.Pin(ctx, &edit.Editor{Source: e.Files, Write: write}, d.Packages, used.Text.Digest()), err)
 }
 
-// printUnusable reports a configuration that can't be read.
 func printUnusable(e *Env, err error) error {
 	p, ok := errors.AsType[config.Problem](err)
 	if none, is := errors.AsType[*configfile.NoConfiguration](err); is && e.JSON {

@@ -17,11 +17,7 @@ import (
 // Usage prints the tools and tasks that were learned from calls.
 func Usage(ctx context.Context, e *Env) error {
 	e.LogLevel = cmp.Or(e.LogLevel, "warn")
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		var used admin.Usage
-		if err := c.get(ctx, "/dashboard/usage", e.named(), &used); err != nil {
-			return err
-		}
+	return show(ctx, e, need{}, "/dashboard/usage", e.parameters(), func(used admin.Usage) error {
 		if e.JSON {
 			return e.PrintJSON(used.Tools)
 		}
@@ -36,7 +32,6 @@ func Usage(ctx context.Context, e *Env) error {
 	})
 }
 
-// votes returns votes in words.
 func votes(n float64) string {
 	switch {
 	case n > 0:
@@ -47,10 +42,10 @@ func votes(n float64) string {
 	return "no votes yet"
 }
 
-// ClearUsage forgets all that was learned from calls.
+// ClearUsage forgets everything that was learned from calls.
 func ClearUsage(ctx context.Context, e *Env) error {
 	e.LogLevel = cmp.Or(e.LogLevel, "warn")
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		if err := c.post(ctx, "/dashboard/usage/clear", nil, struct{}{}, &admin.Usage{}); err != nil {
 			return err
 		}
@@ -64,11 +59,7 @@ func Tokens(ctx context.Context, e *Env) error {
 	alone := func(*config.Config) error {
 		return errors.New("no router runs with this configuration, and only a running one knows what its clients cost; start it with 'metarouter serve', or let a client start it")
 	}
-	return e.ask(ctx, need{alone: alone}, func(ctx context.Context, c *client) error {
-		var used admin.Tokens
-		if err := c.get(ctx, "/dashboard/tokens", e.named(), &used); err != nil {
-			return err
-		}
+	return show(ctx, e, need{alone: alone}, "/dashboard/tokens", e.parameters(), func(used admin.Tokens) error {
 		if e.JSON {
 			return e.PrintJSON(used)
 		}

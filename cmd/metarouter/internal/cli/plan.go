@@ -76,14 +76,14 @@ func Plan(ctx context.Context, e *Env, file string, start bool) error {
 }
 
 // askForPlan has a running router compare the file with the configuration that it uses. ok is false if
-// none runs.
+// no router runs.
 func (e *Env) askForPlan(ctx context.Context, c config.Config, file string) (p plan.Plan, ok bool, err error) {
 	running := e.running(ctx, c)
 	if len(running) == 0 {
 		return p, false, nil
 	}
 	var answer admin.Planned
-	asked := &client{Env: e, config: c, routers: running[:1]}
+	asked := &apiClient{Env: e, config: c, routers: running[:1]}
 	err = asked.post(ctx, "/dashboard/plan", url.Values{"file": {file}}, struct{}{}, &answer)
 	p = answer.Plan
 	p.Before, p.After, p.Mode, p.Restart = answer.Before, answer.After, answer.Mode, answer.Restart
@@ -116,7 +116,7 @@ func startUnknown(ctx context.Context, e *Env, c config.Config, p *adapter.Previ
 	if len(c.Servers) == 0 {
 		return nil
 	}
-	return e.askAlone(ctx, c, need{}, func(ctx context.Context, asked *client) error {
+	return e.askAlone(ctx, c, need{}, func(ctx context.Context, asked *apiClient) error {
 		if err := asked.get(ctx, "/dashboard/capabilities", url.Values{"wait": {"1"}}, &admin.Capabilities{}); err != nil {
 			return err
 		}

@@ -31,16 +31,9 @@ func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 	if o.Limit < 1 {
 		return exit.Usage(fmt.Errorf("-k %d is too small; write 1 or more", o.Limit))
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := e.asClient()
-		parameters.Set("q", words)
-		parameters.Set("wait", "1")
-		parameters.Set("limit", strconv.Itoa(o.Limit))
-		parameters["capability"] = o.Capabilities
-		var found admin.Tools
-		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
-			return err
-		}
+	parameters := e.asClient("q", words, "wait", "1", "limit", strconv.Itoa(o.Limit))
+	parameters["capability"] = o.Capabilities
+	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
 		rows := []admin.Candidate{}
 		for _, t := range found.Tools {
 			if !o.Explain {
@@ -56,12 +49,11 @@ func Search(ctx context.Context, e *Env, words string, o SearchOptions) error {
 	})
 }
 
-// A searchAnswer is the JSON of search.
 type searchAnswer struct {
 	Query     string            `json:"query"`
 	Sure      bool              `json:"sure"`
 	Abstained bool              `json:"abstained"`
-	By        string            `json:"by,omitempty"`      // what chose the first tool
+	By        string            `json:"by,omitempty"`      // the method that chose the first tool
 	Tools     []admin.Candidate `json:"tools"`             // empty if abstained
 	Nearest   []admin.Candidate `json:"nearest,omitempty"` // if abstained
 }
@@ -132,7 +124,6 @@ func printCandidates(e *Env, tools []admin.Candidate) error {
 	})
 }
 
-// toolCells returns the cells that tables have for a tool.
 func toolCells(name string, capabilities []string, description string) terminal.Row {
 	return terminal.Row{{Text: name}, {Text: strings.Join(capabilities, " "), Spare: true}, {Text: summary(description), Colour: terminal.Faint}}
 }
@@ -154,7 +145,7 @@ func Classify(ctx context.Context, e *Env, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return exit.Usage(errors.New(`the text is empty; write at least one word: metarouter classify "TEXT"`))
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var answer admin.Classified
 		if err := c.post(ctx, "/dashboard/classify", e.asClient(), admin.ClassifyRequest{Text: text}, &answer); err != nil {
 			return err
@@ -167,7 +158,6 @@ func Classify(ctx context.Context, e *Env, text string) error {
 	})
 }
 
-// printCategory prints the category of a text, and the most probable categories.
 func printCategory(e *Env, o classify.Outcome) error {
 	const most = 10 // categories that are printed
 	reasoning := "without reasoning"
@@ -190,17 +180,9 @@ func printCategory(e *Env, o classify.Outcome) error {
 	return e.PrintRows(rows, nil)
 }
 
-// Why prints why a tool is offered or not, and where it ranks for a task, unless that is "".
+// Why prints why a tool is offered or not, and where it ranks for a task if there is one.
 func Why(ctx context.Context, e *Env, tool, task string) error {
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := e.named()
-		parameters.Set("tool", tool)
-		parameters.Set("for", task)
-		var answer why.Answer
-		err := c.get(ctx, "/dashboard/why", parameters, &answer)
-		if err != nil {
-			return err
-		}
+	return show(ctx, e, need{}, "/dashboard/why", e.parameters("tool", tool, "for", task), func(answer why.Answer) (err error) {
 		if e.JSON {
 			err = e.PrintJSON(answer)
 		} else {

@@ -24,10 +24,10 @@ import (
 // starting.
 const pollInterval = 300 * time.Millisecond
 
-// Servers prints the state of all servers. On a terminal it shows how they start, until none is
-// starting any more.
+// Servers prints the state of all servers. On a terminal it shows how they start, until all have
+// started.
 func Servers(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{peek: e.JSON, several: true}, func(ctx context.Context, c *apiClient) error {
 		rows, err := c.servers(ctx)
 		if err == nil && !e.JSON && console.IsTerminal(e.Streams[1]) && areStarting(rows) {
 			var shown atomic.Pointer[[]serverrow.Row]
@@ -49,12 +49,9 @@ func Servers(ctx context.Context, e *Env) error {
 	})
 }
 
-// servers asks for the servers.
-func (c *client) servers(ctx context.Context) ([]serverrow.Row, error) {
-	parameters := c.named()
-	parameters.Set("wait", "1")
+func (c *apiClient) servers(ctx context.Context) ([]serverrow.Row, error) {
 	var answer admin.Servers
-	err := c.get(ctx, "/dashboard/servers", parameters, &answer)
+	err := c.get(ctx, "/dashboard/servers", c.parameters("wait", "1"), &answer)
 	return answer.Servers, err
 }
 
@@ -89,7 +86,7 @@ func printServers(e *Env, servers []serverrow.Row) error {
 	return err
 }
 
-// Restart restarts a server in every router with the configuration, and prints its state. If none runs,
+// Restart restarts a server in every router with the configuration, and prints its state. If no router runs,
 // it starts the server once.
 func Restart(ctx context.Context, e *Env, name string) error {
 	alone := func(c *config.Config) error {
@@ -108,7 +105,7 @@ func Restart(ctx context.Context, e *Env, name string) error {
 		c.Servers = []config.Server{entry}
 		return nil
 	}
-	return e.ask(ctx, need{all: true, alone: alone}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{all: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
 		var answer admin.Servers
 		if err := c.post(ctx, serverPath(name)+"/restart", nil, struct{}{}, &answer); err != nil {
 			return err
@@ -117,21 +114,28 @@ func Restart(ctx context.Context, e *Env, name string) error {
 	})
 }
 
-// serverPath returns the path of requests about a server.
 func serverPath(name string) string { return "/dashboard/servers/" + url.PathEscape(name) }
 
-// Server prints all details of one server.
+// Server prints the details of one server, one in a line.
 func Server(ctx context.Context, e *Env, name string) error {
-	return e.ask(ctx, need{peek: true, several: true}, func(ctx context.Context, c *client) error {
-		var s admin.ServerDetails
-		if err := c.get(ctx, serverPath(name), nil, &s); err != nil {
-			return err
+	return show(ctx, e, need{peek: true, several: true}, serverPath(name), nil, func(s admin.ServerDetails) error {
+		if e.JSON {
+			return e.PrintJSON(s)
 		}
-		return printServer(e, s)
+		e.Say("%s", s.Name)
+		for _, fact := range factsOf(s, time.Now()) {
+			e.SayBroken(fmt.Sprintf("  %-12s", fact[0]), e.Files.Advise(fact[1]))
+		}
+		if len(s.Stderr) > 0 {
+			e.Say("  its last lines on stderr:")
+		}
+		for _, line := range s.Stderr {
+			e.SayBroken("    | ", line)
+		}
+		return nil
 	})
 }
 
-// loginFacts returns the lines on the login at the server.
 func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	l := s.Login
 	if l == nil {
@@ -161,25 +165,6 @@ func loginFacts(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	return facts
 }
 
-// printServer prints the details of a server, one in a line.
-func printServer(e *Env, s admin.ServerDetails) error {
-	if e.JSON {
-		return e.PrintJSON(s)
-	}
-	e.Say("%s", s.Name)
-	for _, fact := range factsOf(s, time.Now()) {
-		e.SayBroken(fmt.Sprintf("  %-12s", fact[0]), e.Files.Advise(fact[1]))
-	}
-	if len(s.Stderr) > 0 {
-		e.Say("  its last lines on stderr:")
-	}
-	for _, line := range s.Stderr {
-		e.SayBroken("    | ", line)
-	}
-	return nil
-}
-
-// factsOf returns the names and values that are shown of a server.
 func factsOf(s admin.ServerDetails, now time.Time) (facts [][2]string) {
 	add := func(name, value string) {
 		if value != "" {

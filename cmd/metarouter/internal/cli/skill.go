@@ -32,7 +32,6 @@ func Skill(ctx context.Context, e *Env, o SkillOptions) error {
 	return skill.Write(&edit.Editor{Source: e.Files, Write: o.Write}, text, o.User)
 }
 
-// makeSkill returns the text.
 func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
 	flags := ""
 	for _, path := range e.Files.Paths {
@@ -58,16 +57,13 @@ func makeSkill(ctx context.Context, e *Env, o SkillOptions) (string, error) {
 
 // toolsOf returns the tools of servers of the configuration, as far as they are known.
 func toolsOf(ctx context.Context, e *Env, servers []string) (tools []*registry.NormalizedTool, err error) {
-	err = e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := everyTool()
-		parameters.Set("wait", "some")
-		parameters["server"] = servers
-		var found admin.Tools
-		err := c.get(ctx, "/dashboard/tools", parameters, &found)
+	parameters := e.parameters(append(everyTool, "wait", "some")...)
+	parameters["server"] = servers
+	err = show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
 		for _, t := range found.Tools {
 			tools = append(tools, normalized(t))
 		}
-		return err
+		return nil
 	})
 	return tools, err
 }

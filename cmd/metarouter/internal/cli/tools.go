@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,26 +33,20 @@ func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 	if o.Server != "" && o.Named != "" && o.Named != o.Server {
 		return exit.Usage(fmt.Errorf("%q and --server %s are two things to list; name one", o.Named, o.Server))
 	}
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		if o.Seen {
-			return seeChanges(ctx, c, o)
-		}
-		parameters := everyTool()
-		maps.Copy(parameters, e.asClient())
-		parameters.Set("wait", "1")
-		parameters["capability"] = o.Capabilities
-		if o.Server != "" {
-			parameters.Set("server", o.Server)
-		} else {
-			parameters.Set("name", o.Named)
-		}
-		if o.Known {
-			parameters.Set("known", "1")
-		}
-		var found admin.Tools
-		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
-			return err
-		}
+	if o.Seen {
+		return seeChanges(ctx, e, cmp.Or(o.Server, o.Named))
+	}
+	parameters := e.asClient(append(everyTool, "wait", "1")...)
+	parameters["capability"] = o.Capabilities
+	if o.Server != "" {
+		parameters.Set("server", o.Server)
+	} else {
+		parameters.Set("name", o.Named)
+	}
+	if o.Known {
+		parameters.Set("known", "1")
+	}
+	return show(ctx, e, need{}, "/dashboard/tools", parameters, func(found admin.Tools) error {
 		switch {
 		case e.JSON:
 			return printToolsAsJSON(e, found.Tools)
@@ -65,10 +57,8 @@ func Tools(ctx context.Context, e *Env, o ToolsOptions) error {
 	})
 }
 
-// everyTool returns the parameters of a request for all tools, with their schemas.
-func everyTool() url.Values {
-	return url.Values{"schemas": {"1"}, "limit": {strconv.Itoa(math.MaxInt32)}}
-}
+// everyTool has the parameters of a request for all tools, with their schemas.
+var everyTool = []string{"schemas", "1", "limit", strconv.Itoa(math.MaxInt32)}
 
 // normalized returns a tool of an answer as the registry has it, as far as the answer says.
 func normalized(t admin.Tool) *registry.NormalizedTool {
@@ -77,43 +67,45 @@ func normalized(t admin.Tool) *registry.NormalizedTool {
 	}
 }
 
-// A changedTool is a tool in the JSON of tools --seen.
-type changedTool struct {
-	ID      string   `json:"id"`
-	Changes []string `json:"changes"` // empty if the definition before was not kept
-}
-
-// seeChanges prints how the definitions of tools changed since a person last looked, and
-// notes that they were seen.
-func seeChanges(ctx context.Context, c *client, o ToolsOptions) error {
-	parameters := everyTool()
-	parameters.Set("changed", "1")
-	if named := cmp.Or(o.Server, o.Named); named != "" {
-		parameters.Set("server", named)
+// seeChanges prints how the definitions of tools changed since a person last looked, of one server unless
+// server is "", and has the router record that they were seen.
+func seeChanges(ctx context.Context, e *Env, server string) error {
+	parameters := e.parameters(append(everyTool, "changed", "1")...)
+	if server != "" {
+		parameters.Set("server", server)
 	}
-	var found admin.Tools
-	if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
-		return err
-	}
-	rows, servers := []changedTool{}, make(map[string]bool)
-	for _, t := range found.Tools {
-		rows = append(rows, changedTool{t.ID, append([]string{}, t.Changes...)})
-		servers[t.Server] = true
-	}
-	if err := printChanges(c.Env, rows); err != nil {
-		return err
-	}
-	for name := range servers {
-		if err := c.post(ctx, serverPath(name)+"/seen", nil, struct{}{}, &admin.Servers{}); err != nil {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
+		var found admin.Tools
+		if err := c.get(ctx, "/dashboard/tools", parameters, &found); err != nil {
 			return err
 		}
-	}
-	return nil
+		if err := printChanges(e, found.Tools); err != nil {
+			return err
+		}
+		servers := make(map[string]bool)
+		for _, t := range found.Tools {
+			servers[t.Server] = true
+		}
+		for name := range servers {
+			if err := c.post(ctx, serverPath(name)+"/seen", nil, struct{}{}, &admin.Servers{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func printChanges(e *Env, tools []changedTool) error {
+func printChanges(e *Env, tools []admin.Tool) error {
 	if e.JSON {
-		return e.PrintJSON(tools)
+		type row struct {
+			ID      string   `json:"id"`
+			Changes []string `json:"changes"` // empty if the definition before was not kept
+		}
+		rows := []row{}
+		for _, t := range tools {
+			rows = append(rows, row{t.ID, append([]string{}, t.Changes...)})
+		}
+		return e.PrintJSON(rows)
 	}
 	if len(tools) == 0 {
 		e.Note("no tool changed since you last looked")
@@ -138,8 +130,8 @@ func printToolsAsJSON(e *Env, tools []admin.Tool) error {
 		Name         string          `json:"name"`
 		ExposedName  string          `json:"exposed_name"`
 		Capabilities []string        `json:"capabilities"`
-		Hints        registry.Hints  `json:"hints"`           // what the server declares
-		Doubt        string          `json:"doubt,omitempty"` // why that is not believed
+		Hints        registry.Hints  `json:"hints"`           // as the server declares them
+		Doubt        string          `json:"doubt,omitempty"` // why they are not believed
 		Description  string          `json:"description"`
 		InputSchema  json.RawMessage `json:"input_schema"`
 	}
@@ -171,13 +163,7 @@ func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
 
 // Capabilities prints the capability tags.
 func Capabilities(ctx context.Context, e *Env) error {
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
-		parameters := e.asClient()
-		parameters.Set("wait", "1")
-		var tags admin.Capabilities
-		if err := c.get(ctx, "/dashboard/capabilities", parameters, &tags); err != nil {
-			return err
-		}
+	return show(ctx, e, need{}, "/dashboard/capabilities", e.asClient("wait", "1"), func(tags admin.Capabilities) error {
 		if e.JSON {
 			return e.PrintJSON(tags.Capabilities)
 		}
@@ -222,7 +208,6 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 	return nil
 }
 
-// argumentRows returns a row for each argument of the tool, the required ones first.
 func argumentRows(t *registry.NormalizedTool) (required []terminal.Row) {
 	var names []string
 	_ = json.Unmarshal(wire.Member(t.InputSchema, "required"), &names)
@@ -263,7 +248,7 @@ func typeWords(schema json.RawMessage) string {
 // ConfirmHints prints which hints of a server's tools changed since they were confirmed, and confirms
 // them unless they are only to be shown.
 func ConfirmHints(ctx context.Context, e *Env, server string, show bool) error {
-	return e.ask(ctx, need{}, func(ctx context.Context, c *client) error {
+	return e.ask(ctx, need{}, func(ctx context.Context, c *apiClient) error {
 		var changed admin.Hints
 		if err := c.get(ctx, serverPath(server)+"/hints", nil, &changed); err != nil {
 			return err

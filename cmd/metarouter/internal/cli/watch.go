@@ -39,7 +39,7 @@ const maxReason = 120
 var errNoRouter = errors.New("no router runs any more; waiting for the next one")
 
 // Watch shows the servers until ctx ends. They belong to the running router, and to
-// the next one if that ends. If none runs at first, they are started for that.
+// the next one if that ends. If no router runs at first, they are started for that.
 func Watch(ctx context.Context, e *Env) error {
 	watching := false
 	alone := func(*config.Config) error {
@@ -48,7 +48,7 @@ func Watch(ctx context.Context, e *Env) error {
 		}
 		return nil
 	}
-	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *client) error {
+	err := e.ask(ctx, need{peek: true, alone: alone}, func(ctx context.Context, c *apiClient) error {
 		watching = true
 		ctx, cancel := context.WithCancel(ctx)
 		var starting sync.WaitGroup
@@ -67,10 +67,10 @@ func Watch(ctx context.Context, e *Env) error {
 
 // look returns the servers as they are now, and the notes of the router on its configuration, or why
 // that is unknown. It asks the next router if one has ended.
-func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
+func (c *apiClient) look(ctx context.Context) (rows []serverrow.Row, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
-	parameters := c.named()
+	parameters := c.parameters()
 	if c.alone == nil {
 		parameters.Set("wait", "1")
 		if c.routers = c.running(ctx, c.config); len(c.routers) == 0 {
@@ -83,8 +83,8 @@ func (c *client) look(ctx context.Context) (rows []serverrow.Row, note string, e
 }
 
 // watchServers shows the servers, until ctx ends or its reader has left.
-func watchServers(ctx context.Context, c *client) error {
-	w := watcher{client: c, shown: make(map[string]serverrow.Row)}
+func watchServers(ctx context.Context, c *apiClient) error {
+	w := watcher{apiClient: c, shown: make(map[string]serverrow.Row)}
 	if screen, ok := terminal.Open(c.Streams[1], os.Getenv); ok && !c.JSON {
 		return w.draw(ctx, screen)
 	}
@@ -117,9 +117,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A watcher shows servers that change.
 type watcher struct {
-	*client
+	*apiClient
 	shown map[string]serverrow.Row // by name, as the last line about each said
 	note  string                   // of the router, at the last look
 	fault string                   // why the servers were unknown at the last look

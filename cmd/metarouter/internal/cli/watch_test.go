@@ -13,7 +13,7 @@ import (
 // While a server waits, only its counter changes: that is no change. Neither are repairs.
 func TestPrintChangesOfWaitingServer(t *testing.T) {
 	var out bytes.Buffer
-	w := watcher{client: &client{Env: &Env{Console: console.New(nil, &out, &out)}}, shown: make(map[string]serverrow.Row)}
+	w := watcher{apiClient: &apiClient{Env: &Env{Console: console.New(nil, &out, &out)}}, shown: make(map[string]serverrow.Row)}
 	for i, reason := range []string{"waiting to be fetched, for 1s", "waiting to be fetched, for 2s", "npx is fetching pkg, for 1m3s", "exited with status 3"} {
 		row := serverrow.Row{Name: "a", State: "ready", LastError: reason, Repairs: fmt.Sprint(i)}
 		if err := w.printChanges([]serverrow.Row{row}, nil); err != nil {

@@ -1,4 +1,4 @@
-// Package completion suggests to shells what can follow a word of the command line. It
+// Package completion suggests to shells the words that can follow on the command line. It
 // starts no server and asks no router: it reads the configuration's files and the stored catalog at
 // most.
 package completion
@@ -98,7 +98,6 @@ func serverNames(configs *[]string, fits func(config.Server) bool) cobra.Complet
 	}
 }
 
-// profileNames suggests the names of the configuration's profiles.
 func profileNames(configs *[]string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, _ := read(*configs)
@@ -141,7 +140,6 @@ func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
 	}
 }
 
-// both returns the suggestions of both functions.
 func both(a, b cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, _ := a(cmd, args, word)

@@ -22,9 +22,9 @@ func Answer(mux *http.ServeMux, program string, h http.Handler) {
 	})
 }
 
-// Routers returns the running routers of the place that answer this program, the newest first.
-func Routers(ctx context.Context, p Place, program string) (all []http.RoundTripper) {
-	for _, socket := range p.sockets("") {
+// Routers returns the running routers that answer this program, the newest first.
+func Routers(ctx context.Context, s Sockets, program string) (all []http.RoundTripper) {
+	for _, socket := range s.running("") {
 		r := running{path: buildPath + Hash(program), transport: &http.Transport{
 			DisableKeepAlives: true,
 			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
@@ -43,7 +43,6 @@ func Routers(ctx context.Context, p Place, program string) (all []http.RoundTrip
 	return all
 }
 
-// A running is a router of another process.
 type running struct {
 	path      string // of requests of this program
 	transport *http.Transport
@@ -56,7 +55,6 @@ func (r running) RoundTrip(q *http.Request) (*http.Response, error) {
 	return r.transport.RoundTrip(q)
 }
 
-// dial connects with a router of this user.
 func dial(ctx context.Context, socket string) (net.Conn, error) {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "unix", socket)

@@ -14,17 +14,17 @@ import (
 
 // Only a router of the same build is asked, and it sees the path as the page has it.
 func TestRouters(t *testing.T) {
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	mux := http.NewServeMux()
 	Answer(mux, "this build", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }))
-	go func() { served <- Serve(ctx, place, mux) }()
-	mcptest.WaitFor(t, "the router", func() bool { return Running(place) })
-	if found := Routers(ctx, place, "another build"); len(found) != 0 {
+	go func() { served <- Serve(ctx, sockets, mux) }()
+	mcptest.WaitFor(t, "the router", func() bool { return Running(sockets) })
+	if found := Routers(ctx, sockets, "another build"); len(found) != 0 {
 		t.Errorf("a router of another build is asked: %v", found)
 	}
-	found := Routers(ctx, place, "this build")
+	found := Routers(ctx, sockets, "this build")
 	if len(found) != 1 {
 		t.Fatalf("%d routers, want 1", len(found))
 	}
@@ -44,7 +44,7 @@ func TestRouters(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if found := Routers(t.Context(), place, "this build"); len(found) != 0 {
+	if found := Routers(t.Context(), sockets, "this build"); len(found) != 0 {
 		t.Errorf("a router that has ended is asked: %v", found)
 	}
 }

@@ -19,18 +19,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 )
 
-// A Place is the folder and the prefix of the sockets of routers with the same
-// configuration files. The zero value has no sockets.
-type Place struct {
+// Sockets are the sockets of routers with the same configuration files: a folder and a prefix of names. The zero value has no sockets.
+type Sockets struct {
 	dir    string
 	prefix string // of the sockets' names
 }
 
-// PlaceOf returns the place of routers that have these files and keep their data in
-// dataDir; the zero Place without a dataDir.
-func PlaceOf(dataDir string, files []string) Place {
+// SocketsOf returns the sockets of routers that have these files and keep their data in
+// dataDir; the zero Sockets without a dataDir.
+func SocketsOf(dataDir string, files []string) Sockets {
 	if dataDir == "" {
-		return Place{}
+		return Sockets{}
 	}
 	dataDir = resolved(dataDir)
 	dir := filepath.Join(dataDir, "run")
@@ -43,10 +42,10 @@ func PlaceOf(dataDir string, files []string) Place {
 		paths = append(paths, resolved(file))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(paths, "\x00")))
-	return Place{dir, hex.EncodeToString(sum[:6]) + "."}
+	return Sockets{dir, hex.EncodeToString(sum[:6]) + "."}
 }
 
-// resolved returns the path by which a file is known however it was named.
+// resolved returns the absolute path of a file, without links.
 func resolved(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
@@ -61,31 +60,31 @@ func resolved(path string) string {
 const maxAttempts = 100
 
 // open makes sure that the folder is there and closed to others.
-func (p Place) open() error {
-	if p.dir == "" {
+func (s Sockets) open() error {
+	if s.dir == "" {
 		return errors.New("there is no data folder to keep a socket in")
 	}
 	for attempt := 1; ; attempt++ {
-		err := os.MkdirAll(p.dir, 0o700)
+		err := os.MkdirAll(s.dir, 0o700)
 		var info fs.FileInfo
 		if err == nil {
-			info, err = os.Lstat(p.dir)
+			info, err = os.Lstat(s.dir)
 		}
 		removed := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) // by tidy, meanwhile
 		switch {
 		case err == nil && isOurs(info):
 			return nil
 		case err == nil:
-			return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", p.dir)
+			return fmt.Errorf("the folder for the socket, %s, is open to others or belongs to another; remove it", s.dir)
 		case !removed || attempt == maxAttempts:
 			return fmt.Errorf("make a folder for the socket: %w", err)
 		}
 	}
 }
 
-// isOurs reports whether no one else can have put anything into the folder.
-func (p Place) isOurs() bool {
-	info, err := os.Lstat(p.dir)
+// isOurs reports whether no other user can have put anything into the folder.
+func (s Sockets) isOurs() bool {
+	info, err := os.Lstat(s.dir)
 	return err == nil && isOurs(info)
 }
 
@@ -95,27 +94,23 @@ func isOurs(folder fs.FileInfo) bool { return folder.IsDir() && isPrivate(folder
 // the prefix.
 const shared = "shared-"
 
-// newSocket returns the path of a socket to be made. It removes the sockets that dead routers
-// have left.
-func (p Place) newSocket(kind string) (path string, err error) {
-	p.sockets("")
+func (s Sockets) newSocket(kind string) (path string, err error) {
+	s.running("") // which removes the sockets of dead routers
 	// A router that ends removes its socket, so no two may have the same name.
-	return filepath.Join(p.dir, p.prefix+kind+rand.Text()[:12]), p.open()
+	return filepath.Join(s.dir, s.prefix+kind+rand.Text()[:12]), s.open()
 }
 
-// listen makes a socket of this process.
-func (p Place) listen(kind string) (net.Listener, error) {
-	path, err := p.newSocket(kind)
+func (s Sockets) listen(kind string) (net.Listener, error) {
+	path, err := s.newSocket(kind)
 	if err != nil {
 		return nil, err
 	}
 	return listenAt(path)
 }
 
-// listenAt is listen for the path of the socket.
 func listenAt(path string) (net.Listener, error) {
 	for attempt := 1; ; attempt++ {
-		if err := placeOfSocket(path).open(); err != nil {
+		if err := socketsAt(path).open(); err != nil {
 			return nil, err
 		}
 		l, err := net.Listen("unix", path)
@@ -129,51 +124,53 @@ func listenAt(path string) (net.Listener, error) {
 	}
 }
 
-// sockets returns the sockets of this kind of routers that run, the newest first: so an
-// old router that hangs delays no one if there is a newer one. It removes the sockets
-// that dead routers have left.
-func (p Place) sockets(kind string) (alive []string) {
-	if p.dir == "" || !p.isOurs() {
+// running returns the sockets of this kind of running routers, the newest first: so an
+// old router that hangs delays no process if there is a newer one.
+func (s Sockets) running(kind string) (alive []string) { return s.probe(kind, false) }
+
+// probe is running. It removes the sockets of dead routers: without the lock only old ones, since a process
+// may be about to listen.
+func (s Sockets) probe(kind string, locked bool) (alive []string) {
+	if s.dir == "" || !s.isOurs() {
 		return nil
 	}
-	found, _ := os.ReadDir(p.dir)
+	found, _ := os.ReadDir(s.dir)
 	slices.SortStableFunc(found, func(a, b fs.DirEntry) int { return made(b).Compare(made(a)) })
 	for _, f := range found {
-		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
+		if !strings.HasPrefix(f.Name(), s.prefix+kind) {
 			continue
 		}
-		path := filepath.Join(p.dir, f.Name())
+		path := filepath.Join(s.dir, f.Name())
 		c, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			c.Close()
 			alive = append(alive, path)
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > staleAfter { // else it may be about to listen
+		if age := time.Since(made(f)); locked && isRefused(err) || age > staleAfter {
 			os.Remove(path)
 		}
 	}
 	return alive
 }
 
-// hasSockets reports whether there is any socket of the place.
-func (p Place) hasSockets() bool {
-	found, err := os.ReadDir(p.dir)
-	return err != nil || slices.ContainsFunc(found, func(f fs.DirEntry) bool { return strings.HasPrefix(f.Name(), p.prefix) })
+func (s Sockets) areThere() bool {
+	found, err := os.ReadDir(s.dir)
+	return err != nil || slices.ContainsFunc(found, func(f fs.DirEntry) bool { return strings.HasPrefix(f.Name(), s.prefix) })
 }
 
-// placeOfSocket returns the place of the socket at the path.
-func placeOfSocket(path string) Place {
+func socketsAt(path string) Sockets {
 	prefix, _, _ := strings.Cut(filepath.Base(path), ".")
-	return Place{filepath.Dir(path), prefix + "."}
+	return Sockets{filepath.Dir(path), prefix + "."}
 }
 
-// made returns when a socket was made, as far as is known.
-func made(socket fs.DirEntry) (at time.Time) {
-	if info, err := socket.Info(); err == nil {
-		at = info.ModTime()
+// made returns when a socket was made: now if it is no longer there.
+func made(socket fs.DirEntry) time.Time {
+	info, err := socket.Info()
+	if err != nil {
+		return time.Now()
 	}
-	return at
+	return info.ModTime()
 }
 
 // staleAfter is the age from which on a socket without a listener is taken for one that
@@ -181,9 +178,9 @@ func made(socket fs.DirEntry) (at time.Time) {
 const staleAfter = 2 * time.Second
 
 // Serve answers the requests of other processes with the same files, until ctx ends.
-func Serve(ctx context.Context, p Place, h http.Handler) error {
-	defer p.tidy()
-	l, err := p.listen("")
+func Serve(ctx context.Context, s Sockets, h http.Handler) error {
+	defer s.tidy()
+	l, err := s.listen("")
 	if err != nil {
 		return err
 	}
@@ -201,7 +198,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 			s.Close()
 		}
 	})
-	err := s.Serve(pipe.Listen(own(l)))
+	err := s.Serve(pipe.Listen(ownListener{l, os.Geteuid()}))
 	if !stop() {
 		<-done
 	}

@@ -43,15 +43,15 @@ func TestRefusingHostIsEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
-	c := &Client{
-		Place: place, Terms: func() Terms { return Terms{} },
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	c := &Joiner{
+		Sockets: sockets, Terms: func() Terms { return Terms{} },
 		Host: []string{self, "refusing-host"}, Log: filepath.Join(t.TempDir(), "log"),
 	}
 	if s, err := c.Join(t.Context()); !errors.Is(err, ErrLost) {
 		t.Fatalf("Join = %v, %v", s, err)
 	}
-	for _, socket := range place.sockets(shared) {
+	for _, socket := range sockets.running(shared) {
 		mcptest.WaitFor(t, "the end of the router", func() bool {
 			conn, err := net.Dial("unix", socket)
 			if err == nil {
@@ -63,15 +63,15 @@ func TestRefusingHostIsEnded(t *testing.T) {
 }
 
 // A router that was killed leaves its socket. The next one with the same
-// configuration clears it away, and leaves those of routers that run.
+// configuration clears it away, and leaves the sockets of running routers.
 func TestSocketOfAKilledRouter(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // where sockets are if the path of the data is long
-	place := PlaceOf(t.TempDir(), []string{"mcp.json"})
-	if err := place.open(); err != nil {
+	sockets := SocketsOf(t.TempDir(), []string{"mcp.json"})
+	if err := sockets.open(); err != nil {
 		t.Fatal(err)
 	}
 	socket := func(pid string, alive bool) string {
-		path := filepath.Join(place.dir, place.prefix+pid)
+		path := filepath.Join(sockets.dir, sockets.prefix+pid)
 		l, err := net.Listen("unix", path)
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestSocketOfAKilledRouter(t *testing.T) {
 	killed, alive := socket("1", false), socket("2", true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, place, nil); err != nil {
+	if err := Serve(ctx, sockets, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(killed); err == nil {
@@ -108,7 +108,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	data := filepath.Join(t.TempDir(), strings.Repeat("long", 20)) // so that the sockets are in the temporary folder
-	place, other := PlaceOf(data, []string{"mcp.json"}), PlaceOf(data, []string{"other.json"})
+	sockets, other := SocketsOf(data, []string{"mcp.json"}), SocketsOf(data, []string{"other.json"})
 	left := func() (names []string) {
 		filepath.WalkDir(temp, func(path string, _ fs.DirEntry, _ error) error {
 			if path != temp {
@@ -119,11 +119,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		return names
 	}
 
-	unlock, err := place.lock(t.Context()) // as a client does that looks for a router
+	unlock, err := sockets.lock(t.Context()) // as a client does that looks for a router
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := place.newSocket(shared)
+	path, err := sockets.newSocket(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed.SetUnlinkOnClose(false)
-	alive, err := place.listen(shared)
+	alive, err := sockets.listen(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,22 +141,22 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed.Close()
-	place.tidy()
+	sockets.tidy()
 	if n := len(left()); n != 5 {
 		t.Errorf("while the lock is held: %q", left())
 	}
 	unlock()
-	place.tidy()
+	sockets.tidy()
 	if n := len(left()); n != 4 { // the folder, the lock and two sockets
 		t.Errorf("while a router runs: %q", left())
 	}
 	alive.Close()
-	place.tidy()
+	sockets.tidy()
 	if n := len(left()); n != 2 { // the folder and the neighbour's socket
 		t.Errorf("while a neighbour runs: %q", left())
 	}
 	neighbour.Close()
-	if placeOfSocket(neighbour.Addr().String()).tidy(); len(left()) > 0 {
+	if socketsAt(neighbour.Addr().String()).tidy(); len(left()) > 0 {
 		t.Errorf("left behind: %q", left())
 	}
 }
@@ -164,13 +164,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 // A client that waits for the lock gets it though its file is removed meanwhile, and
 // no two have it.
 func TestLockIsRemovedMeanwhile(t *testing.T) {
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	var held atomic.Int32
 	var running sync.WaitGroup
 	for range 8 {
 		running.Go(func() {
 			for range 50 {
-				unlock, err := place.lock(t.Context())
+				unlock, err := sockets.lock(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
@@ -180,7 +180,7 @@ func TestLockIsRemovedMeanwhile(t *testing.T) {
 				}
 				held.Add(-1)
 				unlock()
-				place.tidy()
+				sockets.tidy()
 			}
 		})
 	}
@@ -189,23 +189,23 @@ func TestLockIsRemovedMeanwhile(t *testing.T) {
 
 // A folder may have any name, such as one that is a pattern.
 func TestSocketInAnyFolder(t *testing.T) {
-	place := Place{filepath.Join(t.TempDir(), "[a]*"), "x."}
-	l, err := place.listen(shared)
+	sockets := Sockets{filepath.Join(t.TempDir(), "[a]*"), "x."}
+	l, err := sockets.listen(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if got := place.sockets(shared); len(got) != 1 || got[0] != l.Addr().String() {
+	if got := sockets.running(shared); len(got) != 1 || got[0] != l.Addr().String() {
 		t.Errorf("%q; want %s", got, l.Addr())
 	}
 }
 
 // The newest router is asked first, whatever its socket's name.
 func TestNewestSocketFirst(t *testing.T) {
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	var paths []string
 	for i := range 5 {
-		l, err := place.listen(shared)
+		l, err := sockets.listen(shared)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestNewestSocketFirst(t *testing.T) {
 		}
 		paths = append([]string{l.Addr().String()}, paths...)
 	}
-	if got := place.sockets(shared); !slices.Equal(got, paths) {
+	if got := sockets.running(shared); !slices.Equal(got, paths) {
 		t.Errorf("%q; want %q", got, paths)
 	}
 }
@@ -226,35 +226,35 @@ func TestFolderOfAnother(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a folder away")
 	}
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
-	l, err := place.listen("")
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	l, err := sockets.listen("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := os.Chown(place.dir, 1, 1); err != nil {
+	if err := os.Chown(sockets.dir, 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := place.listen(""); err == nil {
+	if l, err := sockets.listen(""); err == nil {
 		l.Close()
 		t.Error("a socket was made in it")
 	}
-	if got := place.sockets(""); len(got) > 0 {
+	if got := sockets.running(""); len(got) > 0 {
 		t.Errorf("%q would be asked", got)
 	}
 }
 
-// A client whose context has ended does not wait for the lock.
+// With an ended context, a client does not wait for the lock.
 func TestLockGivesUp(t *testing.T) {
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
-	unlock, err := place.lock(t.Context())
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	unlock, err := sockets.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := place.lock(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := sockets.lock(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context, not of the lock", err)
 	}
 }

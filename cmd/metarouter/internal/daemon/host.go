@@ -29,7 +29,7 @@ const (
 
 // Terms are hashes of everything that decides which servers are started and how.
 type Terms struct {
-	Place   string // of what does not change while a process runs: program, user, folder, flags, files
+	Process string // of the constants of a process: program, user, folder, flags, files
 	Text    string // of the configuration's text
 	Servers string // of the servers that the configuration yields, and of their environment
 }
@@ -40,7 +40,7 @@ type Host struct {
 	// called at any time.
 	Terms func() Terms
 
-	// Serve serves a client that has chosen a profile, or none if it is "", until the client leaves
+	// Serve serves a client that has chosen a profile, "" for no profile, until the client leaves
 	// or ctx ends.
 	Serve func(ctx context.Context, profile string, in io.Reader, out io.Writer) error
 
@@ -56,7 +56,7 @@ type Host struct {
 	// Log writes the lines of the log to all clients.
 	Log *Log
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	clients map[string]chan net.Conn
 	closed  bool
 	served  sync.WaitGroup
@@ -70,12 +70,12 @@ func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error
 	if err != nil {
 		return err
 	}
-	defer placeOfSocket(socket).tidy()
+	defer socketsAt(socket).tidy()
 	h.clients, h.empty = make(map[string]chan net.Conn), make(chan struct{})
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
 	mux.HandleFunc("POST /join", h.join)
 	mux.HandleFunc("POST /reload", func(http.ResponseWriter, *http.Request) { h.Reload() })
-	first := time.AfterFunc(firstClient, func() { h.leave("") })
+	first := time.AfterFunc(firstClient, func() { h.remove("") })
 	defer first.Stop()
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -93,9 +93,9 @@ func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error
 	return errors.Join(err, <-ended)
 }
 
-// enter counts a client in. It returns the client's id, and the channel by which its connection
+// admit admits a client. It returns the client's id, and the channel by which its connection
 // comes; "" if the host is about to end.
-func (h *Host) enter() (id string, joined <-chan net.Conn) {
+func (h *Host) admit() (id string, joined <-chan net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -108,9 +108,9 @@ func (h *Host) enter() (id string, joined <-chan net.Conn) {
 	return id, c
 }
 
-// leave counts a client out, if it was one, and ends the host if there is no other. It
+// remove removes a client, if it was one, and ends the host if there is no other. It
 // reports whether that is so.
-func (h *Host) leave(id string) (last bool) {
+func (h *Host) remove(id string) (last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.clients, id)
@@ -139,7 +139,7 @@ func (h *Host) agrees(ctx context.Context, want Terms) bool {
 		if have == want {
 			return true
 		}
-		if have.Place != want.Place || have.Text == want.Text {
+		if have.Process != want.Process || have.Text == want.Text {
 			return false
 		}
 		select {
@@ -156,7 +156,7 @@ func (h *Host) agrees(ctx context.Context, want Terms) bool {
 // end. The client is served meanwhile, once its second request has come.
 func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Request) {
 	profile := q.FormValue("profile")
-	switch want := (Terms{q.FormValue("place"), q.FormValue("text"), q.FormValue("servers")}); {
+	switch want := (Terms{q.FormValue("process"), q.FormValue("text"), q.FormValue("servers")}); {
 	case !h.agrees(q.Context(), want):
 		http.Error(w, "the running router has another configuration, folder or environment than this client", http.StatusConflict)
 		return
@@ -164,7 +164,7 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", profile), http.StatusNotFound)
 		return
 	}
-	id, joined := h.enter()
+	id, joined := h.admit()
 	if ctx.Err() != nil || id == "" {
 		http.Error(w, "the router is about to end", http.StatusServiceUnavailable)
 		return
@@ -172,7 +172,7 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 	defer h.served.Done()
 	log, err := hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"+clientHeader+": "+id+"\r\n\r\n")
 	if err != nil {
-		h.leave(id)
+		h.remove(id)
 		return
 	}
 	there, gone := context.WithCancel(context.WithoutCancel(ctx))
@@ -184,14 +184,13 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 	defer cancel()
 	context.AfterFunc(there, cancel)
 	h.serve(serving, profile, joined, log)
-	if last := h.leave(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
+	if last := h.remove(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
 		context.AfterFunc(there, h.Abandoned) // the log's connection ends with this process
 		return
 	}
 	log.Close()
 }
 
-// serve serves a client once its second request has come.
 func (h *Host) serve(ctx context.Context, profile string, joined <-chan net.Conn, log io.Writer) {
 	defer h.Log.To(log)()
 	select {

@@ -39,13 +39,13 @@ var (
 	ErrRefused = errors.New("the shared router refuses the client")
 )
 
-// A Client is a process that has another one serve its client.
-type Client struct {
-	Place   Place
+// A Joiner is a process that has a shared router serve its client.
+type Joiner struct {
+	Sockets Sockets
 	Terms   func() Terms // asked for at each join: the configuration may be edited while the client is there
 	Host    []string     // the command line of a host, without the path of its socket at the end
-	Log     string       // the file that gets what a host prints when it crashes
-	Profile string       // that the client has chosen; "" if it chose none
+	Log     string       // the file for the output of a host that crashes
+	Profile string       // the client's choice; "" without one
 	Err     io.Writer    // gets the lines of the router's log
 }
 
@@ -69,15 +69,15 @@ func (s *Session) Reload(ctx context.Context) {
 }
 
 // Join finds a router with the same terms, or starts one.
-func (c *Client) Join(ctx context.Context) (*Session, error) {
-	unlock, err := c.Place.lock(ctx)
+func (j *Joiner) Join(ctx context.Context) (*Session, error) {
+	unlock, err := j.Sockets.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	terms := c.Terms()
-	for _, socket := range c.Place.sockets(shared) {
-		s, err := c.attach(ctx, socket, terms, joinWait)
+	terms := j.Terms()
+	for _, socket := range j.Sockets.running(shared) {
+		s, err := j.attach(ctx, socket, terms, joinWait)
 		if err == nil || errors.Is(err, ErrRefused) {
 			return s, err
 		}
@@ -85,15 +85,15 @@ func (c *Client) Join(ctx context.Context) (*Session, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	socket, err := c.Place.newSocket(shared)
+	socket, err := j.Sockets.newSocket(shared)
 	if err != nil {
 		return nil, err
 	}
-	host, ended, err := c.start(socket)
+	host, ended, err := j.start(socket)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.attachNew(context.WithoutCancel(ctx), socket, terms, ended) // a host that serves the client can be told to end, and waited for
+	s, err := j.attachNew(context.WithoutCancel(ctx), socket, terms, ended) // a host that serves the client can be told to end, and waited for
 	if err != nil {
 		host.Signal(syscall.SIGTERM) // else it would wait for others
 		return nil, fmt.Errorf("%w before it let the client in: %w", ErrLost, err)
@@ -102,9 +102,9 @@ func (c *Client) Join(ctx context.Context) (*Session, error) {
 }
 
 // attachNew is attach for a router that was just started, which may not listen yet.
-func (c *Client) attachNew(ctx context.Context, socket string, terms Terms, ended <-chan struct{}) (*Session, error) {
+func (j *Joiner) attachNew(ctx context.Context, socket string, terms Terms, ended <-chan struct{}) (*Session, error) {
 	for began := time.Now(); ; {
-		s, err := c.attach(ctx, socket, terms, startWait)
+		s, err := j.attach(ctx, socket, terms, startWait)
 		if !isAbsent(err) || time.Since(began) > startWait {
 			return s, err
 		}
@@ -116,7 +116,7 @@ func (c *Client) attachNew(ctx context.Context, socket string, terms Terms, ende
 	}
 }
 
-// isAbsent reports whether err says that no one listens at a socket.
+// isAbsent reports whether err says that no process listens at a socket.
 func isAbsent(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "dial"
@@ -126,20 +126,20 @@ func isAbsent(err error) bool {
 const maxLog = 1 << 20
 
 // start starts a host. ended is closed when its process has ended.
-func (c *Client) start(socket string) (host *os.Process, ended <-chan struct{}, err error) {
+func (j *Joiner) start(socket string) (host *os.Process, ended <-chan struct{}, err error) {
 	flags := 0
-	if info, err := os.Lstat(c.Log); err == nil && info.Size() > maxLog {
+	if info, err := os.Lstat(j.Log); err == nil && info.Size() > maxLog {
 		flags = os.O_TRUNC
 	}
-	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(j.Log), 0o700); err != nil {
 		return nil, nil, err
 	}
-	crashes, err := safefile.Append(c.Log, flags)
+	crashes, err := safefile.Append(j.Log, flags)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer crashes.Close()
-	cmd := exec.Command(c.Host[0], append(c.Host[1:len(c.Host):len(c.Host)], socket)...)
+	cmd := exec.Command(j.Host[0], append(j.Host[1:len(j.Host):len(j.Host)], socket)...)
 	cmd.Stderr = crashes
 	if token := secret.Token(); token != "" { // the configuration may name it
 		cmd.Env = append(os.Environ(), secret.TokenVariable+"="+token)
@@ -156,12 +156,11 @@ func (c *Client) start(socket string) (host *os.Process, ended <-chan struct{}, 
 	return cmd.Process, over, nil
 }
 
-// attach has the router at the socket serve the client.
-func (c *Client) attach(ctx context.Context, socket string, terms Terms, wait time.Duration) (*Session, error) {
+func (j *Joiner) attach(ctx context.Context, socket string, terms Terms, wait time.Duration) (*Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	log, answer, err := exchange(ctx, socket, "GET", "/log", url.Values{
-		"place": {terms.Place}, "text": {terms.Text}, "servers": {terms.Servers}, "profile": {c.Profile},
+		"process": {terms.Process}, "text": {terms.Text}, "servers": {terms.Servers}, "profile": {j.Profile},
 	})
 	if err != nil {
 		return nil, err
@@ -174,8 +173,8 @@ func (c *Client) attach(ctx context.Context, socket string, terms Terms, wait ti
 	s := &Session{conn.(Conn), socket, make(chan struct{})}
 	go func() { // ends with the connection, which the router ends
 		defer close(s.released)
-		io.Copy(c.Err, answer.Body)
-		io.Copy(io.Discard, answer.Body) // what no one reads
+		io.Copy(j.Err, answer.Body)
+		io.Copy(io.Discard, answer.Body) // lines that the client does not read
 	}()
 	return s, nil
 }

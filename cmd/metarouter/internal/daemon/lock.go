@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/filelock"
@@ -16,9 +14,9 @@ import (
 
 // lock keeps other processes from looking for a router to share and starting one,
 // until unlock is called.
-func (p Place) lock(ctx context.Context) (unlock func(), err error) {
+func (s Sockets) lock(ctx context.Context) (unlock func(), err error) {
 	for until := time.Now().Add(lockWait); ; time.Sleep(lockPoll) {
-		unlock, err = p.tryLock()
+		unlock, err = s.tryLock()
 		switch {
 		case err == nil:
 			return unlock, nil
@@ -39,11 +37,11 @@ const (
 var errLocked = errors.New("another process holds the lock")
 
 // tryLock is lock without waiting: it fails with errLocked.
-func (p Place) tryLock() (unlock func(), err error) {
-	if err := p.open(); err != nil {
+func (s Sockets) tryLock() (unlock func(), err error) {
+	if err := s.open(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(p.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(s.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) { // tidy has removed the folder meanwhile
 		return nil, errLocked
 	}
@@ -51,7 +49,7 @@ func (p Place) tryLock() (unlock func(), err error) {
 		return nil, err
 	}
 	locked, err := filelock.Try(f)
-	if err == nil && !(locked && isFile(f, p.lockFile())) {
+	if err == nil && !(locked && isFile(f, s.lockFile())) {
 		err = errLocked // by another process, or tidy has removed the file meanwhile, and others lock a new one
 	}
 	if err != nil {
@@ -61,46 +59,28 @@ func (p Place) tryLock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// isFile reports whether the path still leads to the open file.
 func isFile(f *os.File, path string) bool {
 	open, _ := f.Stat()
 	named, _ := os.Lstat(path)
 	return os.SameFile(open, named) // false without one of them
 }
 
-func (p Place) lockFile() string { return filepath.Join(p.dir, "lock."+p.prefix) }
+func (s Sockets) lockFile() string { return filepath.Join(s.dir, "lock."+s.prefix) }
 
-// tidy removes the sockets of killed routers and, when the last router of the place has ended, the
-// lock's file and the folder, unless another place uses it.
-func (p Place) tidy() {
-	if p.dir == "" || !p.isOurs() {
+// tidy removes the sockets of killed routers and, when the last router of these sockets has ended, the
+// lock's file and the folder, unless routers with other files use it.
+func (s Sockets) tidy() {
+	if s.dir == "" || !s.isOurs() {
 		return
 	}
-	unlock, err := p.tryLock()
+	unlock, err := s.tryLock()
 	if err != nil {
 		return // another process looks for a router; it tidies later
 	}
 	defer unlock()
-	if p.removeDead(shared); p.hasSockets() {
+	if s.probe(shared, true); s.areThere() {
 		return
 	}
-	os.Remove(p.lockFile())
-	os.Remove(p.dir) // fails while anything is in it
-}
-
-// removeDead removes the sockets of a kind that no process listens on. The lock must
-// be held: without it, a process may be about to listen.
-func (p Place) removeDead(kind string) {
-	found, _ := os.ReadDir(p.dir)
-	for _, f := range found {
-		path := filepath.Join(p.dir, f.Name())
-		if !strings.HasPrefix(f.Name(), p.prefix+kind) {
-			continue
-		}
-		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			c.Close()
-		} else if isRefused(err) {
-			os.Remove(path)
-		}
-	}
+	os.Remove(s.lockFile())
+	os.Remove(s.dir) // fails while anything is in it
 }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxEarly bounds what is kept for the first client, in bytes.
+	// maxEarly bounds the lines that are kept for the first client, in bytes.
 	maxEarly = 64 << 10
 
 	// maxBehind is how many lines a client may be behind before it loses some.
@@ -17,7 +17,7 @@ const (
 // A Log writes lines to all clients. Lines that are written while there is no client go
 // to the next one. No client can hold up the writer. The zero value is ready.
 type Log struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	clients map[chan []byte]bool
 	early   []byte
 }

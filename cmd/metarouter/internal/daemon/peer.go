@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"net"
-	"os"
 )
 
 // checkPeer fails if the process at the other end of a local socket is not the user's, as far
@@ -28,9 +27,6 @@ type ownListener struct {
 	net.Listener
 	user int
 }
-
-// own returns the listener for processes of this user.
-func own(l net.Listener) net.Listener { return ownListener{l, os.Geteuid()} }
 
 // Accept implements [net.Listener].
 func (l ownListener) Accept() (net.Conn, error) {

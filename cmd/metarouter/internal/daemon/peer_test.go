@@ -42,7 +42,4 @@ func TestPeer(t *testing.T) {
 		l.Close()
 		<-served
 	}
-	if own(nil).(ownListener).user != os.Geteuid() {
-		t.Error("the listener is for another user")
-	}
 }

@@ -13,15 +13,15 @@ import (
 
 var errNone = errors.New("no router runs with this configuration")
 
-// Running reports whether a router of the place runs.
-func Running(p Place) bool { return len(p.sockets("")) > 0 }
+// Running reports whether a router runs.
+func Running(s Sockets) bool { return len(s.running("")) > 0 }
 
 // maxRequest bounds the body of a request that Proxy passes on, in bytes.
 const maxRequest = 16 << 20
 
-// Proxy passes requests on to the newest running router of the place, as it is at each
+// Proxy passes requests on to the newest running router, as it is at each
 // request. down answers requests that no router can take, and gets the reason.
-func Proxy(p Place, down func(http.ResponseWriter, *http.Request, error)) http.Handler {
+func Proxy(s Sockets, down func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "router"
@@ -30,7 +30,7 @@ func Proxy(p Place, down func(http.ResponseWriter, *http.Request, error)) http.H
 		Transport: &http.Transport{
 			DisableKeepAlives: true, // another router may be there by the next request
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				for _, socket := range p.sockets("") {
+				for _, socket := range s.running("") {
 					if conn, err := dial(ctx, socket); err == nil {
 						return conn, nil
 					}

@@ -37,14 +37,14 @@ func (b *requestBody) Close() error { return nil }
 // The proxy sees the end of a request before the answer begins: later it can't, and would cut the
 // answer.
 func TestProxyReadsRequestFirst(t *testing.T) {
-	place := Place{filepath.Join(t.TempDir(), "run"), "x."}
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- Serve(ctx, place, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+		ended <- Serve(ctx, sockets, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
 	}()
-	mcptest.WaitFor(t, "the router", func() bool { return Running(place) })
-	proxy := Proxy(place, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("no answer: %v", err) })
+	mcptest.WaitFor(t, "the router", func() bool { return Running(sockets) })
+	proxy := Proxy(sockets, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("no answer: %v", err) })
 	body := &requestBody{left: "request"}
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", "/dashboard/x", body)
 	r.ContentLength = int64(len(body.left))
@@ -61,9 +61,9 @@ func TestProxyReadsRequestFirst(t *testing.T) {
 	}
 }
 
-// A request whose body is too long is refused, and reaches no router.
+// A request with a body that is too long is refused, and reaches no router.
 func TestProxyRefusesLongBody(t *testing.T) {
-	proxy := Proxy(Place{}, func(http.ResponseWriter, *http.Request, error) { t.Error("it was passed on") })
+	proxy := Proxy(Sockets{}, func(http.ResponseWriter, *http.Request, error) { t.Error("it was passed on") })
 	w := httptest.NewRecorder()
 	proxy.ServeHTTP(w, httptest.NewRequest("POST", "/dashboard/x", strings.NewReader(strings.Repeat("x", maxRequest+1))))
 	if w.Code != http.StatusRequestEntityTooLarge {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxOpen bounds the requests whose answers a Relay awaits, as the router does. maxOpenBytes bounds
+	// maxOpen bounds the open requests of a Relay, as the router does. maxOpenBytes bounds
 	// the bytes of all those that it keeps, to send them again, and maxSingle of one.
 	maxOpen      = 1000
 	maxOpenBytes = 16 << 20
@@ -26,8 +26,8 @@ const (
 	// maxKept bounds the messages with a lasting effect, in bytes.
 	maxKept = 128 << 10
 
-	// maxTold bounds the routers that may end without all answers once the client's input has ended.
-	maxTold = 5
+	// maxEndNotices bounds the routers that may end without all answers once the client's input has ended.
+	maxEndNotices = 5
 
 	// maxAnswer bounds a message of the router, in bytes.
 	maxAnswer = 2 * wire.MaxLine
@@ -63,15 +63,15 @@ type Relay struct {
 	router  Conn
 	answers sync.Mutex // held while a message is written to Out
 
-	mu     sync.Mutex // guards what follows
-	sent   int        // messages of the client so far
-	open   map[string]request
-	size   int // bytes of the lines in open
-	kept   []keptMessage
-	ignore map[string]bool // ids of replayed requests, whose answers the client has
-	ended  bool            // the client's input
-	told   int             // routers that know of the end
-	left   bool            // the client
+	mu         sync.Mutex // guards the fields below
+	sent       int        // messages of the client so far
+	open       map[string]request
+	size       int // bytes of the lines in open
+	kept       []keptMessage
+	ignore     map[string]bool // ids of replayed requests that the client has the answers to
+	ended      bool            // the client's input
+	endNotices int             // routers that were notified of the end
+	left       bool            // the client
 }
 
 // A request has no answer yet.
@@ -111,7 +111,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			defer r.writing.Unlock()
 			r.resume(routers)
 		}()
-		stop := context.AfterFunc(ctx, r.leave)
+		stop := context.AfterFunc(ctx, r.cancelAll)
 		err = r.readRouter(router)
 		router.Close() // which ends a write to it
 		<-resumed
@@ -127,7 +127,7 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.left || r.ended && (len(r.open) == 0 || r.told > maxTold)
+	return r.left || r.ended && (len(r.open) == 0 || r.endNotices > maxEndNotices)
 }
 
 // readClient passes on messages of the client until its input ends. Then it looks now and then whether
@@ -151,7 +151,7 @@ func (r *Relay) readClient(done <-chan struct{}) {
 	r.writing.Lock()
 	r.mu.Lock()
 	r.ended = true
-	r.told++
+	r.endNotices++
 	r.mu.Unlock()
 	r.router.CloseWrite()
 	r.writing.Unlock()
@@ -163,14 +163,14 @@ func (r *Relay) readClient(done <-chan struct{}) {
 			return
 		case <-check.C:
 			if !out.HasReader() {
-				r.leave()
+				r.cancelAll()
 				return
 			}
 		}
 	}
 }
 
-// note remembers what the next router will need of a message.
+// note remembers the parts of a message that the next router will need.
 func (r *Relay) note(line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,8 +215,8 @@ func (r *Relay) noteMessage(m wire.Message, line []byte, alone bool) {
 
 func resourceKey(m wire.Message) string { return "resource " + string(wire.Member(m.Params, "uri")) }
 
-// keep keeps a message instead of the one with the same key, or none if it has no line or is too
-// large. r.mu must be held.
+// keep keeps a message instead of the one with the same key. It only forgets the old one if the message has no line
+// or is too large. r.mu must be held.
 func (r *Relay) keep(message keptMessage) {
 	r.kept = slices.DeleteFunc(r.kept, func(k keptMessage) bool { return k.key == message.key })
 	size := len(message.line)
@@ -241,7 +241,7 @@ func (r *Relay) settle(id string) bool {
 }
 
 // readRouter passes on messages of the router until that ends. A message that was cut off then is
-// none. An error is that of Out.
+// no message. An error is an error of Out.
 func (r *Relay) readRouter(router io.Reader) error {
 	lines := wire.NewReader(router, maxAnswer)
 	for {
@@ -258,7 +258,7 @@ func (r *Relay) readRouter(router io.Reader) error {
 	}
 }
 
-// answered notes what a message of the router answers. It reports false if the message is not for
+// answered notes which requests a message of the router answers. It reports false if the message is not for
 // the client.
 func (r *Relay) answered(line []byte) bool {
 	r.mu.Lock()
@@ -283,7 +283,7 @@ func (r *Relay) resume(routers int) {
 	}
 	ended := r.ended
 	if ended {
-		r.told++
+		r.endNotices++
 	}
 	r.mu.Unlock()
 	for _, id := range lost {
@@ -342,12 +342,10 @@ func marked(line []byte) []byte {
 	return wire.SetMember(line, "params", wire.SetMember(params, "_meta", wire.SetMember(meta, session.Resent, []byte("true"))))
 }
 
-// refuse answers a request with an error.
 func (r *Relay) refuse(id string, why *session.Error) {
 	_ = r.write(wire.AppendError(nil, []byte(id), wire.Marshal(why))) // if it fails, so does the next answer of the router
 }
 
-// write writes a message to the client.
 func (r *Relay) write(line []byte) error {
 	r.answers.Lock()
 	defer r.answers.Unlock()
@@ -355,8 +353,8 @@ func (r *Relay) write(line []byte) error {
 	return err
 }
 
-// leave has the router end its work for the client: no request is waited for any more.
-func (r *Relay) leave() {
+// cancelAll has the router end its work for the client: no request is waited for any more.
+func (r *Relay) cancelAll() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.mu.Lock()

@@ -74,7 +74,7 @@ const (
 	opened  = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
-// The next router gets what has a lasting effect, then the requests without an answer, marked.
+// The next router gets the messages with a lasting effect, then the requests without an answer, marked.
 func TestRelayResumes(t *testing.T) {
 	s := play(t)
 	first := <-s.routers
@@ -204,7 +204,7 @@ func TestRelayEnds(t *testing.T) {
 	}
 }
 
-// When the process is told to end, the router is told to give up what it does, and answers what it can.
+// When the process has to end, the router cancels the calls under way, and answers them.
 func TestRelayLeaves(t *testing.T) {
 	s := play(t)
 	router := <-s.routers

@@ -42,7 +42,7 @@ func Hash(values ...any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// During returns a handler whose requests end when ctx does.
+// During returns a handler that ends its requests when ctx ends.
 func During(ctx context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		bounded, cancel := context.WithCancel(r.Context())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
@@ -20,8 +21,8 @@ import (
 
 // A Cluster is the router's cluster as it was seen.
 type Cluster struct {
-	Nodes  []cluster.NodeInfo // this one first
-	Report cluster.Report
+	Nodes  []clusternode.Info // this one first
+	Report clusternode.Report
 	Err    error // why the cluster could not be asked; nil if it could
 }
 
@@ -42,9 +43,8 @@ func AskCluster(ctx context.Context, c *config.Cluster, version string) *Cluster
 	return &seen
 }
 
-// AddDenied adds the permissions that a running router lacks: it needs more than one that only looks.
-// r is the report of that router.
-func (c *Cluster) AddDenied(r cluster.Report) {
+// AddDenied adds the permissions that a running router, with the report r, lacks: calls need more.
+func (c *Cluster) AddDenied(r clusternode.Report) {
 	for _, p := range r.Problems {
 		if strings.HasPrefix(p, ofPermissions) && !slices.Contains(c.Report.Problems, p) {
 			c.Report.Problems = append(c.Report.Problems, p)
@@ -126,7 +126,7 @@ func aboutCluster(c config.Cluster, seen *Cluster) string {
 }
 
 // checkNATS checks the NATS server, and adds the problems that no other member of the report has.
-func checkNATS(x *findings, r cluster.Report) {
+func checkNATS(x *findings, r clusternode.Report) {
 	at, recent, isJetStreamDown := plain.Line(r.URL), isRecent(r.Server), false
 	if !recent {
 		x.add(Broken, fmt.Sprintf("NATS at %s has version %s, and the cluster needs %d.%d or later.", at, plain.Line(r.Server), leastMajor, leastMinor),
@@ -197,8 +197,8 @@ func checkNodes(x *findings, seen *Cluster) {
 }
 
 // checkStrangers names the nodes that are not trusted.
-func checkStrangers(x *findings, nodes []cluster.NodeInfo) {
-	strangers := slices.DeleteFunc(slices.Clone(nodes), func(n cluster.NodeInfo) bool {
+func checkStrangers(x *findings, nodes []clusternode.Info) {
+	strangers := slices.DeleteFunc(slices.Clone(nodes), func(n clusternode.Info) bool {
 		return n.Trusted || n.Self || nodekey.Check(n.Key) != nil // the key becomes part of a command
 	})
 	for i, n := range strangers {
@@ -212,7 +212,7 @@ func checkStrangers(x *findings, nodes []cluster.NodeInfo) {
 }
 
 // checkUsed says which patterns of "use" fit no server.
-func checkUsed(x *findings, c config.Cluster, nodes []cluster.NodeInfo) {
+func checkUsed(x *findings, c config.Cluster, nodes []clusternode.Info) {
 	var names []string
 	there := "no trusted node shares a server"
 	for _, n := range nodes {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -30,10 +30,10 @@ func nodeKeyOf(t *testing.T) string {
 // Each fault of a cluster is named, with the fix.
 func TestCheckCluster(t *testing.T) {
 	stranger := nodeKeyOf(t)
-	self := cluster.NodeInfo{Node: "desk", Key: "U1", Self: true, Trusted: true, Alive: true}
-	box := cluster.NodeInfo{Node: "box", Key: "U2", Trusted: true, Alive: true, Servers: []string{"gpu"}}
+	self := clusternode.Info{Node: "desk", Key: "U1", Self: true, Trusted: true, Alive: true}
+	box := clusternode.Info{Node: "box", Key: "U2", Trusted: true, Alive: true, Servers: []string{"gpu"}}
 	well := func() *Cluster {
-		return &Cluster{Nodes: []cluster.NodeInfo{self, box}, Report: cluster.Report{
+		return &Cluster{Nodes: []clusternode.Info{self, box}, Report: clusternode.Report{
 			Connected: true, URL: "nats://hub:4222", Server: "2.12.1", RoundTrip: 400 * time.Microsecond, MaxPayload: 1 << 20, JetStream: true,
 		}}
 	}
@@ -56,7 +56,7 @@ func TestCheckCluster(t *testing.T) {
 			c.Report.Problems = []string{"JetStream does not answer, so that the servers of other nodes do not change: it is off; start nats-server with -js.", "The catalog of the cluster does not change: x."}
 		}, Broken, "JetStream does not answer, so that the servers of other nodes do not change: it is off.", "start nats-server with -js"},
 		{"denied", func(c *Cluster, _ *config.Cluster) {
-			c.AddDenied(cluster.Report{Problems: []string{"Else.", `The permissions of NATS do not let this router publish to metarouter.office.to.UABC.X; allow it "metarouter.office.to.>".`}})
+			c.AddDenied(clusternode.Report{Problems: []string{"Else.", `The permissions of NATS do not let this router publish to metarouter.office.to.UABC.X; allow it "metarouter.office.to.>".`}})
 		}, Broken, "the permissions of NATS do not let this router publish to metarouter.office.to.UABC.X.", `allow it "metarouter.office.to.>" in the configuration`},
 		{"small", func(c *Cluster, _ *config.Cluster) { c.Report.MaxPayload = 8192 }, Warning, "at most 8192 bytes", "max_payload: 1MB"},
 		{"clock", func(c *Cluster, _ *config.Cluster) {
@@ -76,7 +76,7 @@ func TestCheckCluster(t *testing.T) {
 			c.Report.Problems = []string{"The server gpu@box can't be used: its definitions are not known yet.", "The node box: x."}
 		}, Warning, "the server gpu@box can't be used: its definitions are not known yet.", ""},
 		{"stranger", func(c *Cluster, _ *config.Cluster) {
-			c.Nodes = append(c.Nodes, cluster.NodeInfo{Node: "rogue\x1b[2J", Key: stranger, Alive: true})
+			c.Nodes = append(c.Nodes, clusternode.Info{Node: "rogue\x1b[2J", Key: stranger, Alive: true})
 		}, Note, `a node that is not trusted calls itself "rogue"`, "metarouter nodes trust " + stranger + " --write"},
 		{"unused pattern", func(_ *Cluster, join *config.Cluster) { join.Use = []string{"gpu@box", "*@nas"} }, Warning, `"*@nas" in "use" of "cluster" fits no server of a trusted node that is alive; there are gpu@box.`, "correct the pattern"},
 		{"shared server", func(_ *Cluster, join *config.Cluster) { join.Share = []string{"s*"} }, Warning, "the server s is shared, but failed, so", "share"},
@@ -109,9 +109,9 @@ func TestCheckCluster(t *testing.T) {
 func TestManyStrangers(t *testing.T) {
 	seen := &Cluster{}
 	for range 3 * maxStrangers {
-		seen.Nodes = append(seen.Nodes, cluster.NodeInfo{Node: "x", Key: nodeKeyOf(t)})
+		seen.Nodes = append(seen.Nodes, clusternode.Info{Node: "x", Key: nodeKeyOf(t)})
 	}
-	seen.Nodes = append(seen.Nodes, cluster.NodeInfo{Node: "x", Key: "U; rm -rf /"})
+	seen.Nodes = append(seen.Nodes, clusternode.Info{Node: "x", Key: "U; rm -rf /"})
 	var x findings
 	checkStrangers(&x, seen.Nodes)
 	if len(x.all) != maxStrangers+1 || !strings.HasPrefix(x.all[maxStrangers].Problem, "20 more nodes") {

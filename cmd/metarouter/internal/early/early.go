@@ -2,7 +2,7 @@
 
 // Package early runs the process guard before most of the program is initialised.
 //
-// The initialisation of this package comes before that of nearly all others: see package
+// The initialisation of this package comes before the initialisation of nearly all others: see package
 // keeper. If the process was started as the guard, it is the process's whole life, and the
 // process exits in it. Only the command metarouter imports the package, so that no other
 // program that uses the module has such an initialisation.
@@ -28,11 +28,11 @@ func init() {
 // ours begins the names of all variables that are for this program.
 const ours = "METAROUTER_"
 
-// isGuard reports whether the command line is that of the process guard, and whether it
+// isGuard reports whether the command line starts the process guard, and whether it
 // asks that other processes may look into the guard.
 //
 // A program that was started by a link for xdg-open, or as the shell of npx, has another
-// task whatever its arguments are: it has a variable of ours, and the guard has none.
+// task whatever its arguments are: it has a variable of ours, and the guard does not.
 func isGuard(args, env []string) (debug, ok bool) {
 	for _, variable := range env {
 		if len(variable) > len(ours) && variable[:len(ours)] == ours {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/logins"
@@ -17,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 )
 
@@ -123,7 +123,7 @@ func TrustNode(e *Editor, key string) error {
 		}
 		if file, err := configpath.NodeKey(); err == nil {
 			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) { // else there is no key yet
-				if own, err := cluster.Key(file); err == nil && own == key {
+				if own, err := nodeidentity.Public(file); err == nil && own == key {
 					return nil, errors.New("this is the key of this machine, which it trusts anyway; run this command on the other one")
 				}
 			}

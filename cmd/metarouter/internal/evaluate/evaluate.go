@@ -24,7 +24,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// An evaluated is what eval prints as JSON.
 type evaluated struct {
 	Tools   int `json:"tools"`
 	Queries int `json:"queries"`
@@ -133,7 +132,6 @@ func printEvaluated(out *console.Console, e evaluated) error {
 	})
 }
 
-// evaluatedTasks is what eval --lists prints as JSON.
 type evaluatedTasks struct {
 	FindThreshold  float64 `json:"find_threshold"`
 	RouteThreshold float64 `json:"route_threshold"` // the default of the setting

@@ -40,7 +40,7 @@ func Usage(err error) error {
 	return &Error{BadUsage, err}
 }
 
-// Report prints an error on stderr, and returns what the program exits with.
+// Report prints an error on stderr, and returns the exit code.
 func Report(err error, stderr io.Writer) int {
 	e, ok := errors.AsType[*Error](err)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Write writes the manual of a program into a folder. root is its command, whose Version it names.
+// Write writes the manual of a program into a folder. root is its command, with its Version.
 func Write(root *cobra.Command, folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
@@ -27,7 +27,7 @@ func Write(root *cobra.Command, folder string) error {
 	return nil
 }
 
-// manualDate returns the month of the manual: that of SOURCE_DATE_EPOCH, which makes builds
+// manualDate returns the month of the manual: the month of SOURCE_DATE_EPOCH, which makes builds
 // reproducible, else this month.
 func manualDate() string {
 	date := time.Now()
@@ -56,7 +56,6 @@ func subcommands(cmd *cobra.Command) []*cobra.Command {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manualPage returns the manual page of a command in the language of man(7).
 func manualPage(cmd *cobra.Command, date string) string {
 	cmd.InitDefaultHelpFlag()
 	var b strings.Builder

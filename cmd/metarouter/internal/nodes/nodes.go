@@ -15,7 +15,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
@@ -27,7 +29,7 @@ func Key(out *console.Console) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
-	key, err := cluster.Key(file)
+	key, err := nodeidentity.Public(file)
 	if err == nil {
 		out.Say("%s", key)
 	}
@@ -55,8 +57,8 @@ func clusterOf(ctx context.Context, files *configfile.Source, urls string) (conf
 	return *c.Router.Cluster, nil
 }
 
-// Show joins the cluster at the URLs, or that of the configuration if they are "", and prints its nodes.
-// version is that of this program.
+// Show joins the cluster at the URLs, or the cluster of the configuration if they are "", and prints its nodes.
+// version is the version of this program.
 func Show(ctx context.Context, files *configfile.Source, urls, version string) error {
 	out := files.Console
 	c, err := clusterOf(ctx, files, urls)
@@ -75,7 +77,7 @@ func Show(ctx context.Context, files *configfile.Source, urls, version string) e
 		return fmt.Errorf("the cluster %s can't be asked: %w", c.Name, err)
 	}
 	if out.JSON {
-		return out.PrintJSON(append([]cluster.NodeInfo{}, nodes...))
+		return out.PrintJSON(append([]clusternode.Info{}, nodes...))
 	}
 	if err := printNodes(files, nodes, time.Now()); err != nil {
 		return err
@@ -93,8 +95,7 @@ func Show(ctx context.Context, files *configfile.Source, urls, version string) e
 // maxNodeName is how many characters of a node's name are shown.
 const maxNodeName = 40
 
-// printNodes prints a table of the nodes, and how to trust those that are not trusted.
-func printNodes(files *configfile.Source, nodes []cluster.NodeInfo, now time.Time) error {
+func printNodes(files *configfile.Source, nodes []clusternode.Info, now time.Time) error {
 	out := files.Console
 	const maxServers = 60 // characters of the names of a node's servers
 	head := func(text string) terminal.Cell { return terminal.Cell{Text: text, Colour: terminal.Bold} }
@@ -113,7 +114,7 @@ func printNodes(files *configfile.Source, nodes []cluster.NodeInfo, now time.Tim
 		}
 		rows = append(rows, terminal.Row{
 			{Text: terminal.Cut(plain.Line(name), maxNodeName)}, trusted, {Text: plain.Line(n.Version), Spare: true}, {Text: terminal.Cut(plain.Line(strings.Join(n.Servers, ", ")), maxServers)},
-			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: cluster.Fingerprint(n.Key)},
+			{Text: fmt.Sprint(n.Tools), Right: true}, {Text: latency, Right: true, Spare: true}, {Text: seen(n, now), Spare: true}, {Text: nodeidentity.Fingerprint(n.Key)},
 		})
 	}
 	if err := out.PrintRows(rows, func(i int) string {
@@ -129,8 +130,7 @@ func printNodes(files *configfile.Source, nodes []cluster.NodeInfo, now time.Tim
 	return nil
 }
 
-// seen says when a node was heard last.
-func seen(n cluster.NodeInfo, now time.Time) string {
+func seen(n clusternode.Info, now time.Time) string {
 	switch {
 	case n.Self || n.Alive:
 		return "now"
@@ -141,12 +141,12 @@ func seen(n cluster.NodeInfo, now time.Time) string {
 }
 
 // noteUnheard says which trusted keys no node has that is there.
-func noteUnheard(out *console.Console, nodes []cluster.NodeInfo, c config.Cluster) {
+func noteUnheard(out *console.Console, nodes []clusternode.Info, c config.Cluster) {
 	const most = 5
 	var keys []string
 	for _, key := range c.Trusted {
-		if !slices.ContainsFunc(nodes, func(n cluster.NodeInfo) bool { return n.Key == key }) {
-			keys = append(keys, cluster.Fingerprint(key))
+		if !slices.ContainsFunc(nodes, func(n clusternode.Info) bool { return n.Key == key }) {
+			keys = append(keys, nodeidentity.Fingerprint(key))
 		}
 	}
 	if len(keys) == 0 {
@@ -157,7 +157,7 @@ func noteUnheard(out *console.Console, nodes []cluster.NodeInfo, c config.Cluste
 
 // noteUntrusted says how to trust the nodes that are not trusted. What it knows of them is not
 // authenticated, so the command lines, which end with the flags, have nothing of it but keys.
-func noteUntrusted(out *console.Console, nodes []cluster.NodeInfo, flags string) {
+func noteUntrusted(out *console.Console, nodes []clusternode.Info, flags string) {
 	count, most := 0, 5
 	for _, n := range nodes {
 		if n.Trusted || n.Self || nodekey.Check(n.Key) != nil {

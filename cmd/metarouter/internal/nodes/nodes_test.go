@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
-// The table has all nodes; what an untrusted node says of itself is in no command line.
+// The table has all nodes; no command line has a word that an untrusted node says of itself.
 func TestPrintNodes(t *testing.T) {
 	const (
 		own  = "UA6NDBPC7STOTBZ36WTDDTWYMWVJIMUNJTVB2WQP7PGBKLWW3H4DRX3X"
@@ -20,7 +20,7 @@ func TestPrintNodes(t *testing.T) {
 		evil = "UCG2XZCWJJFSRGXO6T37HU2FI7NISMP34PISZTHQ6QYIVT5TNBV3FYHB"
 	)
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	nodes := []cluster.NodeInfo{
+	nodes := []clusternode.Info{
 		{Node: "laptop", Key: own, Self: true, Trusted: true, Alive: true, Version: "1.2.0", Servers: []string{}},
 		{Node: "gpu-box", Key: gpu, Trusted: true, Version: "1.1.0", Servers: []string{"whisper", "sdxl"}, Tools: 12, Latency: 0.44, LastSeen: now.Add(-7 * time.Second), Problem: "its clock is 12 s ahead; set it"},
 		{Node: "x\n; rm -rf ~\x1b[2J" + strings.Repeat("y", 100), Key: evil, Alive: true, Servers: []string{}},

@@ -52,7 +52,7 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 
 // Run runs do with a router of the configuration.
 func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Parts) error) error {
-	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports what failed
+	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports failures
 	if err != nil {
 		return err
 	}

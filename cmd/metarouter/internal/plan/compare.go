@@ -7,7 +7,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,14 +35,14 @@ type Plan struct {
 		After  int `json:"after"`
 	} `json:"tokens"`
 
-	Details  map[string][]string `json:"details"`  // by added or changed server: what changes in its entry
+	Details  map[string][]string `json:"details"`  // by added or changed server: the changes of its entry
 	Settings []string            `json:"settings"` // keys of "metarouter" that differ
-	Unknown  []string            `json:"unknown"`  // servers whose tools are not known
+	Unknown  []string            `json:"unknown"`  // servers with unknown tools
 	Named    []string            `json:"named"`    // tools among Added of which only the name is known; Tokens does not count them
 
 	Before map[string]string `json:"-"` // exposed names before, by ID
 	After  map[string]string `json:"-"` // exposed names after, by ID
-	Mode   string            `json:"-"` // what clients are shown, as the end of a line
+	Mode   string            `json:"-"` // how tools are shown to clients, as the end of a line
 
 	// Restart are the keys among Settings that take effect at the router's next start.
 	Restart []string `json:"-"`
@@ -93,10 +92,9 @@ func (s Side) mode() string {
 
 // Compare returns the changes that b in place of a would make.
 func Compare(a, b Side) Plan {
-	p := Plan{Details: make(map[string][]string), Settings: []string{}, Unknown: append([]string{}, b.unknown...), Named: append([]string{}, b.named...)}
-	p.Servers.Added, p.Servers.Removed, p.Servers.Changed = []string{}, []string{}, []string{}
+	p := CompareServers(a.config.Servers, b.config.Servers)
+	p.Settings, p.Unknown, p.Named = []string{}, append([]string{}, b.unknown...), append([]string{}, b.named...)
 	p.Tools.Added, p.Tools.Removed, p.Tools.Renamed = []string{}, []string{}, []Renaming{}
-	p.servers(a.config.Servers, b.config.Servers)
 	p.tools(a, b)
 	p.Tokens.Before, p.Tokens.After = registry.Tokens(a.tools), registry.Tokens(b.tools)
 	p.settings(a.config.Router, b.config.Router)
@@ -117,7 +115,10 @@ func Compare(a, b Side) Plan {
 
 var modeWords = map[string]string{exposure.Direct: "all tools", exposure.Search: "the search tools"}
 
-func (p *Plan) servers(a, b []config.Server) {
+// CompareServers returns a plan with the changes of the entries of servers alone.
+func CompareServers(a, b []config.Server) Plan {
+	p := Plan{Details: make(map[string][]string)}
+	p.Servers.Added, p.Servers.Removed, p.Servers.Changed = []string{}, []string{}, []string{}
 	before := make(map[string]config.Server)
 	for _, s := range a {
 		before[s.Name] = s
@@ -147,6 +148,7 @@ func (p *Plan) servers(a, b []config.Server) {
 			p.Servers.Removed = append(p.Servers.Removed, s.Name)
 		}
 	}
+	return p
 }
 
 // An origin identifies a tool whatever the configuration calls it.
@@ -193,7 +195,9 @@ func (p *Plan) settings(a, b config.Router) {
 			continue
 		}
 		if old, ok := old.Interface().(map[string]config.Profile); ok {
-			p.Settings = append(p.Settings, profiles(old, b.Profiles)...)
+			for _, d := range differentKeys(old, b.Profiles) {
+				p.Settings = append(p.Settings, "profile "+d[1:]+map[byte]string{'+': " added", '-': " removed"}[d[0]])
+			}
 			continue
 		}
 		key := before.Type().Field(i).Name
@@ -207,21 +211,4 @@ func (p *Plan) settings(a, b config.Router) {
 		}
 		p.Settings = append(p.Settings, key)
 	}
-}
-
-// profiles names the profiles that differ.
-func profiles(a, b map[string]config.Profile) (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
-		old, was := a[name]
-		now, is := b[name]
-		switch {
-		case !was:
-			all = append(all, fmt.Sprintf("profile %s added", name))
-		case !is:
-			all = append(all, fmt.Sprintf("profile %s removed", name))
-		case !reflect.DeepEqual(old, now):
-			all = append(all, "profile "+name)
-		}
-	}
-	return all
 }

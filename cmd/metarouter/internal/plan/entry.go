@@ -43,10 +43,10 @@ func differences(a, b config.Server) (all []string) {
 	differ(a.Command != b.Command, "command")
 	differ(!slices.Equal(a.Args, b.Args), "args")
 	differ(a.URL != b.URL, "url")
-	for _, d := range byName(a.Env, b.Env) {
+	for _, d := range differentKeys(a.Env, b.Env) {
 		all = append(all, "env "+d)
 	}
-	for _, d := range byName(a.Headers, b.Headers) {
+	for _, d := range differentKeys(a.Headers, b.Headers) {
 		all = append(all, "header "+d)
 	}
 	differ(a.EnvFile != b.EnvFile, "envFile")
@@ -83,28 +83,22 @@ func differences(a, b config.Server) (all []string) {
 	return all
 }
 
-// byName names the variables in which two sets differ, without their values.
-func byName(a, b map[string]string) (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
-		before, had := a[name]
-		after, has := b[name]
+// differentKeys returns the keys in which two maps differ, sorted, each after "+", "-" or "~".
+func differentKeys[T any](a, b map[string]T) (all []string) {
+	both := make(map[string]T)
+	maps.Copy(both, a)
+	maps.Copy(both, b)
+	for _, key := range slices.Sorted(maps.Keys(both)) {
+		before, had := a[key]
+		after, has := b[key]
 		switch {
 		case !had:
-			all = append(all, "+"+name)
+			all = append(all, "+"+key)
 		case !has:
-			all = append(all, "-"+name)
-		case before != after:
-			all = append(all, "~"+name)
+			all = append(all, "-"+key)
+		case !reflect.DeepEqual(before, after):
+			all = append(all, "~"+key)
 		}
 	}
 	return all
-}
-
-func merged[T any](a, b map[string]T) map[string]T {
-	both := maps.Clone(a)
-	if both == nil {
-		both = make(map[string]T)
-	}
-	maps.Copy(both, b)
-	return both
 }

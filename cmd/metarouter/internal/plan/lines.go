@@ -63,7 +63,6 @@ func (p Plan) Lines(started, colours bool) []string {
 	return append(lines, fmt.Sprintf("the tool list costs %d tokens now and %s%d with FILE%s", p.Tokens.Before, least, p.Tokens.After, p.Mode))
 }
 
-// toolLines returns a line for each tool that the plan changes.
 func (p Plan) toolLines(line func(mark, text string) string) (lines []string) {
 	for _, id := range p.Tools.Added {
 		if slices.Contains(p.Named, id) {

@@ -25,7 +25,6 @@ type Row struct {
 	Doing string    // the step of its start that it waits for
 }
 
-// rowsOf returns the rows of a router's servers.
 func rowsOf(all []adapter.ServerInfo) []Row {
 	rows := make([]Row, len(all))
 	for i, row := range serverrow.Of(all) {

@@ -38,10 +38,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
-// Flags are the flags of serve, and what else its command line says.
+// Flags has the flags and the command line of serve.
 type Flags struct {
 	Mode, Names string
-	Profile     string // "" if none was chosen
+	Profile     string // "" without one
 	Cluster     string // URLs of NATS; "" if the configuration says
 	NoWatch     bool
 	Web         web.Flags
@@ -54,7 +54,7 @@ type Flags struct {
 	Program string   // identifies this build, as [daemon.Program] does
 }
 
-// check fails if the flags contradict each other, or what the configuration says of the router.
+// check fails if the flags contradict each other, or the router's configuration.
 func (f Flags) check(r config.Router) error {
 	if !f.Stdio && !f.OverHTTP {
 		return errors.New("with --stdio=false there is no client to serve; add --http ADDRESS")
@@ -68,7 +68,7 @@ func (f Flags) check(r config.Router) error {
 	return f.override(&r)
 }
 
-// override sets in r what the flags ask for. After an error about a flag, the flags after it are not
+// override sets the flags in r. After an error about a flag, the flags after it are not
 // set.
 func (f Flags) override(r *config.Router) error {
 	switch f.Mode {
@@ -93,7 +93,6 @@ func (f Flags) override(r *config.Router) error {
 	return nil
 }
 
-// A process carries out serve.
 type process struct {
 	*oneshot.Runner
 	flags Flags
@@ -185,7 +184,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 func (p *process) noteOthers(ctx context.Context, c config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if n := len(daemon.Routers(ctx, daemon.PlaceOf(p.Files.Data, c.Files), p.flags.Program)); n > 0 {
+	if n := len(daemon.Routers(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.flags.Program)); n > 0 {
 		p.log.Info("another router runs with this configuration, and has its own copy of the servers: clients over HTTP and clients over stdio do not share one", zap.Int("others", n))
 	}
 }
@@ -205,7 +204,7 @@ func (p *process) configuration(ctx context.Context, hasClient bool) (c config.C
 	return c, err
 }
 
-// checkFiles logs what is wrong in the configuration and in the data folder, and returns why a log
+// checkFiles logs the problems of the configuration and of the data folder, and returns why a log
 // can't be written: a shared router could not report that to the user.
 func (p *process) checkFiles(c config.Config) error {
 	for _, problem := range c.Problems {
@@ -238,7 +237,6 @@ func noServers(why error) (c config.Config, named bool, err error) {
 	return c, true, err
 }
 
-// service returns the service of a configuration, without listeners.
 func (p *process) service(c config.Config) *service.Service {
 	options := p.Options(p.log)
 	options.GuardProcess = p.guard
@@ -258,7 +256,6 @@ func (p *process) service(c config.Config) *service.Service {
 	}
 }
 
-// trusted returns the function that says why an edit may not be used.
 func (p *process) trusted() func(config.Config) error {
 	if p.named {
 		return nil // everything may
@@ -277,7 +274,6 @@ func (p *process) run(ctx context.Context, s *service.Service) (err error) {
 	return s.Run(ctx)
 }
 
-// listenOnStdio returns a listener for the client over stdio.
 func listenOnStdio(in io.Reader, out io.Writer) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, s *server.Servers) error {
 		return cmp.Or(s.Default().Serve(ctx, in, out), service.ErrClientLeft)
@@ -293,10 +289,9 @@ func (p *process) requests(ctx context.Context, pages http.Handler) *http.ServeM
 	return mux
 }
 
-// listenForCommands returns a listener for the requests of other processes of this user.
 func (p *process) listenForCommands(c config.Config, pages http.Handler) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
-		if err := daemon.Serve(ctx, daemon.PlaceOf(p.Files.Data, c.Files), p.requests(ctx, pages)); err != nil {
+		if err := daemon.Serve(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, pages)); err != nil {
 			p.log.Warn("other commands can't ask this router", zap.Error(err))
 		}
 		return nil

@@ -51,7 +51,7 @@ const (
 	maxAlonePause = time.Hour
 )
 
-// errShareAgain ends the service of a process whose client may be served by a shared router again.
+// errShareAgain ends the service of a process when a shared router may serve its client again.
 var errShareAgain = errors.New("a router may be shared again")
 
 // mayShare reports whether another process could serve the client on our streams. A
@@ -73,7 +73,7 @@ type sharing struct {
 	*process
 	c config.Config // as it was when the last router was looked for
 
-	client  daemon.Client
+	joiner  daemon.Joiner
 	session atomic.Pointer[daemon.Session] // with the shared router; nil if this process serves the client
 	since   time.Time                      // when the last shared router began to serve
 	lost    int                            // shared routers that have ended in a short time
@@ -89,8 +89,8 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		return err
 	}
 	s := &sharing{process: p, c: c, since: time.Now(), pause: alonePause}
-	s.client = daemon.Client{
-		Place:   daemon.PlaceOf(p.Files.Data, c.Files),
+	s.joiner = daemon.Joiner{
+		Sockets: daemon.SocketsOf(p.Files.Data, c.Files),
 		Terms:   func() daemon.Terms { return p.terms(s.c) },
 		Host:    append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
 		Log:     filepath.Join(p.Files.Data, "crashes.log"),
@@ -142,7 +142,7 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 		s.noteLost(daemon.ErrLost)
 	}
 	for s.lost < maxLost {
-		session, err := s.client.Join(ctx)
+		session, err := s.joiner.Join(ctx)
 		switch {
 		case err == nil:
 			s.session.Store(session)
@@ -164,7 +164,7 @@ func (s *sharing) noteLost(err error) {
 	if s.lost++; time.Since(s.since) > aWhile {
 		s.lost = 0
 	}
-	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps what it has, too
+	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps the old text, too
 		s.c = now
 	}
 }
@@ -289,7 +289,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	return p.run(ctx, s)
 }
 
-// terms returns what two clients must have in common to share a router: the same
+// terms returns the terms on which two clients share a router: the same
 // program with the same flags, in the same folder and the same environment, starts the
 // same servers of an equal configuration.
 func (p *process) terms(c config.Config) daemon.Terms {
@@ -306,7 +306,7 @@ func (p *process) terms(c config.Config) daemon.Terms {
 	slices.Sort(environment)
 	environment = slices.Compact(environment)
 	return daemon.Terms{
-		Place:   daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
+		Process: daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
 		Text:    c.Text.Digest(),
 		Servers: daemon.Hash(environment, c.Servers, c.Router),
 	}

@@ -18,17 +18,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 )
 
-// An auditLog is the audit log of a configuration that is edited while the router runs.
 type auditLog struct {
 	data     string
 	overHTTP bool
 	mask     func(string) string
 	log      *zap.Logger
 
-	last config.Config // whose log is in use; belongs to the goroutine that edits
+	last config.Config // the configuration of the current log; belongs to the goroutine that edits
 
 	mu      sync.RWMutex // guards current
-	current *audit.Log   // nil if there is none
+	current *audit.Log   // nil without a log
 }
 
 // start opens the log that the configuration asks for. Only a file that it names must be usable: a
@@ -45,7 +44,7 @@ func (l *auditLog) start(c config.Config) (err error) {
 	return nil
 }
 
-// open opens a log; nil if there is to be none.
+// open opens a log; nil if the configuration asks for no log.
 func (l *auditLog) open(o audit.Options) (*audit.Log, error) {
 	if o.File == "" {
 		return nil, nil
@@ -99,7 +98,6 @@ func (l *auditLog) edit(c config.Config) {
 	before.Close(ctx)
 }
 
-// close writes the events that wait, until ctx ends.
 func (l *auditLog) close(ctx context.Context) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -134,7 +132,7 @@ func (r *editRecord) judged(err error) {
 	r.why = why
 }
 
-// started records that the router has started, and returns what records its end.
+// started records that the router has started, and returns the function that records its end.
 func (r *editRecord) started(version string) (ended func()) {
 	r.record.Record(audit.Event{Action: audit.Router, Outcome: audit.OK, Target: filesOf(r.last), Reason: fmt.Sprintf("metarouter %s started; hash %s", version, r.last.Text.Digest())})
 	began := time.Now()

@@ -18,15 +18,15 @@ import (
 // Observers receive the events of a router. They must be closed.
 type Observers struct {
 	traces  *telemetry.Traces // nil if no traces are sent
-	access  *telemetry.EditedAccessLog
+	access  *telemetry.AccessLog
 	metrics *telemetry.Metrics // nil before addPages
 	api     *admin.API         // nil before addPages
 	audit   auditLog
-	mask    telemetry.Mask // of the audit log
+	mask    telemetry.Mask
 }
 
 // OpenObservers returns the observers that the configuration and the environment ask for. data is
-// the data folder, "" for none. The error is about the configuration.
+// the data folder, "" without one. The error is about the configuration.
 func OpenObservers(c config.Config, version, data string, overHTTP bool, log *zap.Logger) (*Observers, error) {
 	o := &Observers{audit: auditLog{data: data, overHTTP: overHTTP, log: log}}
 	o.audit.mask = o.mask.Text
@@ -35,7 +35,7 @@ func OpenObservers(c config.Config, version, data string, overHTTP bool, log *za
 	if err != nil {
 		return nil, err
 	}
-	if o.access, err = telemetry.OpenEditedAccessLog(c, log); err != nil {
+	if o.access, err = telemetry.OpenAccessLog(c, &o.mask, log); err != nil {
 		o.audit.close(context.Background())
 		return nil, err
 	}
@@ -43,14 +43,13 @@ func OpenObservers(c config.Config, version, data string, overHTTP bool, log *za
 	return o, nil
 }
 
-// addPages adds the admin API and the metrics.
 func (o *Observers) addPages(c config.Config, a admin.Options) {
+	a.Mask = &o.mask
 	o.api = admin.New(c, a)
 	o.metrics = telemetry.NewMetrics(a.Version)
 	o.metrics.CountDropped(o.access)
 }
 
-// callObserver returns the observer of calls.
 func (o *Observers) callObserver() selector.Observer {
 	all := callObservers{o.access}
 	if o.metrics != nil {
@@ -65,38 +64,13 @@ func (o *Observers) callObserver() selector.Observer {
 // ObserveRouter sets the observers in the options of a router.
 func (o *Observers) ObserveRouter(options *adapter.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
-	options.OnSecrets, options.OnToken = o.hide, o.hideToken
+	options.OnSecrets, options.OnToken = o.mask.Add, o.mask.AddToken
 	options.Audit = o.audit.Record
 }
 
-// hide has secrets hidden to which references of the configuration were resolved.
-func (o *Observers) hide(secrets []string) {
-	o.access.Hide(secrets)
-	o.mask.Add(secrets)
-	if o.api != nil {
-		o.api.Hide(secrets)
-	}
-}
-
-// hideToken has a token of a login hidden.
-func (o *Observers) hideToken(token string) {
-	o.access.HideToken(token)
-	o.mask.AddToken(token)
-	if o.api != nil {
-		o.api.HideToken(token)
-	}
-}
-
-// observeServer sets the observers in the options of an MCP server.
 func (o *Observers) observeServer(options *server.Options) {
 	options.Observer, options.Tracer = o.callObserver(), o.traces.Tracer()
 	options.Savings = o.metrics
-}
-
-// learn notes the secrets of an edited configuration, before it is in use.
-func (o *Observers) learn(c config.Config) {
-	o.access.Learn(c)
-	o.mask.Learn(c)
 }
 
 // edited follows an edit of the configuration that is in use now.

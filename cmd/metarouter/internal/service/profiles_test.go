@@ -24,10 +24,9 @@ func TestProfilesOfUnions(t *testing.T) {
 		{all, []string{"gone|ops"}, "gone|ops", true, "auto"},
 		{all, []string{"gone"}, "gone", true, "auto"},
 	} {
-		r := config.Router{Profiles: test.all, Mode: "auto"}
-		mode, _ := shown(r, test.chosen)
-		if got := profilesOf(r, test.chosen); got != test.profiles || (rulesFor(r, test.chosen) != nil) != test.limited || mode != test.mode {
-			t.Errorf("%q: profiles %q, rules %v, mode %q; want %q, %t, %q", test.chosen, got, rulesFor(r, test.chosen), mode, test.profiles, test.limited, test.mode)
+		got := serverOptions(config.Config{Router: config.Router{Profiles: test.all, Mode: "auto"}}, test.chosen)
+		if got.Profile != test.profiles || (got.Rules != nil) != test.limited || got.Mode != test.mode {
+			t.Errorf("%q: profiles %q, rules %v, mode %q; want %q, %t, %q", test.chosen, got.Profile, got.Rules, got.Mode, test.profiles, test.limited, test.mode)
 		}
 	}
 }

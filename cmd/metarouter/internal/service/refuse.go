@@ -19,7 +19,7 @@ func RefuseNested(in io.Reader, out io.Writer) error {
 }
 
 // Refuse answers a client on stdin and stdout, in MCP, why the router can't start: many
-// clients show the answer, and not what is written to stderr.
+// clients show the answer, and do not show stderr.
 func Refuse(in io.Reader, out io.Writer, why error) {
 	refuse(in, out, session.Error{Code: session.CodeInternal, Message: "metarouter can't start: " + why.Error()})
 }
@@ -27,7 +27,6 @@ func Refuse(in io.Reader, out io.Writer, why error) {
 // firstRequest is how long a client has to send its first request.
 const firstRequest = 5 * time.Second
 
-// refuse answers the first request.
 func refuse(in io.Reader, out io.Writer, e session.Error) {
 	first := make(chan json.RawMessage, 1)
 	go func() { // a stuck read ends with the process

@@ -35,15 +35,15 @@ import (
 // headStart is about as long as a client's first requests take.
 const headStart = 40 * time.Millisecond
 
-// ErrClientLeft is returned by a listener whose client has left, and the router ends.
+// A listener returns ErrClientLeft when its client has left and the router is to end.
 var ErrClientLeft = errors.New("the client has left")
 
 // A Service is a router that serves clients.
 type Service struct {
 	Config   config.Config
-	Override func(*config.Router)      // sets what the command line asks for, in each configuration that is read
+	Override func(*config.Router)      // sets the options of the command line in each configuration that is read
 	Trusted  func(config.Config) error // why an edited configuration may not be used
-	Profile  string                    // that all clients have; "" is none
+	Profile  string                    // of all clients; "" without one
 	Watch    bool                      // read the configuration again when its files change
 	Hangup   chan os.Signal            // a value makes the router read the configuration again
 
@@ -81,7 +81,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer record.started(s.Version)()
 	pipeline := s.pipeline(observers, record)
 	// The router must outlive the signal that ends ctx: the server answers the requests in
-	// flight first. So the signal ends what runs in the router, and then the router ends.
+	// flight first. So the signal ends the listeners, and then the router ends.
 	signalled := ctx
 	router := adapter.New(c, options)
 	m = s.servers(router.Parts())
@@ -121,7 +121,7 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 		Watch:  s.Watch,
 		Reload: s.Hangup,
 		Adjust: func(c config.Config) config.Config {
-			o.learn(c)
+			o.mask.Learn(c) // before it is in use
 			s.Override(&c.Router)
 			return c
 		},
@@ -141,7 +141,6 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 	}
 }
 
-// servers returns the MCP servers that clients see.
 func (s *Service) servers(r *adapter.Parts) *server.Servers {
 	var always []string
 	if s.Profile != "" {
@@ -172,49 +171,27 @@ func usesOf(r *adapter.Parts) map[string]int {
 	return uses
 }
 
-// serverOptions returns the options of the MCP server of the profiles that an edit may change.
 func serverOptions(c config.Config, chosen []string) *server.Options {
-	mode, pinned := shown(c.Router, chosen)
+	rules, applying := profile.Of(c.Router.Profiles, chosen...), profile.Applying(c.Router.Profiles, chosen)
+	pinned, ok := rules.Pinned()
+	if !ok {
+		pinned = c.Router.Pinned
+	}
+	var limits any // nil if nothing limits the clients
+	if len(applying) > 0 {
+		limits = profile.Existing(c.Router.Profiles, chosen)
+	}
 	return &server.Options{
-		Mode: mode, Names: c.Router.Names, Separator: c.Router.Separator,
+		Mode: cmp.Or(rules.Mode(), c.Router.Mode), Names: c.Router.Names, Separator: c.Router.Separator,
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
 		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments,
 		Samples:       c.Router.Assist != nil && c.Router.Assist.Sampling,
-		Rules:         rulesFor(c.Router, chosen),
-		Profile:       profilesOf(c.Router, chosen),
-		LimitsResults: limitsResults(c), Classifies: c.Router.Classification != nil,
+		Rules:         limits,
+		Profile:       strings.Join(applying, "+"),
+		LimitsResults: slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 }),
+		Classifies:    c.Router.Classification != nil,
 	}
-}
-
-// shown returns the mode and the pinned tools for clients of the profiles: those of the first
-// profile by name that has its own, else the router's.
-func shown(r config.Router, chosen []string) (mode string, pinned []string) {
-	rules := profile.Of(r.Profiles, chosen...)
-	pinned, ok := rules.Pinned()
-	if !ok {
-		pinned = r.Pinned
-	}
-	return cmp.Or(rules.Mode(), r.Mode), pinned
-}
-
-// rulesFor returns those of the profiles that apply to clients that have chosen these which exist,
-// or nil if nothing limits the clients.
-func rulesFor(r config.Router, chosen []string) any {
-	if len(profile.Applying(r.Profiles, chosen)) == 0 {
-		return nil
-	}
-	return profile.Existing(r.Profiles, chosen)
-}
-
-// profilesOf returns what limits clients that have chosen these, joined by "+".
-func profilesOf(r config.Router, chosen []string) string {
-	return strings.Join(profile.Applying(r.Profiles, chosen), "+")
-}
-
-// limitsResults reports whether the results of any server may be cut.
-func limitsResults(c config.Config) bool {
-	return slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 })
 }
 
 // RunRouter runs do while the router runs, and returns when both have ended.

@@ -114,7 +114,6 @@ func Text(servers []Server, flags string) string {
 		"{WORDS}", words, "{PAIRS}", pairs, "{OBJECT}", object, "{FLAGS}", flags).Replace(template)
 }
 
-// line describes the server in a line.
 func (s Server) line() string {
 	if s.tools == 0 {
 		return s.name + ": its tools are not known yet"

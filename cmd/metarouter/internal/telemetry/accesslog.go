@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,19 +25,17 @@ const (
 	writtenAtOnce = 64 << 10
 )
 
-// An AccessLog writes a line of JSON for each call. When the file is full, it is kept under
-// its name and the time. An AccessLog is an observer of a selector. Several processes may
-// write to the same file.
+// An AccessLog writes a line of JSON for each call to the file that the configuration names, which may
+// be edited while the router runs. When the file is full, it is kept under its name and the time. An
+// AccessLog is an observer of a selector. Several processes may write to the same file.
 type AccessLog struct {
-	options config.AccessLog
-	mask    Mask
+	mask    *Mask
 	log     *zap.Logger
-	lines   chan []byte
 	dropped atomic.Int64
-	written chan struct{} // closed when the goroutine of write has ended
 
-	mu     sync.RWMutex // guards what follows, and lines from being closed while one is sent
-	closed bool
+	mu      sync.RWMutex // guards the fields below; a call holds it while its line is queued
+	options config.AccessLog
+	lines   *lineWriter // nil if there is no file
 }
 
 // CanWrite fails if the access log that the configuration names can't be written.
@@ -47,92 +44,123 @@ func CanWrite(c config.Config) error {
 		return nil
 	}
 	file, err := openRotated(c.Router.AccessLog)
-	if err != nil {
-		return fmt.Errorf("metarouter.accessLog: %w", err)
+	if err == nil {
+		file.close()
 	}
-	file.close()
-	return nil
+	return err
 }
 
-// OpenAccessLog opens the log that the configuration names. It must be closed.
-func OpenAccessLog(c config.Config, log *zap.Logger) (*AccessLog, error) {
-	o := c.Router.AccessLog
+// OpenAccessLog opens the log that the configuration names, if it names one. It must be closed.
+func OpenAccessLog(c config.Config, mask *Mask, log *zap.Logger) (l *AccessLog, err error) {
+	l = &AccessLog{mask: mask, log: log.Named("accesslog"), options: c.Router.AccessLog}
+	l.lines, err = l.open(l.options)
+	return l, err
+}
+
+// open opens a file; nil if the configuration names no file.
+func (l *AccessLog) open(o config.AccessLog) (*lineWriter, error) {
+	if o.File == "" {
+		return nil, nil
+	}
 	file, err := openRotated(o)
 	if err != nil {
-		return nil, fmt.Errorf("metarouter.accessLog: %w", err)
+		return nil, err
 	}
-	l := &AccessLog{
-		options: o, log: log.Named("accesslog"),
-		lines: make(chan []byte, queuedLines), written: make(chan struct{}),
-	}
-	l.mask.Learn(c)
-	go l.write(file)
-	return l, nil
+	w := &lineWriter{log: l.log, dropped: &l.dropped, queue: make(chan []byte, queuedLines), written: make(chan struct{})}
+	go w.run(file)
+	return w, nil
 }
 
-// Learn adds the secrets of an edited configuration to those that are hidden.
-func (l *AccessLog) Learn(c config.Config) { l.mask.Learn(c) }
+// closeTime is how long the last lines of an access log that an edit replaces may take to
+// be written.
+const closeTime = 5 * time.Second
 
-// Hide adds secrets that are in no configuration.
-func (l *AccessLog) Hide(secrets []string) { l.mask.Add(secrets) }
-
-// HideToken adds a token of a login.
-func (l *AccessLog) HideToken(token string) { l.mask.AddToken(token) }
-
-// Dropped returns the number of lines that were not written, because the disk was full or
-// too slow.
-func (l *AccessLog) Dropped() int64 { return l.dropped.Load() }
-
-// Close writes the waiting lines, until ctx ends. Calls that end later are not logged.
-func (l *AccessLog) Close(ctx context.Context) {
-	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		close(l.lines)
+// Edit continues in the file that an edited configuration names. If that can't be opened, the
+// current one stays in use.
+func (l *AccessLog) Edit(c config.Config) {
+	l.mu.RLock()
+	same := l.options == c.Router.AccessLog
+	l.mu.RUnlock()
+	if same {
+		return
 	}
+	next, err := l.open(c.Router.AccessLog)
+	if err != nil {
+		l.log.Warn(`the edit of "accessLog" can't be used; the access log stays as it was`, zap.Error(err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	l.replace(ctx, next, c.Router.AccessLog)
+}
+
+// Close writes the lines that wait, until ctx ends. Calls that end later count as dropped.
+func (l *AccessLog) Close(ctx context.Context) { l.replace(ctx, nil, l.options) }
+
+// replace replaces the file, and waits until the lines of the one before are written or ctx ends.
+func (l *AccessLog) replace(ctx context.Context, next *lineWriter, o config.AccessLog) {
+	l.mu.Lock()
+	before := l.lines
+	l.lines, l.options = next, o
 	l.mu.Unlock()
+	if before == nil {
+		return
+	}
+	close(before.queue)
 	select {
-	case <-l.written:
+	case <-before.written:
 	case <-ctx.Done():
 		l.log.Warn("the last lines of the access log may not be written", zap.Error(ctx.Err()))
 	}
 }
 
+// Dropped returns how many lines were not written: the disk was full, or slower than the
+// calls.
+func (l *AccessLog) Dropped() int64 { return l.dropped.Load() }
+
 // Executed implements [selector.Observer].
 func (l *AccessLog) Executed(e selector.Execution) {
-	line := l.line(e)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.closed {
-		l.dropped.Add(1)
+	if l.options.File == "" {
 		return
 	}
-	select {
-	case l.lines <- line:
-	default:
-		l.dropped.Add(1)
+	if l.lines != nil {
+		select {
+		case l.lines.queue <- l.line(e):
+			return
+		default:
+		}
 	}
+	l.dropped.Add(1)
 }
 
-// Searched implements [selector.Observer]. Searches call nothing.
-func (l *AccessLog) Searched(selector.Search) {}
+// Searched implements [selector.Observer]. Searches are not logged.
+func (*AccessLog) Searched(selector.Search) {}
 
-// write writes lines as they come, until there are no more.
-func (l *AccessLog) write(f *rotated) {
-	defer close(l.written)
+type lineWriter struct {
+	log     *zap.Logger
+	dropped *atomic.Int64
+	queue   chan []byte
+	written chan struct{} // closed when run has ended
+}
+
+// run writes lines as they come, until there are no more.
+func (w *lineWriter) run(f *rotated) {
+	defer close(w.written)
 	defer f.close()
-	failing, atOnce := false, min(writtenAtOnce, l.options.MaxSize)
+	failing, atOnce := false, min(writtenAtOnce, f.options.MaxSize)
 	defer func() {
-		if n := l.Dropped(); n > 0 {
-			l.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
+		if n := w.dropped.Load(); n > 0 {
+			w.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
 		}
 	}()
-	for line := range l.lines {
+	for line := range w.queue {
 		n := int64(1)
 	gather:
 		for int64(len(line)) < atOnce {
 			select {
-			case more, ok := <-l.lines:
+			case more, ok := <-w.queue:
 				if !ok {
 					break gather
 				}
@@ -144,16 +172,15 @@ func (l *AccessLog) write(f *rotated) {
 		}
 		err := f.write(line)
 		if err != nil {
-			l.dropped.Add(n)
+			w.dropped.Add(n)
 		}
 		if err != nil && !failing {
-			l.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
+			w.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
 		}
 		failing = err != nil
 	}
 }
 
-// line returns the line of an execution.
 func (l *AccessLog) line(e selector.Execution) []byte {
 	b := make([]byte, 0, 384)
 	b = append(b, `{"time":"`...)

@@ -30,7 +30,7 @@ func TestAllocationsOfACall(t *testing.T) {
 	}
 }
 
-// checkAllocations compares calls of several sizes, whose messages call returns, with the bounds of their way.
+// checkAllocations compares calls of several sizes, with messages of call, with the bounds of their way.
 func checkAllocations(t *testing.T, way string, ask func(message []byte), call func(size int) []byte) {
 	most := maxAllocated[way]
 	for _, tt := range []struct {

@@ -20,7 +20,7 @@ const (
 	maxClients = 100
 
 	// maxCallers bounds the callers that have series. Calls of further ones are counted for
-	// the caller whose names are all "other".
+	// the caller with the name "other" in each field.
 	maxCallers = 1000
 )
 
@@ -39,14 +39,13 @@ type callers struct {
 
 	known   atomic.Pointer[map[caller]*callerSeries] // replaced, not edited
 	mu      sync.Mutex                               // held while known is replaced; guards clients
-	clients map[string]bool                          // those with series
+	clients map[string]bool                          // with series
 }
 
 // callerSeries are the counters of a caller. They are kept so that counting a call allocates
 // nothing. definitions is nil for the caller of a server's tools.
 type callerSeries struct{ calls, tokens, definitions prometheus.Counter }
 
-// newCallers returns counters that counter makes.
 func newCallers(counter func(name, help string, labels ...string) *prometheus.CounterVec) *callers {
 	c := &callers{
 		calls:       counter("client_calls_total", "Finished tool calls, by caller and the server that answered.", "server", "client", "principal", "profile"),
@@ -58,19 +57,17 @@ func newCallers(counter func(name, help string, labels ...string) *prometheus.Co
 	return c
 }
 
-// count counts a call.
 func (c *callers) count(e selector.Execution) {
 	s := c.of(caller{cmp.Or(e.Answered, e.Tool).Server, e.Client, e.Principal, e.Profile})
 	s.calls.Inc()
 	s.tokens.Add(float64(len(e.Result) / registry.BytesPerToken))
 }
 
-// listed counts the tokens of a list of tools.
 func (c *callers) listed(client, principal, profile string, tokens int) {
 	c.of(caller{"", client, principal, profile}).definitions.Add(float64(tokens))
 }
 
-// of returns the series of a caller, or those that stand for it.
+// of returns the series of a caller, or the series "other".
 func (c *callers) of(who caller) *callerSeries {
 	who.client = who.client[:min(len(who.client), maxValue)]
 	if s := (*c.known.Load())[who]; s != nil {
@@ -79,7 +76,7 @@ func (c *callers) of(who caller) *callerSeries {
 	return c.learn(who)
 }
 
-// learn makes the series of a caller, or returns those that stand for it.
+// learn makes the series of a caller, or returns the series "other".
 func (c *callers) learn(who caller) *callerSeries {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,13 +107,12 @@ func (c *callers) learn(who caller) *callerSeries {
 	return s
 }
 
-// forget removes the series of servers that no longer exist.
-func (c *callers) forget(there map[string]bool) {
+func (c *callers) forget(present map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := maps.Clone(*c.known.Load())
 	maps.DeleteFunc(next, func(who caller, _ *callerSeries) bool {
-		gone := who.server != "" && who != others && !there[who.server]
+		gone := who.server != "" && who != others && !present[who.server]
 		if gone {
 			at := prometheus.Labels{"server": value(who.server)}
 			c.calls.DeletePartialMatch(at)
@@ -127,17 +123,17 @@ func (c *callers) forget(there map[string]bool) {
 	c.known.Store(&next)
 }
 
-// A Cost is what a client with a profile has cost by a server's tools since the router's start.
+// A Cost is the cost of a server's tools for a client with a profile, since the router's start.
 type Cost struct {
 	Server      string `json:"server"`      // that answered; "" for lists of tools, and for the router's own tools
 	Client      string `json:"client"`      // "" if it gives itself no name
-	Profile     string `json:"profile"`     // "" is none
+	Profile     string `json:"profile"`     // "" without a profile
 	Calls       int64  `json:"calls"`       // that have ended
 	Results     int64  `json:"results"`     // tokens, before they were cut
 	Definitions int64  `json:"definitions"` // tokens of lists of tools
 }
 
-// costs returns what was counted, by server, client and profile.
+// costs returns the costs by server, client and profile.
 func (c *callers) costs() []Cost {
 	sums := make(map[caller]Cost) // without principals
 	for who, s := range *c.known.Load() {

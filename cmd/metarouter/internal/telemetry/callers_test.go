@@ -41,7 +41,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestCosts adds up what clients have cost, for all principals.
+// The costs of a client are added up for all principals.
 func TestCosts(t *testing.T) {
 	m := NewMetrics("")
 	r := newFakeRouter("a", "b")

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -29,7 +29,7 @@ func twoNodes(t *testing.T, desk, box adapter.Options) (atDesk, atBox *adapter.R
 	for i, o := range []*adapter.Options{&desk, &box} {
 		o.NodeKey = filepath.Join(t.TempDir(), "node.nk")
 		var err error
-		if keys[i], err = cluster.Key(o.NodeKey); err != nil {
+		if keys[i], err = nodeidentity.Public(o.NodeKey); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,8 +69,8 @@ func toolOf(t *testing.T, r *adapter.Router, id string) *registry.NormalizedTool
 	}
 }
 
-// A call by way of another node is one trace: the client's span, then for each of both routers that
-// of the call and that of its attempt, each below the one before.
+// A call by way of another node is one trace: the client's span, then for each of both routers the span
+// of the call and the span of its attempt, each below the one before.
 func TestOneTraceAcrossNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a NATS server")

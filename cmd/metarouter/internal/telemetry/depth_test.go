@@ -84,7 +84,7 @@ func functions(stack string) (all []string) {
 	return all
 }
 
-// writesToServer reports whether the stack is that of a call in the write to the server.
+// writesToServer reports whether the stack belongs to a call in the write to the server.
 func writesToServer(stack []string) bool {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(stack, func(f string) bool { return strings.HasPrefix(f, prefix) })
@@ -96,7 +96,7 @@ func writesToServer(stack []string) bool {
 const breadthVariable = "METAROUTER_BREADTH"
 
 // TestBreadthOfACall logs the functions and counts the files of this module in which a call
-// runs, outside of package telemetry. It runs this test binary again with coverage: what ran at
+// runs, outside of package telemetry. It runs this test binary again with coverage: the code that ran at
 // least once per call belongs to a call.
 func TestBreadthOfACall(t *testing.T) {
 	const calls = 1000

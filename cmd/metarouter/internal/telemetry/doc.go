@@ -1,4 +1,4 @@
-// Package telemetry exports what the router does: metrics for Prometheus ([Metrics]), spans
+// Package telemetry exports the work of the router: metrics for Prometheus ([Metrics]), spans
 // for an OpenTelemetry collector ([Traces]), and a file with a line for each call
 // ([AccessLog]).
 //

@@ -25,7 +25,7 @@ type exporter struct {
 	down bool       // the last batch failed
 }
 
-// maxLoggedError bounds what is logged of an error, which quotes the collector's answer.
+// maxLoggedError bounds a logged error, which quotes the collector's answer.
 const maxLoggedError = 400
 
 // ExportSpans implements [sdk.SpanExporter]. It logs errors instead of returning them,

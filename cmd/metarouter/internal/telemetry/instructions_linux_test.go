@@ -15,13 +15,13 @@ import (
 // instructionsVariable makes TestInstructionsOfACall run.
 const instructionsVariable = "METAROUTER_INSTRUCTIONS"
 
-// maxInstructions bounds those of a call of 100 bytes over stdio. It is an estimate, since the machines on which it
+// maxInstructions bounds the instructions of a call of 100 bytes over stdio. It is an estimate, since the machines on which it
 // was written have no counters: where one counts, write the measured figure here.
 const maxInstructions = 400_000
 
 // TestInstructionsOfACall counts the instructions of this process in user mode, which other work of
-// the machine does not change. It needs a CPU whose counters the kernel can read: most
-// virtual machines have none.
+// the machine does not change. It needs a CPU with counters that the kernel can read: most
+// virtual machines lack them.
 func TestInstructionsOfACall(t *testing.T) {
 	if os.Getenv(instructionsVariable) == "" {
 		t.Skip(instructionsVariable + " is not set")
@@ -49,7 +49,7 @@ func TestInstructionsOfACall(t *testing.T) {
 	}
 }
 
-// countInstructions starts a counter for each thread of this process, and returns what reads them. It skips
+// countInstructions starts a counter for each thread of this process, and returns the function that reads them. It skips
 // the test where the kernel refuses.
 func countInstructions(t *testing.T) (counters []func() uint64) {
 	t.Helper()

@@ -20,9 +20,9 @@ import (
 // the secrets of the configuration wherever they occur. The zero value knows no
 // configuration.
 type Mask struct {
-	mu         sync.Mutex                       // guards what is known
+	mu         sync.Mutex                       // guards the fields below, but replace
 	configured map[string]bool                  // secrets of the configurations so far
-	added      recent                           // secrets that those refer to; at most maxSecrets
+	added      recent                           // secrets that configurations refer to; at most maxSecrets
 	tokens     recent                           // of logins; at most maxTokens
 	replace    atomic.Pointer[strings.Replacer] // hides all of these; nil before the first secret
 }
@@ -30,8 +30,8 @@ type Mask struct {
 const (
 	hidden = "***"
 
-	// shownString bounds the shown part of a string, and shownValue that of arguments or a
-	// result, in bytes.
+	// shownString bounds the shown part of a string, and shownValue the shown part of
+	// arguments or a result, in bytes.
 	shownString = 256
 	shownValue  = 8 << 10
 
@@ -51,7 +51,7 @@ const (
 	maxMaskDepth = 32
 )
 
-// Learn adds the secrets of a configuration. Those of earlier ones stay, since servers
+// Learn adds the secrets of a configuration. Secrets of earlier ones stay, since servers
 // may still use them.
 func (m *Mask) Learn(c config.Config) {
 	m.mu.Lock()
@@ -86,7 +86,7 @@ func (m *Mask) Learn(c config.Config) {
 	}
 }
 
-// Add adds secrets that are in no configuration, such as those that it refers to. The last
+// Add adds secrets that are in no configuration, such as referenced ones. The last
 // 10,000 of them are hidden.
 func (m *Mask) Add(secrets []string) {
 	m.mu.Lock()
@@ -96,15 +96,13 @@ func (m *Mask) Add(secrets []string) {
 
 // AddToken adds a token of a login. Each lives a short time only: the last 1,000 of all
 // logins are hidden.
-func (m *Mask) AddToken(token string) { m.addTokens([]string{token}) }
-
-func (m *Mask) addTokens(tokens []string) {
+func (m *Mask) AddToken(token string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.addTo(&m.tokens, tokens, maxTokens)
+	m.addTo(&m.tokens, []string{token}, maxTokens)
 }
 
-// addTo adds secrets to some of those that are known; m.mu is held.
+// addTo adds secrets to the known ones; m.mu is held.
 func (m *Mask) addTo(known *recent, secrets []string, most int) {
 	changed := false
 	for _, one := range secrets {
@@ -117,8 +115,7 @@ func (m *Mask) addTo(known *recent, secrets []string, most int) {
 	}
 }
 
-// update replaces what hides the secrets; m.mu is held. The replacer itself is made when it
-// is used first.
+// update makes a replacer of all secrets; m.mu is held.
 func (m *Mask) update() {
 	all := slices.AppendSeq(make([]string, 0, len(m.configured)+len(m.added)+len(m.tokens)), maps.Keys(m.configured))
 	all = append(append(all, m.added...), m.tokens...)
@@ -217,7 +214,7 @@ func (v *masking) value(b, value []byte, depth int) []byte {
 		return append(b, '}')
 	case value[0] == '[':
 		b = append(b, '[')
-		begin, option := len(b), false // the element before is an option whose value is a secret
+		begin, option := len(b), false // the element before is an option for a secret
 		_ = wire.Elements(value, func(element []byte) bool {
 			if len(b) > begin {
 				b = append(b, ',')
@@ -255,7 +252,7 @@ func (v *masking) string(s string, depth int) string {
 }
 
 // namesSecret reports whether an object is a pair of a name and a value, as forms and
-// headers have, and the name is that of a secret.
+// headers have, and the name is the name of a secret.
 func namesSecret(object []byte) (is bool) {
 	_ = wire.Members(object, func(key string, value []byte) bool {
 		switch key {

@@ -11,7 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// In each pair the second is what is shown of the first.
+// In each pair the second is the shown form of the first.
 func TestMask(t *testing.T) {
 	var m Mask
 	m.Learn(config.Config{
@@ -73,7 +73,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// A secret that is cut in two by what is looked at of a long string is not shown.
+// A secret at the end of the searched part of a long string is not shown.
 func TestMaskOfCut(t *testing.T) {
 	var m Mask
 	secret := "ghp_" + strings.Repeat("a1B2", 9)
@@ -166,7 +166,7 @@ func BenchmarkMaskNewToken(b *testing.B) {
 	}
 }
 
-// Whatever it is given, what is shown is one line of JSON, not much longer than it may
+// For any input, the output is one line of JSON, not much longer than it may
 // be, without the secrets.
 func FuzzMask(f *testing.F) {
 	for _, seed := range []string{`{"a":"b"}`, `{"password":"x"}`, `["\ud800", "\u2028"]`, "\xff", `"`, " [1 ,\n2 ]\n", `{"":{"":[]}}`, `1e999`} {

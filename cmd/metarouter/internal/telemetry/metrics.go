@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxTools bounds the tools with their own series, and maxToolsOf those of one server.
+	// maxTools bounds the tools with their own series, and maxToolsOf the tools of one server.
 	// Calls of further tools are counted for the tool "other" of their server. So no
-	// catalog can create series without a bound, or use up those of other servers.
+	// catalog can create series without a bound, or use up the series of other servers.
 	maxTools   = 1000
 	maxToolsOf = 250
 	other      = "other"
@@ -34,7 +34,7 @@ const (
 // millisecond to five minutes.
 var latencies = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// Metrics counts what the router does. It is an observer of a selector, and gets from the
+// Metrics counts calls, searches and tokens. It is an observer of a selector, and gets from the
 // server the tokens that clients save. [Metrics.Handler] serves the counters.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -52,17 +52,17 @@ type Metrics struct {
 	searchTime prometheus.Histogram
 	savedBy    struct{ search, limit prometheus.Counter } // tokens, by search mode and by limits of results
 
-	known atomic.Pointer[map[label]*series] // replaced, not edited
-	mu    sync.Mutex                        // held while known is replaced; guards tools
-	tools map[string]int                    // number of known tools, by server
+	known atomic.Pointer[map[label]*toolSeries] // replaced, not edited
+	mu    sync.Mutex                            // held while known is replaced; guards tools
+	tools map[string]int                        // number of known tools, by server
 }
 
 // A label names a tool, or the others of a server.
 type label struct{ server, tool string }
 
-// series are the counters of a tool. They are kept so that counting a call allocates
+// toolSeries are the counters of a tool. They are kept so that counting a call allocates
 // nothing.
-type series struct {
+type toolSeries struct {
 	outcomes []prometheus.Counter // as in execute.Outcomes
 	duration prometheus.Observer
 	server   *serverSeries
@@ -113,12 +113,12 @@ func NewMetrics(version string) *Metrics {
 	m.registry.MustRegister(info)
 	ours := prometheus.WrapRegistererWithPrefix("metarouter_", m.registry)
 	ours.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.known.Store(&map[label]*series{})
+	m.known.Store(&map[label]*toolSeries{})
 	return m
 }
 
 // CountDropped counts the lines that the access log has dropped.
-func (m *Metrics) CountDropped(l *EditedAccessLog) {
+func (m *Metrics) CountDropped(l *AccessLog) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "metarouter_access_log_dropped_total", Help: "Lines that were not written to the access log.",
 	}, func() float64 { return float64(l.Dropped()) }))
@@ -171,19 +171,18 @@ func (m *Metrics) Listed(client, principal, profile string, tokens int) {
 	m.callers.listed(client, principal, profile, tokens)
 }
 
-// Costs returns what each client has cost by the tools of the router's present servers, by server,
+// Costs returns the costs of the tools of the router's present servers, by server,
 // client and profile.
 func (m *Metrics) Costs(r Router) []Cost {
-	there := make(map[string]bool)
+	present := make(map[string]bool)
 	for _, s := range r.Servers() {
-		there[s.Name] = true
+		present[s.Name] = true
 	}
-	m.forget(there)
+	m.forget(present)
 	return m.callers.costs()
 }
 
-// of returns the series of a tool.
-func (m *Metrics) of(t *registry.NormalizedTool) *series {
+func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
 	l := label{serverOf(t), cmp.Or(t.Name, other)}
 	if s := (*m.known.Load())[l]; s != nil {
 		return s
@@ -199,8 +198,8 @@ func serverOf(t *registry.NormalizedTool) string {
 	return t.Server
 }
 
-// learn creates the series of a tool, or returns those of "other".
-func (m *Metrics) learn(l label) *series {
+// learn creates the series of a tool, or returns the series "other".
+func (m *Metrics) learn(l label) *toolSeries {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := *m.known.Load()
@@ -212,7 +211,7 @@ func (m *Metrics) learn(l label) *series {
 	}
 	m.tools[l.server]++
 	server, tool := value(l.server), value(l.tool[:min(len(l.tool), maxValue)])
-	s := &series{duration: m.durations.WithLabelValues(server, tool)}
+	s := &toolSeries{duration: m.durations.WithLabelValues(server, tool)}
 	for _, outcome := range execute.Outcomes {
 		s.outcomes = append(s.outcomes, m.calls.WithLabelValues(server, tool, string(outcome)))
 	}
@@ -234,14 +233,14 @@ func value(name string) string { return strings.ToValidUTF8(name, string(utf8.Ru
 
 // forget removes the series of servers that no longer exist. Otherwise they would add up
 // with each edit of the configuration.
-func (m *Metrics) forget(there map[string]bool) {
-	m.callers.forget(there)
+func (m *Metrics) forget(present map[string]bool) {
+	m.callers.forget(present)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := maps.Clone(*m.known.Load())
 	gone := make(map[string]bool)
-	maps.DeleteFunc(next, func(l label, _ *series) bool {
-		if l.server == ownServer || there[l.server] {
+	maps.DeleteFunc(next, func(l label, _ *toolSeries) bool {
+		if l.server == ownServer || present[l.server] {
 			return false
 		}
 		gone[l.server] = true

@@ -30,7 +30,7 @@ import (
 type fakeRouter struct {
 	names    []string
 	registry *registry.Registry
-	cluster  *fakeCluster // nil for none
+	cluster  *fakeCluster // nil without one
 }
 
 func (r *fakeRouter) Servers() (all []adapter.ServerInfo) {
@@ -76,7 +76,7 @@ func parse(t *testing.T, text string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// sample returns that of the series with these labels, in pairs; −1 if there is none.
+// sample returns the sample of the series with these labels, in pairs; −1 without one.
 func sample(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		has := 0
@@ -106,7 +106,7 @@ func TestMetrics(t *testing.T) {
 	m := NewMetrics("1.2.3")
 	r := newFakeRouter("s", `odd "name"`+"\n")
 	h := m.Handler(r, zap.NewNop())
-	m.CountDropped(&EditedAccessLog{})
+	m.CountDropped(&AccessLog{})
 	search := tool("s", "search")
 	m.Executed(selector.Execution{Tool: search, Answered: search, Outcome: execute.OK, Took: 3 * time.Millisecond, Attempts: 1, Arguments: []byte(`{}`), Result: []byte(`{"a":1}`)})
 	m.Executed(selector.Execution{Tool: search, Answered: tool("t", "search"), Outcome: execute.ToolError, Took: time.Second, Attempts: 3, Cached: true})
@@ -254,7 +254,7 @@ func TestDashboardKnowsTheMetrics(t *testing.T) {
 	}
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
-	m.CountDropped(&EditedAccessLog{})
+	m.CountDropped(&AccessLog{})
 	m.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK})
 	text, _ := scrape(t, h, "")
 	families := parse(t, text)

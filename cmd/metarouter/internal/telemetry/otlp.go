@@ -30,8 +30,8 @@ const (
 // defaultEndpoint is the collector's usual address for OTLP over HTTP.
 const defaultEndpoint = "http://localhost:4318"
 
-// otlpSettings are what the variables OTEL_EXPORTER_OTLP_… and
-// OTEL_EXPORTER_OTLP_TRACES_… ask for (OpenTelemetry, "OTLP Exporter Configuration").
+// otlpSettings are the settings of the variables OTEL_EXPORTER_OTLP_… and
+// OTEL_EXPORTER_OTLP_TRACES_… (OpenTelemetry, "OTLP Exporter Configuration").
 // OpenTelemetry's exporters read the same variables, but they skip a wrong value and go
 // on with the default, which sends spans elsewhere or unprotected.
 type otlpSettings struct {
@@ -152,7 +152,6 @@ func nameOf(setting string) string {
 
 const firstRetry = 500 * time.Millisecond
 
-// client returns OpenTelemetry's client for the settings.
 func (s *otlpSettings) client() otlptrace.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = s.tls

@@ -28,7 +28,7 @@ type collector struct {
 	*httptest.Server
 	answer func(n int) (status int, body string) // to the nth request, from 1; nil is yes
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	requests []*http.Request
 	spans    []*tracepb.Span
 	resource map[string]string
@@ -84,7 +84,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openTraces opens what the environment asks for, which is these variables alone.
+// openTraces opens traces with these variables alone as the environment.
 func openTraces(t *testing.T, variables ...string) (*Traces, *observer.ObservedLogs) {
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -150,7 +150,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Only what asks for traces makes any, and what can't be had is said.
+// Only variables that ask for traces turn them on, and a wrong value is reported.
 func TestTracesAreOff(t *testing.T) {
 	for _, tt := range []struct {
 		variables []string
@@ -195,7 +195,7 @@ func TestTracesAreOff(t *testing.T) {
 	}
 }
 
-// A collector that is busy is asked again; one that refuses is not, and what it says is
+// A collector that is busy is asked again; one that refuses is not, and its answer is
 // logged.
 func TestExport(t *testing.T) {
 	for _, tt := range []struct {
@@ -225,7 +225,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// Where nobody listens, nobody waits.
+// Without a listener, no call waits.
 func TestExportToNobody(t *testing.T) {
 	c := newCollector(t)
 	c.Close()
@@ -238,7 +238,7 @@ func TestExportToNobody(t *testing.T) {
 	}
 }
 
-// A collector that wants to be left alone, is gone or hangs keeps nobody waiting, and what
+// A collector that wants to be left alone, is gone or hangs keeps no call waiting, and what
 // is said of it has no secret of its URL.
 func TestExportToBadCollectors(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{

@@ -95,7 +95,7 @@ func echoCall(size int) []byte {
 		strings.Repeat("prose, with \"quotes\". ", size/20+1)[:size])
 }
 
-// BenchmarkPath measures what the router does for a call, from the client's line to
+// BenchmarkPath measures the work of the router for a call, from the client's line to
 // the client's line.
 func BenchmarkPath(b *testing.B) {
 	for _, size := range []int{100, 64 << 10, 1 << 20} {

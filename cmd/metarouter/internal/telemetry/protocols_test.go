@@ -12,7 +12,7 @@ import (
 )
 
 // TestTracesAsJSON sends JSON to the whole endpoint: with its query, user and password,
-// of which the log shows none.
+// which the log does not show.
 func TestTracesAsJSON(t *testing.T) {
 	received := make(chan *http.Request, 1)
 	body := make(chan string, 1)

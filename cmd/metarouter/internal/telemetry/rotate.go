@@ -24,11 +24,15 @@ type rotated struct {
 
 // openRotated opens the file, and creates its folder.
 func openRotated(o config.AccessLog) (*rotated, error) {
-	if err := os.MkdirAll(filepath.Dir(o.File), 0o700); err != nil {
-		return nil, err
-	}
 	r := &rotated{options: o}
-	return r, r.open()
+	err := os.MkdirAll(filepath.Dir(o.File), 0o700)
+	if err == nil {
+		err = r.open()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("metarouter.accessLog: %w", err)
+	}
+	return r, nil
 }
 
 func (r *rotated) open() (err error) {

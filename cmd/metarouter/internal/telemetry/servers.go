@@ -29,7 +29,7 @@ type Router interface {
 // the state of the router's servers and cluster at that moment. It may be called once.
 func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 	log = log.Named("metrics")
-	m.registry.MustRegister(newServers(m, r), newCluster(r))
+	m.registry.MustRegister(serverCollector{m, r}, clusterCollector{r})
 	show := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: zap.NewStdLog(log), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 8,
 	})
@@ -39,62 +39,45 @@ func (m *Metrics) Handler(r Router, log *zap.Logger) http.Handler {
 	})
 }
 
-// servers are the metrics that are read from the router at each scrape.
-type servers struct {
+// A serverCollector reads the state of the router's servers at each scrape.
+type serverCollector struct {
 	metrics *Metrics
 	router  Router
-
-	state, restarts, offered, calls, waiting, strays, tools, tokens *prometheus.Desc
 }
 
-func newServers(m *Metrics, r Router) *servers {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("metarouter_"+name, help, labels, nil)
-	}
-	return &servers{
-		metrics: m, router: r,
-		state:    desc("server_state", "1 for the state that the server is in, 0 for the others.", "server", "state"),
-		restarts: desc("server_restarts_total", "How often the server was started again.", "server"),
-		offered:  desc("server_tools", "Tools of the server that are known, whether it runs or not.", "server"),
-		calls:    desc("server_calls_in_flight", "Calls that the server is working on.", "server"),
-		waiting:  desc("server_calls_waiting", "Calls that wait for their turn at the server.", "server"),
-		strays:   desc("server_stray_lines", "Lines on the server's stdout that were no messages, in its current session.", "server"),
-		tools:    desc("tools", "Tools that are known, of all servers."),
-		tokens:   desc("list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each."),
-	}
-}
+// Describe implements [prometheus.Collector]. It sends nothing: the registry then takes any metric.
+func (serverCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Describe implements [prometheus.Collector].
-func (s *servers) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.state, s.restarts, s.offered, s.calls, s.waiting, s.strays, s.tools, s.tokens} {
-		to <- d
-	}
+// series returns the function that sends the values of a metric, with the values of its labels.
+func series(to chan<- prometheus.Metric, kind prometheus.ValueType, name, help string, labels ...string) func(value float64, of ...string) {
+	d := prometheus.NewDesc("metarouter_"+name, help, labels, nil)
+	return func(value float64, of ...string) { to <- prometheus.MustNewConstMetric(d, kind, value, of...) }
 }
 
 // Collect implements [prometheus.Collector].
-func (s *servers) Collect(to chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, value int, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
-	}
-	there := make(map[string]bool)
+func (s serverCollector) Collect(to chan<- prometheus.Metric) {
+	const gauge = prometheus.GaugeValue
+	state := series(to, gauge, "server_state", "1 for the state that the server is in, 0 for the others.", "server", "state")
+	restarts := series(to, prometheus.CounterValue, "server_restarts_total", "How often the server was started again.", "server")
+	tools := series(to, gauge, "server_tools", "Tools of the server that are known, whether it runs or not.", "server")
+	calls := series(to, gauge, "server_calls_in_flight", "Calls that the server is working on.", "server")
+	waiting := series(to, gauge, "server_calls_waiting", "Calls that wait for their turn at the server.", "server")
+	strays := series(to, gauge, "server_stray_lines", "Lines on the server's stdout that were no messages, in its current session.", "server")
+	present := make(map[string]bool)
 	for _, info := range s.router.Servers() {
-		there[info.Name] = true
+		present[info.Name] = true
 		name := value(info.Name)
-		for _, state := range status.States {
-			is := 0
-			if info.State == state {
-				is = 1
-			}
-			gauge(s.state, is, name, string(state))
+		for _, one := range status.States {
+			state(number(info.State == one), name, string(one))
 		}
-		to <- prometheus.MustNewConstMetric(s.restarts, prometheus.CounterValue, float64(info.Restarts), name)
-		gauge(s.offered, info.Tools, name)
-		gauge(s.calls, info.Calls, name)
-		gauge(s.waiting, info.Waiting, name)
-		gauge(s.strays, int(info.StrayLines), name)
+		restarts(float64(info.Restarts), name)
+		tools(float64(info.Tools), name)
+		calls(float64(info.Calls), name)
+		waiting(float64(info.Waiting), name)
+		strays(float64(info.StrayLines), name)
 	}
-	snapshot := s.router.Snapshot()
-	gauge(s.tools, len(snapshot.Tools()))
-	gauge(s.tokens, registry.Tokens(snapshot.Tools()))
-	s.metrics.forget(there)
+	all := s.router.Snapshot().Tools()
+	series(to, gauge, "tools", "Tools that are known, of all servers.")(float64(len(all)))
+	series(to, gauge, "list_tokens", "Tokens that a list of all tools costs a model, estimated as 4 bytes each.")(float64(registry.Tokens(all)))
+	s.metrics.forget(present)
 }

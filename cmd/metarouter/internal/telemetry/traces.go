@@ -18,7 +18,7 @@ import (
 )
 
 // Traces makes spans, and sends them to an OpenTelemetry collector in the background.
-// A nil *Traces makes none.
+// A nil *Traces makes no spans.
 type Traces struct {
 	provider *sdk.TracerProvider
 	log      *zap.Logger
@@ -94,7 +94,7 @@ func Environment() (all []string) {
 }
 
 // CheckTraces returns why no traces are sent although the environment asks for them, and
-// what to write instead after "; ". It returns nil if they are sent or not asked for.
+// a remedy after "; ". It returns nil if they are sent or not asked for.
 func CheckTraces() error {
 	_, _, err := traceSettings()
 	return err

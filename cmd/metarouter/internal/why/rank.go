@@ -75,7 +75,6 @@ func Confidence(confidence float64) string {
 	return fmt.Sprintf("%.2f", math.Floor(100*confidence)/100)
 }
 
-// sharesOf returns the parts of a score.
 func sharesOf(e selector.Explanation) string {
 	var parts []string
 	for _, f := range e.Features {

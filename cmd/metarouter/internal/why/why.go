@@ -154,7 +154,6 @@ type dropped struct {
 	registry.Dropped
 }
 
-// droppedTools returns the dropped tools that the question names.
 func (x *inquiry) droppedTools() (all []dropped) {
 	of, name, qualified := exposure.Split(x.asked, x.config.Router.Separator, x.servers)
 	if !qualified {
@@ -196,7 +195,6 @@ func (x *inquiry) answer(ctx context.Context) Answer {
 	return a
 }
 
-// offered says how a tool is offered.
 func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	a := Answer{Tool: t.ID, Offered: true}
 	exposed := x.names.Exposed(t)
@@ -242,7 +240,6 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	return a
 }
 
-// explainDoubt says why the tool's hints are not believed.
 func (x *inquiry) explainDoubt(a *Answer, t *registry.NormalizedTool) {
 	if t.Doubt == "" {
 		return
@@ -288,7 +285,6 @@ func (x *inquiry) shown() (mode, why string) {
 	return mode, fmt.Sprintf("mode auto shows all tools, because they cost %d tokens and toolBudget is %d", cost, r.ToolBudget)
 }
 
-// explainDropped says why a tool that a server lists is not offered.
 func (x *inquiry) explainDropped(a *Answer, d dropped) {
 	where := fmt.Sprintf("the entry %q of %s", d.server, strings.Join(x.config.Files, ", "))
 	switch d.Filter {
@@ -369,7 +365,6 @@ func (x *inquiry) state(name string) (adapter.ServerInfo, bool) {
 	return adapter.ServerInfo{}, false
 }
 
-// stateWords says in a sentence why a server does not run, and how to fix it.
 func stateWords(s adapter.ServerInfo) string {
 	switch s.State {
 	case status.Disabled:

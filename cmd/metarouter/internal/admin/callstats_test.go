@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -21,7 +22,7 @@ func ended(at int64, took time.Duration, o execute.Outcome) selector.Execution {
 
 func TestBoard(t *testing.T) {
 	const now = 1_000_000
-	var b board
+	b := callStats{mask: new(telemetry.Mask)}
 	for i := range 450 {
 		b.Executed(ended(now-449+int64(i), time.Duration(i)*time.Millisecond, execute.OK))
 	}
@@ -56,18 +57,18 @@ func TestBoard(t *testing.T) {
 	if h := b.histogram(now + 2*keptSeconds); h.P99 != 0 {
 		t.Errorf("of long ago: %+v", h)
 	}
-	if trail := b.trail("s"); len(trail) != keptTrail || trail[0] != 411 || trail[keptTrail-2] != 449 {
-		t.Errorf("trail %v", trail)
+	if last := b.latenciesOf("s"); len(last) != keptLatencies || last[0] != 411 || last[keptLatencies-2] != 449 {
+		t.Errorf("last %v", last)
 	}
 	b.forget(func(server string) bool { return server == "s" })
-	if len(b.trail("s")) != 0 {
+	if len(b.latenciesOf("s")) != 0 {
 		t.Error("the server is not forgotten")
 	}
 }
 
 func TestBounds(t *testing.T) {
 	for ms, slot := range map[string]int{"0": 0, "0.999": 0, "1": 1, "1.5": 1, "2": 2, "29999": 13, "30000": 14, "99999999": 14} {
-		var b board
+		b := callStats{mask: new(telemetry.Mask)}
 		f, _ := strconv.ParseFloat(ms, 64)
 		b.Executed(ended(1000, time.Duration(f*1e6), execute.OK))
 		if h := b.histogram(1000); h.Counts[slot] != 1 {
@@ -80,7 +81,7 @@ func TestBounds(t *testing.T) {
 // no harm.
 func TestClock(t *testing.T) {
 	const now = 1_000_000
-	var b board
+	b := callStats{mask: new(telemetry.Mask)}
 	b.Executed(ended(now+3600, time.Millisecond, execute.OK))
 	b.Executed(ended(now, time.Millisecond, execute.OK))
 	if rates := b.rates(now+3600, now+1); len(rates) != keptSeconds-1 || rates[len(rates)-1] != (second{now, 1, 0}) {
@@ -95,7 +96,7 @@ func TestClock(t *testing.T) {
 
 // The failure that a tool reports is shown as one plain line.
 func TestFault(t *testing.T) {
-	var b board
+	b := callStats{mask: new(telemetry.Mask)}
 	for _, test := range []struct {
 		outcome            execute.Outcome
 		fault, text, wants string

@@ -1,4 +1,4 @@
-package identity_test
+package nodeidentity_test
 
 import (
 	"bufio"
@@ -14,8 +14,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/identity"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 )
 
 // A test binary with this variable is a router that holds the lock of the key file until its input ends.
@@ -23,7 +22,7 @@ const holder = "TEST_LOCK"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(holder); path != "" {
-		id, err := identity.Open(path)
+		id, err := nodeidentity.Open(path)
 		if err == nil {
 			_, err = id.TryShare()
 		}
@@ -34,9 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func open(t *testing.T, path string) *identity.Identity {
+func open(t *testing.T, path string) *nodeidentity.Identity {
 	t.Helper()
-	id, err := identity.Open(path)
+	id, err := nodeidentity.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +48,7 @@ func TestOpenMakesOneKey(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range keys {
 		all.Go(func() {
-			if id, err := identity.Open(path); err != nil {
+			if id, err := nodeidentity.Open(path); err != nil {
 				t.Error(err)
 			} else {
 				keys[i] = id.Key()
@@ -71,7 +70,8 @@ func TestOpenMakesOneKey(t *testing.T) {
 	}
 	id := open(t, path)
 	signature, err := id.Sign([]byte("x"))
-	if err != nil || frame.Verify(id.Key(), []byte("x"), signature) != nil || frame.Verify(id.Key(), []byte("y"), signature) == nil {
+	public, _ := nkeys.FromPublicKey(id.Key())
+	if err != nil || public.Verify([]byte("x"), signature) != nil || public.Verify([]byte("y"), signature) == nil {
 		t.Error("the signature is wrong")
 	}
 	// NATS's own package reads the file too: it can log in with it.
@@ -113,14 +113,14 @@ func TestOpenRefuses(t *testing.T) {
 		if err := os.Chmod(path, test.mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := identity.Open(path)
+		_, err := nodeidentity.Open(path)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: the error is %v, want %q", name, err, test.want)
 		} else if strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: the error shows the text: %v", name, err)
 		}
 	}
-	if _, err := identity.Open(t.TempDir()); err == nil {
+	if _, err := nodeidentity.Open(t.TempDir()); err == nil {
 		t.Error("a folder is a key file")
 	}
 }
@@ -163,7 +163,7 @@ func TestTryShare(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	if got := identity.Fingerprint("UABCDEFGHIJKLMNOPQRSTUVW"); got != "UABCDEFG…PQRSTUVW" {
+	if got := nodeidentity.Fingerprint("UABCDEFGHIJKLMNOPQRSTUVW"); got != "UABCDEFG…PQRSTUVW" {
 		t.Error(got)
 	}
 }

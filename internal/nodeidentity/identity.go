@@ -1,5 +1,5 @@
-// Package identity has the key of a node, and the lock that says which of its routers shares.
-package identity
+// Package nodeidentity has the key of a node, and the lock that says which of its routers shares.
+package nodeidentity
 
 import (
 	"bytes"
@@ -52,6 +52,15 @@ func Open(path string) (*Identity, error) {
 	return &Identity{path, string(public), private}, nil
 }
 
+// Public returns the public key of the node with the key file at path, as [Open] does.
+func Public(path string) (string, error) {
+	id, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	return id.public, nil
+}
+
 func read(path string) ([]byte, error) {
 	if err := errors.Join(safefile.Unshared(path), safefile.OwnersOnly(path)); err != nil {
 		return nil, err
@@ -101,8 +110,8 @@ func create(path string) error {
 // Key returns the public key, as text that begins with U.
 func (i *Identity) Key() string { return i.public }
 
-// Sign signs data. What is signed must say what it is, so that a signature of one thing is none of
-// another: a frame begins with its version, a byte below the letters.
+// Sign signs data. The data must begin with a mark of its purpose, so that a signature for one
+// purpose is worth nothing for another: a frame begins with its version, a byte below the letters.
 func (i *Identity) Sign(data []byte) ([]byte, error) { return ed25519.Sign(i.private, data), nil }
 
 // Fingerprint is a public key as people compare it: its first and last 8 characters.

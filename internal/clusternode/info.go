@@ -1,9 +1,9 @@
-package cluster
+package clusternode
 
 import "time"
 
-// A NodeInfo is a node as people see it.
-type NodeInfo struct {
+// An Info is a node as people see it.
+type Info struct {
 	Node     string    `json:"node"` // its name; unique among the trusted ones and this one
 	Key      string    `json:"key"`  // its public key
 	Self     bool      `json:"self"`
@@ -19,7 +19,7 @@ type NodeInfo struct {
 	Clock float64 `json:"clock_ms,omitempty"`
 	// Routers is how many of its routers run: one shares, the others only use.
 	Routers int `json:"routers,omitempty"`
-	// Problem says what is wrong with it, and what to do; "" if nothing is.
+	// Problem describes the problem of the node and its solution; "" without a problem.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -33,13 +33,12 @@ type Report struct {
 	MaxPayload int64         `json:"max_payload,omitempty"`
 	JetStream  bool          `json:"jetstream"`
 
-	Denied    []string                 `json:"denied,omitempty"`    // what NATS's permissions refuse, such as "publish to metarouter.office.to.U…"
+	Denied    []string                 `json:"denied,omitempty"`    // operations that NATS's permissions refuse, such as "publish to metarouter.office.to.U…"
 	Clocks    map[string]time.Duration `json:"clocks,omitempty"`    // by node: clocks that differ by more than 5 s; positive is ahead of ours
 	Versions  map[string]string        `json:"versions,omitempty"`  // by node: versions of the router other than ours
 	Untrusted []string                 `json:"untrusted,omitempty"` // keys of nodes that are not trusted
 	Conflicts []string                 `json:"conflicts,omitempty"` // names that several nodes have
 
-	// Problems are sentences that say what is wrong, and what to do. Those on the matters above are
-	// among them.
+	// Problems are sentences, each a problem and its solution. They include the problems above.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -1,0 +1,59 @@
+// Package clusternode has the values that a router exchanges with its node in a cluster.
+package clusternode
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// An Offer is a server of this router with its definitions, for other nodes.
+type Offer struct {
+	Info    session.Info
+	Terms   Terms
+	Service string // of its entry; "" without
+
+	// The definitions as clients of this router see them, after filters and renaming.
+	Tools, Prompts, Resources, Templates []json.RawMessage
+}
+
+// Terms are how calls of a server are made.
+type Terms struct {
+	Timeout       time.Duration `json:"timeout,omitempty"` // 0 is no limit
+	MaxConcurrent int           `json:"max_concurrent,omitempty"`
+	Validate      string        `json:"validate,omitempty"` // "on", "warn" or "off"
+	Retry         string        `json:"retry,omitempty"`    // "hints", "never" or "always"
+}
+
+// An Incoming is a request of a client of another node.
+type Incoming struct {
+	ID      string // of the call
+	Gateway string // the name of the client's node; it may be the name of another node later
+	Key     string // its public key
+	Server  string
+	Tool    string // of tools/call: as the server's offer names it
+	URI     string // of Subscribe
+	Request session.Request
+}
+
+// NameAt returns the name of a principal at another node, as people see it here. It may be "" there.
+func NameAt(name, node string) string {
+	if name == "" {
+		return node
+	}
+	return name + "@" + node
+}
+
+// Counters count the calls and dropped frames of a router in its cluster since it was started.
+type Counters struct {
+	// Calls by the name of the other node and by outcome: To counts calls of own clients, From
+	// calls of clients of that node. Outcomes are "ok", "error" (of the server), "not_sent" (not
+	// run), "unknown" (may have run) and "cancelled". At most 200 nodes have a name; the others are
+	// counted as "(others)".
+	To, From map[string]map[string]uint64
+
+	// Frames that were dropped, by reason: "garbage", "version", "untrusted", "signature",
+	// "recipient", "clock", "repeated", "overflow" and "unwanted".
+	Dropped map[string]uint64
+}
