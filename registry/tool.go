@@ -105,17 +105,3 @@ func (t *NormalizedTool) ForModels() bool {
 	})
 	return sees || err != nil // another value says nothing
 }
-
-// BytesPerToken is how many bytes of JSON or text count as a token.
-const BytesPerToken = 4
-
-// Tokens returns the cost in tokens of a list of the tools that models may see.
-func Tokens(tools []*NormalizedTool) int {
-	size := 0
-	for _, t := range tools {
-		if t.ForModels() {
-			size += len(t.Definition)
-		}
-	}
-	return size / BytesPerToken
-}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 			if err := json.Unmarshal(raw, &answer); err != nil {
 				t.Fatal(err)
 			}
-			tokens = append(tokens, len(answer.Content[0].Text)/registry.BytesPerToken)
+			tokens = append(tokens, len(answer.Content[0].Text)/tokencount.Bytes)
 			for _, r := range q.Relevant {
 				if strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`) {
 					present++

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
@@ -179,7 +180,7 @@ func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTo
 }
 
 // cost returns the tokens that a list of all servers' tools costs a model.
-func (d *display) cost() int { return registry.Tokens(d.router.Snapshot().Tools()) }
+func (d *display) cost() int { return tokencount.Of(d.router.Snapshot().Tools()) }
 
 // warnOfBudget logs that the list costs more than Auto allows, if it does.
 func (d *display) warnOfBudget() bool {

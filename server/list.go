@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -46,7 +46,7 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 		s.opts.Savings.ListSpared(view.Spared)
 	}
 	if c.Method == "tools/list" && s.opts.Savings != nil {
-		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/registry.BytesPerToken)
+		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/tokencount.Bytes)
 	}
 	return page, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -76,7 +77,7 @@ func TestSearchModeSaves(t *testing.T) {
 		shown += len(definition)
 		return true
 	})
-	if want := all/registry.BytesPerToken - shown/registry.BytesPerToken; told.spared["list"] != want || want <= 0 {
+	if want := all/tokencount.Bytes - shown/tokencount.Bytes; told.spared["list"] != want || want <= 0 {
 		t.Errorf("told of %d tokens, want %d", told.spared["list"], want)
 	}
 	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
@@ -100,7 +101,7 @@ func TestResultLimitSaves(t *testing.T) {
 	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
 	c.initialize()
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
-	if want := (4004 - len(r.Content[0].Text)) / registry.BytesPerToken; told.spared["result"] != want {
+	if want := (4004 - len(r.Content[0].Text)) / tokencount.Bytes; told.spared["result"] != want {
 		t.Errorf("told of %v tokens, want %d", told.spared, want)
 	}
 }
@@ -174,7 +175,7 @@ func TestListsAreCounted(t *testing.T) {
 		t.Fatalf("%d %s: %q", status, answer, told.listed)
 	}
 	tokens, _ := strconv.Atoi(told.listed[0][strings.Index(told.listed[0], "work")+4:])
-	if most := len(answer) / registry.BytesPerToken; tokens <= most/2 || tokens > most {
+	if most := len(answer) / tokencount.Bytes; tokens <= most/2 || tokens > most {
 		t.Errorf("%d tokens of a list of %d", tokens, most)
 	}
 }

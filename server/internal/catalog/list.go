@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // pageSize is the most items that one page of a list holds.
@@ -78,7 +78,7 @@ func (l List) Tokens() int {
 	for _, item := range l.items {
 		bytes += item.size()
 	}
-	return bytes / registry.BytesPerToken
+	return bytes / tokencount.Bytes
 }
 
 // Equal reports whether the lists have the same names and definitions.

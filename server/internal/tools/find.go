@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -35,9 +36,9 @@ const (
 	// an ID costs little, and may be the right one.
 	maxMore = 10
 
-	maxLimit  = 50                                 // as the tool's schema says
-	maxBudget = (1 << 20) / registry.BytesPerToken // tokens of an answer
-	maxNames  = 200                                // in each list of a search
+	maxLimit  = 50                           // as the tool's schema says
+	maxBudget = (1 << 20) / tokencount.Bytes // tokens of an answer
+	maxNames  = 200                          // in each list of a search
 )
 
 // Found is the answer of find_tools.
@@ -193,7 +194,7 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 // then nothing. left is how many bytes of the budget remain.
 func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []foundItem, left int) {
 	entries = make([]foundItem, 0, len(candidates))
-	left = budget * registry.BytesPerToken
+	left = budget * tokencount.Bytes
 	for i, c := range candidates {
 		details := f.details(c)
 		if i > 0 || !schema {

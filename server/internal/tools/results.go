@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -176,7 +176,7 @@ type Truncation struct {
 // limited returns the result with at most so many tokens of text, and a link to the
 // whole text. Only text counts, and only text is cut.
 func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner any) json.RawMessage {
-	limit := tokens * registry.BytesPerToken
+	limit := tokens * tokencount.Bytes
 	if tokens == 0 || len(result) <= limit {
 		return result
 	}
@@ -205,7 +205,7 @@ func (r *runner) limited(result json.RawMessage, tokens int, tool string, owner 
 		return result
 	}
 	shown := piece(text, 0, limit)
-	if spared := (len(text) - len(shown)) / registry.BytesPerToken; r.Savings != nil && spared > 0 {
+	if spared := (len(text) - len(shown)) / tokencount.Bytes; r.Savings != nil && spared > 0 {
 		r.Savings.ResultSpared(spared)
 	}
 	uri := r.results.keep(owner, tool, text)

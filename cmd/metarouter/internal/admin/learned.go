@@ -8,8 +8,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/usage"
-	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 // learned returns the usage that was learned from calls, even if the configuration turns learning off now.
@@ -82,7 +82,7 @@ func definitionsOf(view *adapter.View) []DefinedTokens {
 	snapshot := view.Snapshot()
 	for _, s := range view.Servers() {
 		tools := snapshot.Server(s.Name)
-		rows = append(rows, DefinedTokens{s.Name, len(tools), registry.Tokens(tools)})
+		rows = append(rows, DefinedTokens{s.Name, len(tools), tokencount.Of(tools)})
 	}
 	slices.SortFunc(rows, func(a, b DefinedTokens) int {
 		return cmp.Or(cmp.Compare(b.Definitions, a.Definitions), cmp.Compare(a.Server, b.Server))

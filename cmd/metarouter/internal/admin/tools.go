@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -52,7 +53,7 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	return Tool{
 		Candidate: candidateOf(t), ExposedName: a.exposed(snapshot).Exposed(t), Title: t.Title,
-		Hints: t.Hints, Tokens: len(t.Definition) / registry.BytesPerToken, Asks: !harmless, Changed: changed, Doubt: t.Doubt,
+		Hints: t.Hints, Tokens: len(t.Definition) / tokencount.Bytes, Asks: !harmless, Changed: changed, Doubt: t.Doubt,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 // tokens returns how many tokens a model pays for the tool's definition.
-func tokens(t *registry.NormalizedTool) int { return len(t.Definition) / registry.BytesPerToken }
+func tokens(t *registry.NormalizedTool) int { return len(t.Definition) / tokencount.Bytes }
 
 // checkDuplicates finds another entry that starts or connects to the same server.
 func checkDuplicates(x *findings, c Case, entry config.Server) {

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/supervisor"
 )
@@ -87,7 +88,7 @@ func SideOf(c config.Config, p adapter.Preview) Side {
 // mode returns how the tools would be shown, were the router started now.
 func (s Side) mode() string {
 	r := s.config.Router
-	return exposure.ModeFor(r.Mode, registry.Tokens(s.tools), r.ToolBudget)
+	return exposure.ModeFor(r.Mode, tokencount.Of(s.tools), r.ToolBudget)
 }
 
 // Compare returns the changes that b in place of a would make.
@@ -96,7 +97,7 @@ func Compare(a, b Side) Plan {
 	p.Settings, p.Unknown, p.Named = []string{}, append([]string{}, b.unknown...), append([]string{}, b.named...)
 	p.Tools.Added, p.Tools.Removed, p.Tools.Renamed = []string{}, []string{}, []Renaming{}
 	p.tools(a, b)
-	p.Tokens.Before, p.Tokens.After = registry.Tokens(a.tools), registry.Tokens(b.tools)
+	p.Tokens.Before, p.Tokens.After = tokencount.Of(a.tools), tokencount.Of(b.tools)
 	p.settings(a.config.Router, b.config.Router)
 	p.Restart = config.RestartKeys(a.config.Router, b.config.Router)
 	switch was, is := a.mode(), b.mode(); {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -60,7 +60,7 @@ func newCallers(counter func(name, help string, labels ...string) *prometheus.Co
 func (c *callers) count(e selector.Execution) {
 	s := c.of(caller{cmp.Or(e.Answered, e.Tool).Server, e.Client, e.Principal, e.Profile})
 	s.calls.Inc()
-	s.tokens.Add(float64(len(e.Result) / registry.BytesPerToken))
+	s.tokens.Add(float64(len(e.Result) / tokencount.Bytes))
 }
 
 func (c *callers) listed(client, principal, profile string, tokens int) {

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -268,7 +269,7 @@ func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
 // shown returns how tools are listed, and why.
 func (x *inquiry) shown() (mode, why string) {
 	r := x.config.Router
-	cost := registry.Tokens(x.snapshot.Tools())
+	cost := tokencount.Of(x.snapshot.Tools())
 	mode = exposure.ModeFor(r.Mode, cost, r.ToolBudget)
 	switch {
 	case x.profile.Mode == exposure.Direct || x.profile.Mode == exposure.Search:
