@@ -22,7 +22,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
 )
 
 // TestRelease builds a release for this machine, installs it in each way, and runs the

@@ -15,9 +15,11 @@ or "name", "description"} (see pairs.py, and the README of that folder for sourc
 measures with are not learned: neither their tasks nor the servers that they need. The pool has the other tools of the corpus
 "large". -mcp adds the rows of MCP registries, which list some of the same servers.
 
-The model in the program was made with these defaults and 25,000 rows each of names-npm and names-pypi, in seven minutes of one
-H100. A processor takes minutes for a step: try it with -batch 64 -steps 4. It needs Python 3.11 with numpy, jax, tokenizers
-and safetensors. Seeds are fixed. sample writes a small random model and its vectors, which the tests of the Go package compare with.
+The model in the program was made by a script with the same batches, steps and losses, and 25,000 rows each of names-npm and
+names-pypi. This recipe with the same rows, in seven minutes of one H100, makes a model that finds as much: of 900 tasks of ten
+catalogs that nothing was fitted to, the right tool is first / in three / in ten for 80 / 93 / 99 % (in the program 80 / 94 / 99).
+A processor takes minutes for a step: try it with -batch 64 -steps 4. It needs Python 3.11 with numpy, jax, tokenizers and
+safetensors. Seeds are fixed. sample writes a small random model and its vectors, which the tests of the Go package compare with.
 """
 
 import argparse
