@@ -18,7 +18,6 @@ import (
 // An api serves a model with vectors of hashed words.
 type api struct {
 	mu     sync.Mutex
-	asked  []string // texts
 	sent   int      // requests
 	answer string   // instead of vectors, if not empty
 	most   int      // texts of a request, if not 0
@@ -42,7 +41,6 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "refused", http.StatusUnprocessableEntity)
 		return
 	}
-	a.asked = append(a.asked, q.Input...)
 	if a.answer != "" {
 		fmt.Fprint(w, a.answer)
 		return
@@ -63,15 +61,6 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		data = append(data, one{i, v})
 	}
 	json.NewEncoder(w).Encode(map[string]any{"data": data})
-}
-
-// of returns the texts that it was asked for since the last time.
-func (a *api) of() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	asked := a.asked
-	a.asked = nil
-	return asked
 }
 
 func serve(t *testing.T, a *api) *Client {
