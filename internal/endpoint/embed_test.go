@@ -18,10 +18,10 @@ import (
 // An api serves a model with vectors of hashed words.
 type api struct {
 	mu     sync.Mutex
-	sent   int      // requests
-	answer string   // instead of vectors, if not empty
-	most   int      // texts of a request, if not 0
-	least  int      // bytes of a text that it refuses, if not 0
+	sent   int    // requests
+	answer string // instead of vectors, if not empty
+	most   int    // texts of a request, if not 0
+	least  int    // bytes of a text that it refuses, if not 0
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
