@@ -25,7 +25,9 @@ func TestContainerIsStopped(t *testing.T) {
 			dir := t.TempDir()
 			c := testContainer(t, dir)
 			said := func() string { b, _ := os.ReadFile(filepath.Join(dir, "said")); return string(b) }
-			leaves, client := "setsid sleep 600 & echo $! >left; ", "echo "+id+" >ids/id; echo >ready; exec sleep 600"
+			// It is in a session of its own before the client is ready.
+			leaves := "setsid sh -c 'echo $$ >left; exec sleep 600' & until [ -s left ]; do sleep 0.01; done; "
+			client := "echo " + id + " >ids/id; echo >ready; exec sleep 600"
 			g, l := startGuard(t), newTestLink(t)
 			pid := 0
 			if state == "gone" {
