@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestMarkComesAgain(t *testing.T) {
 		l := newTestLink(t)
 		g.start(t, number, l, "sleep 600 & exec sleep 600")
 		pid := l.next(t).PID
-		g.send(t, Order{Mark: "of-this-test"})
+		g.send(t, Order{Mark: "of-this-test-" + strconv.Itoa(os.Getpid())}) // other runs of this test go on
 		syscall.Kill(pid, syscall.SIGKILL)
 		l.wantEnd(t)
 	}
@@ -81,7 +82,7 @@ func startGuard(t *testing.T) testGuard {
 			t.Errorf("%v\n%s", err, said.String())
 		}
 	})
-	g.send(t, Order{Mark: "of-this-test"})
+	g.send(t, Order{Mark: "of-this-test-" + strconv.Itoa(os.Getpid())}) // other runs of this test go on
 	return g
 }
 
