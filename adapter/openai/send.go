@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -45,7 +45,7 @@ func (p *provider) send(ctx context.Context, maxTries int, method, path string, 
 		case redirect != nil:
 			err = redirect
 		case failed != nil:
-			err = &failure{reason: fmt.Sprintf("can't reach %s: %v", p.base.Host, withoutURL(failed)), transient: true}
+			err = &failure{reason: fmt.Sprintf("can't reach %s: %v", p.base.Host, urls.Cause(failed)), transient: true}
 		case response.StatusCode/100 != 2:
 			err = p.refusal(response, key == "")
 		default:
@@ -146,14 +146,6 @@ func reported(raw []byte, status int, message string) *failure {
 	}
 	again := status == http.StatusTooManyRequests && kind != "insufficient_quota" || status >= 500 && status != http.StatusNotImplemented
 	return &failure{status, reason, again}
-}
-
-// withoutURL returns the error without its URL, whose query may contain a secret.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
 
 // cutOff returns the failure of an answer that err has ended.

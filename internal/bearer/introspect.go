@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
-	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
@@ -169,7 +169,7 @@ func (n *introspection) post(ctx context.Context, token string) (map[string]json
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with a token and a secret
 	resp, err := c.Do(r)
 	if err != nil {
-		return nil, oauth.WithoutURL(err)
+		return nil, urls.Cause(err)
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {

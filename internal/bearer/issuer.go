@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const (
@@ -40,7 +41,6 @@ func newIssuer(settings Issuer, c *http.Client, log *zap.Logger, w *work, t turn
 	return i
 }
 
-// readKeys reads the issuer's keys.
 func (i *issuer) readKeys(ctx context.Context) (*keySet, int, error) {
 	at := i.settings.KeysURL
 	if at == "" {
@@ -73,7 +73,7 @@ func (i *issuer) get(ctx context.Context, at string) ([]byte, error) {
 	r.Header.Set("Accept", "application/jwk-set+json, application/json")
 	resp, err := i.client.Do(r)
 	if err != nil {
-		return nil, oauth.WithoutURL(err)
+		return nil, urls.Cause(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

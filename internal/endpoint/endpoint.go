@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 const maxAnswer = 16 << 20 // bytes
@@ -55,10 +57,7 @@ func (c *Client) post(ctx context.Context, path string, request, answer any) err
 	to.Path = strings.TrimSuffix(strings.TrimSuffix(to.Path, "/"), path) + path
 	to.RawPath, to.Fragment = "", ""
 	raw, err := c.send(ctx, to.String(), request)
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err // without the URL, which may be secret
-	}
-	if err == nil && json.Unmarshal(raw, answer) != nil {
+	if err = urls.Cause(err); err == nil && json.Unmarshal(raw, answer) != nil {
 		err = errors.New("the answer is not JSON as the API of OpenAI has it")
 	}
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 )
 
 // A fetcher reads the metadata of servers and issuers.
@@ -124,7 +126,7 @@ func unreachable(err error) error {
 	if block, ok := errors.AsType[*blockedError](err); ok {
 		return block
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, WithoutURL(err))
+	return fmt.Errorf("%w: %w", ErrUnreachable, urls.Cause(err))
 }
 
 func isJSON(contentType string) bool {

@@ -88,7 +88,7 @@ func post(ctx context.Context, c *http.Client, kind, endpoint string, header htt
 	at := fmt.Sprintf("%s endpoint of %s", kind, req.URL.Host)
 	resp, err := unredirected(c).Do(req)
 	if err != nil {
-		err = fmt.Errorf("ask the %s: %w", at, WithoutURL(err))
+		err = fmt.Errorf("ask the %s: %w", at, urls.Cause(err))
 		if !connected {
 			err = unsent{err}
 		}
@@ -139,14 +139,6 @@ func unredirected(c *http.Client) *http.Client {
 	same := *c
 	same.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &same
-}
-
-// WithoutURL returns the cause of a request's error, since the URL may have secrets in its query.
-func WithoutURL(err error) error {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
-	return err
 }
 
 // checkEndpoint refuses a URL that is not https, or http on this machine.

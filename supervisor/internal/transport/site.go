@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 )
@@ -234,10 +235,7 @@ func (s *Site) send(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	resp, err := s.client.Do(r.WithContext(ctx))
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // without the url, which may hold a secret
-	}
-	if err != nil {
+	if err = urls.Cause(err); err != nil {
 		if e, ok := errors.AsType[*RedirectError](err); ok {
 			return nil, e
 		}

@@ -71,12 +71,12 @@ func ratesOf(h config.HTTP) map[string]rate.Limit {
 	rates := make(map[string]rate.Limit)
 	for _, t := range h.Tokens {
 		if t.Hash != "" && t.Rate != (config.Rate{}) {
-			rates[t.Hash] = rate.Limit{PerSecond: t.Rate.PerSecond, Burst: t.Rate.Burst}
+			rates[t.Hash] = rate.Limit(t.Rate)
 		}
 	}
 	for _, c := range h.Certificates {
 		if c.Rate != (config.Rate{}) {
-			rates[hashOf(c)] = rate.Limit{PerSecond: c.Rate.PerSecond, Burst: c.Rate.Burst}
+			rates[hashOf(c)] = rate.Limit(c.Rate)
 		}
 	}
 	return rates
