@@ -245,11 +245,14 @@ func TestAccessLogIsEdited(t *testing.T) {
 	c := func(file string) config.Config {
 		return config.Config{Router: config.Router{AccessLog: config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 2}}}
 	}
-	l, err := OpenAccessLog(config.Config{}, new(Mask), zap.NewNop())
+	mask := new(Mask)
+	l, err := OpenAccessLog(config.Config{}, mask, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := func() { l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK}) }
+	call := func() {
+		l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK, Fault: "secret-1 token-1 token-2"})
+	}
 	call() // not logged
 	l.Edit(c(first))
 	call()
@@ -257,11 +260,17 @@ func TestAccessLogIsEdited(t *testing.T) {
 	call()
 	l.Edit(c(filepath.Join(first, "no folder")))
 	call()
+	mask.Add([]string{"secret-1"})
+	mask.AddToken("token-1")
 	l.Edit(c(second))
+	mask.AddToken("token-2")
 	call()
 	l.Edit(config.Config{})
 	call() // not logged
 	l.Close(t.Context())
+	if said := lines(t, second)[0]["fault"]; said != "*** *** ***" {
+		t.Errorf("the edited log says %q", said)
+	}
 	if a, b := len(lines(t, first)), len(lines(t, second)); a != 3 || b != 1 || l.Dropped() != 0 {
 		t.Errorf("%d and %d lines, want 3 and 1; %d are dropped", a, b, l.Dropped())
 	}
