@@ -24,6 +24,7 @@ type Terms struct {
 	MaxConcurrent int           `json:"max_concurrent,omitempty"`
 	Validate      string        `json:"validate,omitempty"` // "on", "warn" or "off"
 	Retry         string        `json:"retry,omitempty"`    // "hints", "never" or "always"
+	Asks          bool          `json:"asks,omitempty"`     // it asks its clients questions
 }
 
 // An Incoming is a request of a client of another node.
