@@ -43,7 +43,7 @@ const Others = "(others)"
 // Counts counts since the router was started. The zero value is ready for use, by several
 // goroutines at once.
 type Counts struct {
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex                    // guards the fields below
 	to, from map[string]map[Outcome]uint64 // by name of the node
 }
 
