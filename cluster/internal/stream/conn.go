@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
@@ -159,7 +158,7 @@ func (r *raw) establish(ctx context.Context, terms []byte) (*Conn, error) {
 	r.end(err) // unless it ended, which is the reason why the handshake failed
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if errors.Is(r.err, io.EOF) {
+	if errors.Is(r.err, errClosed) {
 		return nil, ErrRefused
 	}
 	return nil, r.err

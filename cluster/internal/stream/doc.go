@@ -30,6 +30,7 @@ package stream
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -47,8 +48,12 @@ var (
 	ErrProtocol     = errors.New("the other router does not follow the protocol of streams")
 )
 
-// reasons are what a frame of kind closed says, by its number. The first is an end in order.
-var reasons = [...]error{io.EOF, ErrRefused, ErrBusy, ErrUntrusted, ErrProtocol, ErrLost, ErrSilent, ErrUnreachable, ErrDisconnected}
+// errClosed is for bytes that were to come. It is not io.ErrUnexpectedEOF itself, which TLS takes for an
+// end in order.
+var errClosed = fmt.Errorf("the other router closed the stream: %w", io.ErrUnexpectedEOF)
+
+// reasons are what a frame of kind closed says, by its number.
+var reasons = [...]error{errClosed, ErrRefused, ErrBusy, ErrUntrusted, ErrProtocol, ErrLost, ErrSilent, ErrUnreachable, ErrDisconnected}
 
 // known reports whether an error is one of this package.
 func known(err error) bool {

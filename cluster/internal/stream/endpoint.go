@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Options are of an endpoint.
@@ -51,6 +52,7 @@ type Endpoint struct {
 	own         string // what the subjects of frames to this router begin with
 	certificate tls.Certificate
 	sub         *nats.Subscription
+	received    chan struct{} // closed after the last message
 	status      chan nats.Status
 
 	ctx    context.Context // ends with the endpoint; the cause says why
@@ -72,15 +74,18 @@ func Listen(o Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		options: o, self: Address{o.Key, rand.Text()}, certificate: cert,
-		work: make(chan func(), maxWork), opened: make(chan *Conn), streams: make(map[string]*raw),
+		work: make(chan func(), maxWork), opened: make(chan *Conn), received: make(chan struct{}), streams: make(map[string]*raw),
 	}
 	e.own = e.subject(e.self, "")
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
-	if e.sub, err = o.Conn.SubscribeSync(e.subject(e.self, ">")); err != nil {
+	if e.sub, err = o.Conn.Subscribe(e.own+">", e.dispatch); err != nil {
 		return nil, fmt.Errorf("subscribe to the streams of this router: %w", err)
 	}
+	e.sub.SetClosedHandler(func(string) {
+		e.cancel(ErrDisconnected) // unless Close did
+		close(e.received)
+	})
 	e.status = o.Conn.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
-	e.group.Go(e.receive)
 	e.group.Go(e.run)
 	return e, nil
 }
@@ -91,9 +96,9 @@ func (e *Endpoint) Address() Address { return e.self }
 // Close ends all streams and waits for the goroutines of the endpoint.
 func (e *Endpoint) Close() {
 	e.cancel(net.ErrClosed)
-	e.endAll(net.ErrClosed, func(*raw) bool { return true })
-	e.group.Wait()
 	e.sub.Unsubscribe()
+	signal.Within(e.received, silence)
+	e.group.Wait()
 	e.options.Conn.RemoveStatusListener(e.status)
 	for { // the last frames, which notify the other ends
 		select {
@@ -162,6 +167,7 @@ func (e *Endpoint) run() {
 	for {
 		select {
 		case <-e.ctx.Done():
+			e.endAll(context.Cause(e.ctx), func(*raw) bool { return true })
 			return
 		case do := <-e.work:
 			do()
@@ -175,21 +181,7 @@ func (e *Endpoint) run() {
 	}
 }
 
-// receive hands each message to its stream.
-func (e *Endpoint) receive() {
-	for {
-		m, err := e.sub.NextMsgWithContext(e.ctx)
-		switch {
-		case err == nil:
-			e.dispatch(m)
-		case errors.Is(err, nats.ErrSlowConsumer): // streams that lost a frame notice
-		default:
-			e.cancel(fmt.Errorf("%w: %w", ErrDisconnected, err))
-			return
-		}
-	}
-}
-
+// dispatch hands a message to its stream. It does not wait.
 func (e *Endpoint) dispatch(m *nats.Msg) {
 	name := strings.TrimPrefix(m.Subject, e.own)
 	e.mu.Lock()

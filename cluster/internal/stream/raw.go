@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -88,8 +87,6 @@ func (r *raw) reserve(size int) error {
 		r.writer.Wait()
 	}
 	switch {
-	case r.err == io.EOF:
-		return io.ErrClosedPipe
 	case r.err != nil:
 		return r.err
 	case r.writer.expired():
@@ -149,7 +146,10 @@ func (r *raw) await(ctx context.Context, done func() bool) error {
 	for r.err == nil && ctx.Err() == nil && !done() {
 		r.reader.Wait()
 	}
-	if r.err != nil {
+	switch {
+	case done(): // even if the stream has ended since
+		return nil
+	case r.err != nil:
 		return r.err
 	}
 	return ctx.Err()
