@@ -152,16 +152,14 @@ func (r *raw) establish(ctx context.Context, terms []byte) (*Conn, error) {
 		return nil, ctx.Err()
 	case limited.Err() != nil:
 		err = ErrSilent
-	case !known(err):
+	case !known(err) && !errors.Is(err, errClosed) && !errors.Is(err, net.ErrClosed):
 		err = fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	r.end(err) // unless it ended, which is the reason why the handshake failed
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if errors.Is(r.err, errClosed) {
+	r.end(err)
+	if errors.Is(err, errClosed) {
 		return nil, ErrRefused
 	}
-	return nil, r.err
+	return nil, err
 }
 
 // handshake returns once both ends have proved their keys, the acceptor admits the stream, and this
