@@ -119,7 +119,7 @@ func TestConnect(t *testing.T) {
 				t.Errorf("the session has %+v", s.Info())
 			}
 			for arguments, want := range map[string]string{
-				`{"message":"hello"}`: "hello",
+				`{"message":"hello"}`:                              "hello",
 				`{"message":"` + strings.Repeat("x", 1<<20) + `"}`: strings.Repeat("x", 1<<20),
 			} {
 				if raw, err := s.Call(t.Context(), toolCall("echo", arguments, c)); err != nil || !strings.Contains(string(raw), want) {
