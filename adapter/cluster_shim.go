@@ -30,10 +30,10 @@ func (h *clusterHost) Execute(ctx context.Context, in clusternode.Incoming) (jso
 		return nil, false, err
 	}
 	if in.Request.Method != "tools/call" {
-		result, err := r.Relay(ctx, in.Request.From, nil)
+		result, err := r.Do(ctx, in.Request)
 		return result, false, err
 	}
-	result, err := r.Call(ctx, in.Request.From, nil)
+	result, err := r.Do(ctx, in.Request)
 	return result, string(wire.Member(wire.Member(result, "_meta"), "degraded")) == "true", err
 }
 

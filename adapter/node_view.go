@@ -42,7 +42,9 @@ func (v *NodeView) Server() string { return v.stream.Server }
 func (v *NodeView) Rules() any { return v.host.router.current.load().config.Router.Profiles }
 
 // Listing returns what clients without a profile see of the server.
-func (v *NodeView) Listing() registry.Listing { return v.host.view("").Snapshot().Offer(v.stream.Server) }
+func (v *NodeView) Listing() registry.Listing {
+	return v.host.view("").Snapshot().Offer(v.stream.Server)
+}
 
 // Listen has hear called with the messages of the server that belong to no request; see
 // [View.Listen].
@@ -227,51 +229,19 @@ func (r *NodeRequest) relayable() error {
 	})
 }
 
-// Call carries out tools/call for a client. Errors are for the other node.
-func (r *NodeRequest) Call(ctx context.Context, from Client, trail *session.Trail) (json.RawMessage, error) {
-	ctx, cancel := r.limited(ctx)
-	defer cancel()
-	result, err := r.view.Execute(ctx, selector.Call{
-		Tool: r.tool, Arguments: wire.Member(r.params, "arguments"), Params: r.params, Meta: r.Meta, Here: true,
-		From: nodeClient{from, r}, Client: r.node.stream.Node, Principal: r.Principal, PrincipalName: r.PrincipalName,
-		Unfit: func(t *registry.NormalizedTool) bool { return !r.allows(t) }, Trail: trail,
-	})
-	if err == nil && isRetriable(result) {
-		err = result.Err
+// Do carries out the request. Of the argument, it takes From and Trail. Errors are for the other node.
+func (r *NodeRequest) Do(ctx context.Context, as Request) (result json.RawMessage, err error) {
+	if r.sent.Deadline != 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, r.node.stream.Local(time.UnixMilli(r.sent.Deadline)))
+		defer cancel()
 	}
-	return r.ended(ctx, result.JSON, err)
-}
-
-// isRetriable reports whether the client's node decides whether to send the call again, since the
-// server was not there. Otherwise the result is final, even if it says that the call was not made.
-func isRetriable(r selector.Result) bool {
-	outcome, _ := execute.OutcomeOf(r, nil)
-	if outcome != execute.NoAnswer || execute.IsTooSoon(r.Err) {
-		return false
+	as.Method, as.Params, as.Meta, as.Here, as.From = r.method, r.params, r.Meta, true, nodeClient{as.From, r}
+	if r.tool != nil {
+		result, err = r.call(ctx, as)
+	} else {
+		result, err = r.view.Relay(ctx, r.node.stream.Server, as)
 	}
-	return errors.Is(r.Err, session.ErrNotSent) || errors.Is(r.Err, session.ErrClosed)
-}
-
-// Relay carries out a request other than tools/call for a client. Errors are for the other node.
-func (r *NodeRequest) Relay(ctx context.Context, from Client, trail *session.Trail) (json.RawMessage, error) {
-	ctx, cancel := r.limited(ctx)
-	defer cancel()
-	result, err := r.view.Relay(ctx, r.node.stream.Server, Request{
-		Method: r.method, Params: r.params, Meta: r.Meta, From: nodeClient{from, r}, Here: true, Trail: trail,
-	})
-	return r.ended(ctx, result, err)
-}
-
-// limited returns ctx with the deadline of the request.
-func (r *NodeRequest) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	if r.sent.Deadline == 0 {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, r.node.stream.Local(time.UnixMilli(r.sent.Deadline)))
-}
-
-// ended counts a request that has ended, and returns the error as the other node gets it.
-func (r *NodeRequest) ended(ctx context.Context, result json.RawMessage, err error) (json.RawMessage, error) {
 	outcome := clusternode.OutcomeOf(err)
 	if err != nil && ctx.Err() != nil {
 		outcome = clusternode.Cancelled
@@ -284,6 +254,29 @@ func (r *NodeRequest) ended(ctx context.Context, result json.RawMessage, err err
 		return nil, outcomeError(err, "closed")
 	}
 	return nil, r.node.NotSent(err)
+}
+
+// call carries out tools/call.
+func (r *NodeRequest) call(ctx context.Context, as Request) (json.RawMessage, error) {
+	result, err := r.view.Execute(ctx, selector.Call{
+		Tool: r.tool, Arguments: wire.Member(r.params, "arguments"), Params: r.params, Meta: r.Meta, Here: true, From: as.From, Trail: as.Trail,
+		Client: r.node.stream.Node, Principal: r.Principal, PrincipalName: r.PrincipalName,
+		Unfit: func(t *registry.NormalizedTool) bool { return !r.allows(t) },
+	})
+	if err == nil && isRetriable(result) {
+		err = result.Err
+	}
+	return result.JSON, err
+}
+
+// isRetriable reports whether the client's node decides whether to send the call again, since the
+// server was not there. Otherwise the result is final, even if it says that the call was not made.
+func isRetriable(r selector.Result) bool {
+	outcome, _ := execute.OutcomeOf(r, nil)
+	if outcome != execute.NoAnswer || execute.IsTooSoon(r.Err) || errors.Is(r.Err, session.ErrForbidden) {
+		return false
+	}
+	return errors.Is(r.Err, session.ErrNotSent) || errors.Is(r.Err, session.ErrClosed)
 }
 
 // NotSent returns an error as the other node gets it: if the error says that the request was not sent,

@@ -106,11 +106,8 @@ func newNodeServer(v *adapter.NodeView, secret []byte, b bounds, log *zap.Logger
 }
 
 func (n *nodeServer) methods() map[string]conversation.Method {
-	relay := func(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-		return admitted(ctx).Relay(ctx, c.From, &c.Trail)
-	}
-	call := func(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-		return admitted(ctx).Call(ctx, c.From, &c.Trail)
+	do := func(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+		return admitted(ctx).Do(ctx, adapter.Request{From: c.From, Trail: &c.Trail})
 	}
 	return map[string]conversation.Method{
 		"initialize":               {Handle: n.initialize, Legacy: true, Quick: true},
@@ -120,17 +117,17 @@ func (n *nodeServer) methods() map[string]conversation.Method {
 		"resources/unsubscribe":    {Handle: n.subscriptions.unsubscribe, Legacy: true},
 		"server/discover":          {Handle: n.discover, Modern: true, Quick: true},
 		"subscriptions/listen":     {Handle: n.subscriptions.listen, Modern: true},
-		"tasks/get":                {Handle: relay, Modern: true},
-		"tasks/update":             {Handle: relay, Modern: true},
-		"tasks/cancel":             {Handle: relay, Modern: true},
+		"tasks/get":                {Handle: do, Modern: true},
+		"tasks/update":             {Handle: do, Modern: true},
+		"tasks/cancel":             {Handle: do, Modern: true},
 		"tools/list":               {Handle: n.list},
 		"prompts/list":             {Handle: n.list},
 		"resources/list":           {Handle: n.list},
 		"resources/templates/list": {Handle: n.list},
-		"tools/call":               {Handle: call, Asks: true},
-		"prompts/get":              {Handle: relay, Asks: true},
-		"resources/read":           {Handle: relay, Asks: true},
-		"completion/complete":      {Handle: relay},
+		"tools/call":               {Handle: do, Asks: true},
+		"prompts/get":              {Handle: do, Asks: true},
+		"resources/read":           {Handle: do, Asks: true},
+		"completion/complete":      {Handle: do},
 	}
 }
 
