@@ -72,7 +72,7 @@ func (f *field) faults(stays time.Duration) []fault {
 		{"kill -9 of an executing node", f.b.kill, f.b.start, stays, []string{onB}, nil, false},
 		{"SIGSTOP of an executing node", func() { f.c.signal(syscall.SIGSTOP) }, func() { f.c.signal(syscall.SIGCONT) }, max(stays, 8*time.Second), []string{onC}, nil, false},
 		{"kill -9 of the NATS leader", func() {
-			leader = f.hub.Leader("KV_metarouter-test-nodes")
+			leader = f.hub.Leader("KV_metarouter-test")
 			f.hub.Kill(leader)
 		}, func() { f.hub.Restart(leader) }, stays, []string{onC}, []string{onB}, false}, // node c may have no other
 		{"a node is cut off from NATS", f.relay.Cut, f.relay.Heal, stays, []string{onC}, nil, false},
