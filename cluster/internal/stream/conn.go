@@ -170,7 +170,7 @@ func (r *raw) establish(ctx context.Context, terms []byte) (*Conn, error) {
 // end knows the other end's clock.
 func (c *Conn) handshake(ctx context.Context) error {
 	r, e := c.raw, c.raw.endpoint
-	config := e.tlsConfig(c.Peer.Key)
+	config := tlsConfig(e.certificate, c.Peer.Key, e.options.Trusted)
 	c.Conn = tls.Server(r, config)
 	dialer, acceptor := c.Peer, e.self
 	if r.dialed {
