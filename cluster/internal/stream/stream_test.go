@@ -306,6 +306,9 @@ func TestDialErrors(t *testing.T) {
 		t.Error(err)
 	}
 	far.Close()
+	if err := far.nc.FlushTimeout(patience); err != nil { // NATS knows that it does not subscribe any more
+		t.Fatal(err)
+	}
 	fails(far.Address(), "", ErrUnreachable)
 	near.nc.Close()
 	fails(far.Address(), "", ErrDisconnected)
