@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,14 +63,16 @@ func (e *Endpoint) Dial(ctx context.Context, to Address, terms []byte) (*Conn, e
 	}
 	r, err := e.add(to, rand.Text(), true)
 	if err == nil {
-		if err = r.send(open, append(append([]byte{version}, e.self.Router...), terms...)); err == nil {
-			var c *Conn
-			if c, err = r.establish(ctx, terms); err == nil {
-				return c, nil
-			}
-		}
+		err = r.send(open, slices.Concat([]byte{version}, []byte(e.self.Router), terms))
 	}
-	return nil, fmt.Errorf("open a stream to %s: %w", to, err)
+	var c *Conn
+	if err == nil {
+		c, err = r.establish(ctx, terms)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open a stream to %s: %w", to, err)
+	}
+	return c, nil
 }
 
 // Accept returns the next stream that another router has opened.
@@ -112,9 +115,10 @@ func (e *Endpoint) offered(name string, b []byte) {
 		r, err = e.add(peer, id, false)
 	}
 	if err != nil {
-		e.options.Log.Debug("a stream is refused", zap.String("node", key), zap.Error(err))
-		refusal := appendFrame(nil, nil, frame{kind: closed, body: reason(err)})
-		e.later(func() { e.publish(e.subject(peer, e.self.Key+"."+id), "", refusal) })
+		e.later(func() {
+			e.options.Log.Debug("a stream is refused", zap.String("node", key), zap.Error(err))
+			e.publish(e.subject(peer, e.self.Key+"."+id), "", appendFrame(nil, nil, frame{kind: closed, body: reason(err)}))
+		})
 		return
 	}
 	e.group.Go(func() { e.accept(r, terms) })
@@ -166,7 +170,7 @@ func (r *raw) establish(ctx context.Context, terms []byte) (*Conn, error) {
 // end knows the other end's clock.
 func (c *Conn) handshake(ctx context.Context) error {
 	r, e := c.raw, c.raw.endpoint
-	config := e.tlsConfig(c.Peer.Key)
+	config := tlsConfig(e.certificate, c.Peer.Key, e.options.Trusted)
 	c.Conn = tls.Server(r, config)
 	dialer, acceptor := c.Peer, e.self
 	if r.dialed {

@@ -112,13 +112,9 @@ func (e *Endpoint) Close() {
 
 // CloseUntrusted ends the streams of nodes that are not trusted any more. Bytes that came are dropped.
 func (e *Endpoint) CloseUntrusted() {
-	e.endAll(ErrUntrusted, func(r *raw) bool { return !e.options.Trusted(r.peer.Key) })
-}
-
-func (e *Endpoint) endAll(err error, which func(*raw) bool) {
 	for _, r := range e.all() {
-		if which(r) {
-			r.end(err)
+		if !e.options.Trusted(r.peer.Key) {
+			r.end(ErrUntrusted)
 		}
 	}
 }
@@ -167,12 +163,16 @@ func (e *Endpoint) run() {
 	for {
 		select {
 		case <-e.ctx.Done():
-			e.endAll(context.Cause(e.ctx), func(*raw) bool { return true })
+			for _, r := range e.all() {
+				r.end(context.Cause(e.ctx))
+			}
 			return
 		case do := <-e.work:
 			do()
 		case <-e.status:
-			e.endAll(ErrDisconnected, func(*raw) bool { return true })
+			for _, r := range e.all() {
+				r.end(ErrDisconnected)
+			}
 		case <-ticker.C:
 			for _, r := range e.all() {
 				r.tick(time.Now())
@@ -197,7 +197,7 @@ func (e *Endpoint) dispatch(m *nats.Msg) {
 	}
 }
 
-// add adds a stream, unless there are too many.
+// add adds a stream, which its end removes, unless there are too many.
 func (e *Endpoint) add(peer Address, id string, dialed bool) (*raw, error) {
 	r := &raw{
 		ends: ends{e.self, peer}, endpoint: e, name: peer.Key + "." + id, dialed: dialed, clock: newClock(time.Now()),
@@ -218,10 +218,4 @@ func (e *Endpoint) add(peer Address, id string, dialed bool) (*raw, error) {
 		e.accepting++
 	}
 	return r, nil
-}
-
-func (e *Endpoint) forget(r *raw) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.streams, r.name)
 }

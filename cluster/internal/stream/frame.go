@@ -79,14 +79,3 @@ func mac(seal hash.Hash, b []byte) []byte {
 }
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
-
-// numbers reads count numbers that are all of the body.
-func numbers(body []byte, count int) (n []uint64, ok bool) {
-	if len(body) != 8*count {
-		return nil, false
-	}
-	for i := range count {
-		n = append(n, binary.BigEndian.Uint64(body[8*i:]))
-	}
-	return n, true
-}

@@ -35,10 +35,10 @@ func certificate(key string, signer crypto.Signer) (tls.Certificate, error) {
 }
 
 // tlsConfig is for one handshake with the node that has the key.
-func (e *Endpoint) tlsConfig(key string) *tls.Config {
+func tlsConfig(own tls.Certificate, key string, trusted func(key string) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{e.certificate},
+		Certificates: []tls.Certificate{own},
 		NextProtos:   []string{protocol},
 		ClientAuth:   tls.RequireAnyClientCert,
 		// No authority knows the nodes. VerifyConnection compares the key instead.
@@ -52,7 +52,7 @@ func (e *Endpoint) tlsConfig(key string) *tls.Config {
 			}
 			public, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
 			switch {
-			case !ok || !bytes.Equal(public, raw) || !e.options.Trusted(key):
+			case !ok || !bytes.Equal(public, raw) || !trusted(key):
 				return ErrUntrusted
 			case state.NegotiatedProtocol != protocol:
 				return ErrProtocol

@@ -129,7 +129,9 @@ func (r *raw) end(err error) {
 	}
 	r.reader.Broadcast()
 	r.writer.Broadcast()
-	r.endpoint.forget(r)
+	r.endpoint.mu.Lock()
+	delete(r.endpoint.streams, r.name)
+	r.endpoint.mu.Unlock()
 	r.endpoint.later(func() { r.send(closed, reason(err)) })
 }
 

@@ -3,6 +3,7 @@ package stream
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"time"
 )
 
@@ -65,22 +66,24 @@ func (r *raw) handle(f frame, now time.Time) error {
 	case data:
 		return r.inbox.put(f.body)
 	case ack:
-		n, ok := numbers(f.body, 1)
-		if !ok || n[0] < r.taken || n[0] > r.wrote {
+		if len(f.body) != 8 {
 			return ErrProtocol
 		}
-		r.taken = n[0]
+		taken := binary.BigEndian.Uint64(f.body)
+		if taken < r.taken || taken > r.wrote {
+			return ErrProtocol
+		}
+		r.taken = taken
 		r.writer.Broadcast()
 	case ping:
 		r.endpoint.later(func() {
 			r.send(pong, append(number(f.seq), number(uint64(time.Now().UnixNano()))...))
 		})
 	case pong:
-		n, ok := numbers(f.body, 2)
-		if !ok {
+		if len(f.body) != 16 {
 			return ErrProtocol
 		}
-		r.clock.answered(n[0], int64(n[1]), now)
+		r.clock.answered(binary.BigEndian.Uint64(f.body), int64(binary.BigEndian.Uint64(f.body[8:])), now)
 	case accept:
 		r.accepted = true
 	case closed:
