@@ -27,14 +27,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// A pairNode is the node of a router that uses the servers of one other router, and calls its host
-// without a network. The zero value uses nothing.
+// A pairNode is the node of a router that uses the servers of one other router, over pipes. The zero value uses nothing.
 type pairNode struct {
+	*farNode // that it dials
 	name     string
 	other    *clusterHost // nil without one
 	handler  *services
 	running  chan struct{} // closed while it runs
-	released chan session.Client
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]clusternode.Offer
@@ -65,7 +64,7 @@ func (n *pairNode) learn(t *testing.T) {
 		}
 	}
 	for name, o := range n.known {
-		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{node: n, name: name, offer: o}))
+		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{offer: o}))
 	}
 }
 
@@ -85,13 +84,6 @@ func (n *pairNode) has(server string) bool {
 	defer n.mu.Unlock()
 	_, ok := n.known[server]
 	return ok
-}
-
-func (n *pairNode) Session(_ context.Context, server string, from session.Client) (session.Session, error) {
-	if !n.has(server) {
-		return nil, &status.UnavailableError{Server: server}
-	}
-	return &pairSession{node: n, name: server, from: from}, nil
 }
 
 func (n *pairNode) State(server string) status.State {
@@ -117,15 +109,12 @@ func (n *pairNode) Status() (all []status.Status) {
 	return all
 }
 
-func (n *pairNode) Changed() <-chan struct{}                       { return n.changed }
-func (n *pairNode) Nodes() []NodeInfo                              { return []NodeInfo{{Node: n.name, Self: true}} }
-func (n *pairNode) Report() ClusterReport                          { return ClusterReport{} }
-func (n *pairNode) Counters() ClusterCounters                      { return ClusterCounters{} }
-func (n *pairNode) Settled(ctx context.Context) error              { return nil }
-func (n *pairNode) Release(home session.Client)                    { n.released <- home }
-func (n *pairNode) Notify(session.Client, string, json.RawMessage) {}
-func (n *pairNode) SetLevel(ctx context.Context, level string)     {}
-func (n *pairNode) Load(string) (calls, limit int, heard uint64)   { return 0, 0, 0 }
+func (n *pairNode) Changed() <-chan struct{}                     { return n.changed }
+func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
+func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
+func (n *pairNode) Settled(ctx context.Context) error            { return nil }
+func (n *pairNode) Key() string                                  { return "UCALLER" }
+func (n *pairNode) Load(string) (calls, limit int, heard uint64) { return 0, 0, 0 }
 
 // A slowNode is a node that takes a while to know the servers of the others.
 type slowNode struct {
@@ -146,7 +135,7 @@ func (n *slowNode) Settled(ctx context.Context) error {
 func TestAwaitNodes(t *testing.T) {
 	for takes, known := range map[time.Duration]bool{0: true, 5 * time.Second: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &membership{newNode: func() clusterNode { return &slowNode{takes: takes} }}
+			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
 			f := &fleet{members: m}
 			if err := f.AwaitNodes(t.Context()); err != nil {
 				t.Errorf("in no cluster: %v", err)
@@ -160,13 +149,10 @@ func TestAwaitNodes(t *testing.T) {
 	}
 }
 
-// A pairSession is a session with a server of the other router.
+// A pairSession lists an offer.
 type pairSession struct {
 	session.Session
-	node  *pairNode
-	name  string
-	offer clusternode.Offer // for Learn
-	from  session.Client
+	offer clusternode.Offer
 }
 
 func (s *pairSession) Info() session.Info    { return s.offer.Info }
@@ -181,28 +167,16 @@ func (s *pairSession) Call(ctx context.Context, r session.Request) (json.RawMess
 	case "resources/templates/list":
 		return wire.Marshal(map[string]any{"resourceTemplates": append([]json.RawMessage{}, s.offer.Templates...)}), nil
 	}
-	there, cancel := context.WithCancel(context.Background()) // it has no values of ctx, such as the span
-	defer cancel()
-	stop := context.AfterFunc(ctx, cancel)
-	defer stop()
-	result, degraded, err := s.node.other.Execute(there, s.incoming(r))
-	if r.Ran != nil {
-		*r.Ran = session.Run{Nodes: []string{"box"}, Verified: true, Degraded: degraded}
-	}
-	return result, err
+	return nil, session.ErrNotSent
 }
 
-func (s *pairSession) incoming(r session.Request) clusternode.Incoming {
-	server, _, _ := strings.Cut(s.name, "@")
+// execute carries out a request on the other router.
+func (n *pairNode) execute(r farRequest) (json.RawMessage, error) {
 	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	return clusternode.Incoming{ID: "1", Gateway: s.node.name, Server: server, Tool: tool, Request: r}
-}
-
-func (s *pairSession) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
-	in := s.incoming(session.Request{From: s.from})
-	in.URI = uri
-	_, cancel, err = s.node.other.Subscribe(ctx, in)
-	return cancel, err
+	result, _, err := n.other.Execute(context.Background(), clusternode.Incoming{ID: r.about.ID, Gateway: n.name, Server: r.server, Tool: tool, Request: session.Request{
+		Method: r.Method, Params: wire.DeleteMember(r.Params, "_meta"), Meta: wire.DeleteMember(r.meta, clusternode.MetaKey), Origin: r.about.Origin,
+	}})
+	return result, err
 }
 
 // pair runs two routers: box, which has the servers of the entries, and laptop, which uses those that
@@ -210,7 +184,8 @@ func (s *pairSession) Subscribe(ctx context.Context, uri string) (cancel func(),
 func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
-		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), released: make(chan session.Client, 9)}
+		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
+		n.handle = n.execute
 		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
@@ -487,23 +462,6 @@ func TestStandInsOfHost(t *testing.T) {
 
 var _ execute.Sessions = sessions{}
 
-// The rules to ask of the node that carries out a call hold too: the client's person is asked, once.
-func TestHostAsks(t *testing.T) {
-	box := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "gpu")
-	box.Router.Profiles = map[string]config.Profile{"default": {AskFor: []string{"echo"}}}
-	r, _, boxes, _ := pair(t, box, inCluster(config.Config{}))
-	for action, want := range map[string]execute.Outcome{"accept": execute.OK, "decline": execute.ToolError} {
-		client := says(action)
-		result := r.parts.View.call(t, "gpu@box:echo", `{}`, client)
-		if got := outcomeOf(result); got != want || client.asked.Load() != 1 {
-			t.Errorf("%s: %s after %d questions: %s", action, got, client.asked.Load(), result.JSON)
-		}
-	}
-	if n := len(boxes.parts.Approvals().List()); n != 0 {
-		t.Errorf("%d calls wait", n)
-	}
-}
-
 // Calls of a principal count for its node alone, even if another node has its name
 // meanwhile.
 func TestHostTellsNodesApart(t *testing.T) {
@@ -540,7 +498,8 @@ func TestHostBoundsPatterns(t *testing.T) {
 func TestTraceCrossesNodes(t *testing.T) {
 	var seen executions
 	spans := map[string]*tracetest.SpanRecorder{"box": tracetest.NewSpanRecorder(), "laptop": tracetest.NewSpanRecorder()}
-	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{})}
+	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
+	node.handle = node.execute
 	tracer := func(name string) trace.Tracer {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
