@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A farNode is another node, box, with one server, gpu. Its own node dials it over pipes.
@@ -372,9 +373,8 @@ func TestRemoteStreamIdles(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-s.Done():
-			t.Log("it had no call for an hour")
 		default:
-			t.Error("a stream without calls and subscriptions")
+			t.Error("a stream without calls and subscriptions for an hour is open")
 		}
 		if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); err != nil || f.dialled() != 2 {
 			t.Errorf("after a pause: %v, %d streams", err, f.dialled())
@@ -415,6 +415,7 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	must(t, own.Notify(t.Context(), "notifications/other", nil))
 	must(t, mustSession(t, all, nil).Notify(t.Context(), "notifications/none", nil))
 	all.SetLevel(t.Context(), "info")
+	mcptest.WaitFor(t, "all messages", func() bool { return len(f.methods()) == 6 })
 	all.Release(home)
 	<-own.Done()
 	if got := f.methods(); !slices.Equal(slices.Sorted(slices.Values(got)), []string{
