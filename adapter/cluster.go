@@ -38,6 +38,7 @@ type clusterNode interface {
 	Nodes() []NodeInfo
 	Report() ClusterReport
 	Key() string // of this node
+	Sign(data []byte) ([]byte, error)
 }
 
 // A membership has the node of a router that is in a cluster. One goroutine calls follow and leave;
@@ -172,13 +173,10 @@ func (m *membership) settled(ctx context.Context) error {
 
 // newMembership returns the membership of a router that is in no cluster yet.
 func newMembership(r *Router) *membership {
-	host := newClusterHost(r)
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
+	host := newClusterHost(r, &m.counts)
 	m.services = newServices(r, m.load)
-	m.left = func() {
-		m.services.clear()
-		r.levels.forget(host)
-	}
+	m.left = m.services.clear
 	m.services.forgotten = func(server string) {
 		if all := m.remotes(); all != nil {
 			all.Forget(server)
@@ -198,12 +196,12 @@ func newNode(r *Router, host *clusterHost) clusterNode {
 		return r.options.onNode(r, handler)
 	}
 	o := cluster.Options{
-		KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand, Host: host, Handler: handler, Log: r.options.Log,
+		KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand || r.options.ServeNode == nil, Host: host, Handler: handler, Log: r.options.Log,
 	}
 	if o.KeyFile == "" {
 		o.KeyFile, _ = configpath.NodeKey() // without it, the node reports the error
 	}
-	return oldNode{cluster.New(o)}
+	return cluster.New(o)
 }
 
 // policyOf returns the policy for a server of another node. The node applies its own limits: here a

@@ -38,6 +38,7 @@ func sharedServers(c config.Config) map[string]bool {
 // A hostOffer is a server's offer to other nodes, and the listing that it was made from.
 type hostOffer struct {
 	listing registry.Listing
+	asks    bool // the server has asked clients for something
 	clusternode.Offer
 }
 
@@ -52,6 +53,9 @@ func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make(map[string]clusternode.Offer)
+	if h.router.options.ServeNode == nil {
+		return all, changed
+	}
 	for _, entry := range setup.config.Servers {
 		listing := snapshot.Offer(entry.Name)
 		if !setup.shared[entry.Name] || listing.Capabilities == nil && len(listing.Tools) == 0 { // it is not listed yet
@@ -59,16 +63,18 @@ func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 		}
 		o := h.offers[entry.Name]
 		if o == nil || !sameItems(o.listing, listing) {
-			next := &hostOffer{listing, clusterOffer(listing)}
+			next := &hostOffer{listing: listing, Offer: clusterOffer(listing)}
 			if o != nil {
 				next.Info.ProtocolVersion = o.Info.ProtocolVersion
 			}
 			o = next
 		}
 		h.offers[entry.Name] = o
+		o.asks = o.asks || h.router.supervisor.Asks(entry.Name) // also while it does not run
 		o.Info.Name = entry.Name
 		o.Info.ProtocolVersion = cmp.Or(protocols[entry.Name], o.Info.ProtocolVersion)
 		o.Terms, o.Service = termsOf(entry), entry.Service
+		o.Terms.Asks = o.asks
 		all[entry.Name] = o.Offer
 	}
 	maps.DeleteFunc(h.offers, func(server string, _ *hostOffer) bool { _, ok := all[server]; return !ok })

@@ -56,7 +56,8 @@ func newFarNode(t testing.TB) *farNode {
 	return &farNode{id: id}
 }
 
-func (*farNode) Key() string                              { return "UCALLER" }
+func (f *farNode) Key() string                            { return f.id.Key() }
+func (f *farNode) Sign(data []byte) ([]byte, error)       { return f.id.Sign(data) }
 func (f *farNode) Terms(string) (clusternode.Terms, bool) { return f.terms, true }
 func (f *farNode) Dial(ctx context.Context, server string) (clusternode.Stream, error) {
 	if f.refuse != nil {
@@ -143,7 +144,7 @@ func (f *farNode) answer(m wire.Message, server string) []byte {
 			return wire.AppendError(nil, m.ID, wire.Marshal(own))
 		}
 	}
-	if m.Method == toolsCall && wire.Member(result, "inputRequests") == nil && wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey) == nil {
+	if m.Method == "tools/call" && wire.Member(result, "inputRequests") == nil && wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey) == nil {
 		result = f.sign(r, m.Params, result)
 	}
 	return wire.AppendResult(nil, m.ID, result)
@@ -151,7 +152,7 @@ func (f *farNode) answer(m wire.Message, server string) []byte {
 
 func (f *farNode) sign(r farRequest, params, result json.RawMessage) json.RawMessage {
 	tool, _ := wire.String(wire.Member(params, "name"))
-	signature, err := f.id.Sign(clusternode.Signed{ID: r.about.ID, Owner: f.id.Key(), Caller: "UCALLER", Server: r.server, Tool: tool, Params: params, Result: result}.Bytes())
+	signature, err := f.id.Sign(clusternode.Signed{ID: r.about.ID, Owner: f.id.Key(), Caller: f.Key(), Server: r.server, Tool: tool, Params: params, Result: result}.Bytes())
 	if err != nil {
 		panic(err)
 	}
@@ -174,8 +175,7 @@ func near(t testing.TB, f *farNode, log *zap.Logger) (*remotes, <-chan heardMess
 	heard := make(chan heardMessage, 99)
 	r := &remotes{
 		node: f, version: "1", log: log, counts: new(clusternode.Counts), all: make(map[streamKey]*remoteStream),
-		hear:   func(server string, owner Client, m Message) { heard <- heardMessage{server, owner, m} },
-		listed: func(string) string { return "7" },
+		hear: func(server string, owner Client, m Message) { heard <- heardMessage{server, owner, m} },
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	t.Cleanup(r.close)
@@ -183,7 +183,7 @@ func near(t testing.TB, f *farNode, log *zap.Logger) (*remotes, <-chan heardMess
 }
 
 func echoRequest(arguments string, from Client) session.Request {
-	return session.Request{Method: toolsCall, Params: json.RawMessage(`{"name":"echo","arguments":` + arguments + `}`), From: from, Ran: new(session.Run)}
+	return session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":` + arguments + `}`), From: from, Ran: new(session.Run)}
 }
 
 func mustSession(t testing.TB, r *remotes, from Client) session.Session {
@@ -235,14 +235,11 @@ func TestRemoteCall(t *testing.T) {
 	if ran := *r.Ran; !slices.Equal(ran.Nodes, []string{"box"}) || !ran.Verified || !ran.Degraded || ran.Kept {
 		t.Errorf("it ran %+v", ran)
 	}
-	if about := got.about; len(about.ID) != idLength || about.Origin.Name != "ann" || about.Deadline != deadline.UnixMilli() {
+	if about := got.about; len(about.ID) < 20 || about.Origin.Name != "ann" || about.Deadline != deadline.UnixMilli() {
 		t.Errorf("the node got %s", got.meta)
 	}
 	if name := string(wire.Member(wire.Member(got.meta, clientInfo), "name")); name != `"Zed"` || string(wire.Member(got.Params, "arguments")) != `{"n":1, "b":[]}` {
 		t.Errorf("the node got %s", got.Params)
-	}
-	if s.Info().Version != "7" {
-		t.Errorf("the session has %+v", s.Info())
 	}
 	if calls := all.counts.Now().To["box"]; calls["ok"] != 1 {
 		t.Errorf("counted %v", calls)
@@ -365,7 +362,7 @@ func TestRemoteStreamIdles(t *testing.T) {
 			t.Errorf("heard %+v, %v", m, err)
 		}
 		time.Sleep(time.Hour)
-		if n := f.dialled(); n != 1 || all.all[streamKey{server: "gpu@box"}] == nil {
+		if n := f.dialled(); n != 1 || len(all.opened(func(streamKey) bool { return true })) != 1 {
 			t.Errorf("%d streams during a subscription", n)
 		}
 		cancel()
@@ -380,7 +377,7 @@ func TestRemoteStreamIdles(t *testing.T) {
 			t.Errorf("after a pause: %v, %d streams", err, f.dialled())
 		}
 		time.Sleep(2 * remoteIdle)
-		if len(all.all) != 0 {
+		if len(all.opened(func(streamKey) bool { return true })) != 0 {
 			t.Error("an unused stream is open")
 		}
 		all.close()
@@ -428,39 +425,26 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	}
 }
 
-// A call that the other node suspends has one ID until it has its result.
+// A client of the modern era gets the questions of another node, and answers them with another request.
 func TestRemoteSuspends(t *testing.T) {
 	f := newFarNode(t)
-	var ids []string
+	const asks = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}},"requestState":"a:b"}`
 	f.handle = func(r farRequest) (json.RawMessage, error) {
-		ids = append(ids, r.about.ID)
-		if state := string(wire.Member(r.Params, requestState)); len(ids) < 3 {
-			if len(ids) == 2 && state != `"a:b"` {
-				t.Errorf("the node got the state %s", state)
-			}
-			return json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}},"requestState":"a:b"}`), nil
+		if string(wire.Member(r.Params, "requestState")) != `"a:b"` {
+			return json.RawMessage(asks), nil
 		}
 		return json.RawMessage(`{"content":[]}`), nil
 	}
 	all, _ := near(t, f, zap.NewNop())
 	client := &nearClient{modern: true, capabilities: `{"elicitation":{}}`}
 	r := echoRequest(`{"n":1}`, client)
-	for range 2 {
-		result, err := mustSession(t, all, client).Call(t.Context(), r)
-		if err != nil || wire.Member(result, "inputRequests") == nil {
-			t.Fatalf("got %s, %v", result, err)
-		}
-		r.Params = wire.SetMember(r.Params, requestState, wire.Member(result, requestState))
-	}
-	if result, err := mustSession(t, all, client).Call(t.Context(), r); err != nil || !r.Ran.Verified {
+	s := mustSession(t, all, client)
+	if result, err := s.Call(t.Context(), r); err != nil || string(result) != asks || r.Ran.Verified {
 		t.Errorf("got %s, %v", result, err)
 	}
-	if ids[0] != ids[1] || ids[1] != ids[2] {
-		t.Errorf("the IDs %q", ids)
-	}
-	r.Params = wire.SetMember(r.Params, requestState, []byte(`"made up"`))
-	if _, err := mustSession(t, all, client).Call(t.Context(), r); err != nil || ids[3] == ids[0] {
-		t.Errorf("a made up state: %v, the IDs %q", err, ids)
+	r.Params = wire.SetMember(r.Params, "requestState", []byte(`"a:b"`))
+	if result, err := s.Call(t.Context(), r); err != nil || !r.Ran.Verified {
+		t.Errorf("got %s, %v", result, err)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -113,7 +112,6 @@ func (n *pairNode) Changed() <-chan struct{}                     { return n.chan
 func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
 func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
 func (n *pairNode) Settled(ctx context.Context) error            { return nil }
-func (n *pairNode) Key() string                                  { return "UCALLER" }
 func (n *pairNode) Load(string) (calls, limit int, heard uint64) { return 0, 0, 0 }
 
 // A slowNode is a node that takes a while to know the servers of the others.
@@ -170,13 +168,21 @@ func (s *pairSession) Call(ctx context.Context, r session.Request) (json.RawMess
 	return nil, session.ErrNotSent
 }
 
-// execute carries out a request on the other router.
-func (n *pairNode) execute(r farRequest) (json.RawMessage, error) {
-	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	result, _, err := n.other.Execute(context.Background(), clusternode.Incoming{ID: r.about.ID, Gateway: n.name, Server: r.server, Tool: tool, Request: session.Request{
-		Method: r.Method, Params: wire.DeleteMember(r.Params, "_meta"), Meta: wire.DeleteMember(r.meta, clusternode.MetaKey), Origin: r.about.Origin,
-	}})
-	return result, err
+// use has the router use the servers of the other one, over pipes.
+func (n *pairNode) use(other *Router, its *pairNode) {
+	n.other, n.farNode = newClusterHost(other, new(clusternode.Counts)), its.farNode
+	n.handle = func(r farRequest) (json.RawMessage, error) {
+		v := &NodeView{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}
+		admitted, err := v.Admit(r.Method, wire.DeleteMember(r.Params, "_meta"), r.meta)
+		if err != nil {
+			return nil, err
+		}
+		result, err := admitted.Do(context.Background(), Request{From: new(sink)})
+		if err != nil {
+			return nil, err
+		}
+		return admitted.Answer(result), nil
+	}
 }
 
 // pair runs two routers: box, which has the servers of the entries, and laptop, which uses those that
@@ -185,17 +191,16 @@ func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, b
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
 		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-		n.handle = n.execute
-		r, edits := runningWith(t, c, Options{onNode: func(r *Router, h *services) clusterNode {
+		r, edits := runningWith(t, c, Options{ServeNode: serveNothing, onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
 		}})
 		return r, n, edits
 	}
-	boxes, _, _ = build("box", box)
+	boxes, its, _ := build("box", box)
 	settled(t, boxes)
 	r, node, edits = build("laptop", laptop)
-	node.other = newClusterHost(boxes)
+	node.use(boxes, its)
 	<-node.running
 	settled(t, r)
 	node.learn(t)
@@ -324,188 +329,20 @@ func TestClusterFollowsEdits(t *testing.T) {
 	}
 }
 
-// A request of another node must be allowed by the router's own profile, and by the rules of the
-// client's node.
-func TestHostAllows(t *testing.T) {
-	c := inCluster(configOf(map[string]config.Profile{
-		"default": {Deny: []string{"delete_*"}},
-		"dev":     {},
-		"nothing": {Servers: []string{}},
-	}, "a", "b", "off"), "a", "off")
-	c.Servers[2].Disabled = true
-	r := New(c, Options{onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
-	defer r.Close()
-	for _, name := range []string{"a", "b", "off"} {
-		_, err := r.registry.Replace(name, offerOf(name))
-		must(t, err)
-	}
-	h := newClusterHost(r)
-	theirs := map[string]config.Profile{
-		"dev": {}, "other": {Servers: []string{"a@box"}}, "wrong": {Servers: []string{"a"}}, "readers": {ReadOnly: true},
-		"one": {Allow: []string{"a@box:read_*"}}, "nothing": {},
-	}
-	for _, tt := range []struct {
-		profile, rules string
-		server, tool   string
-		allowed        bool
-	}{
-		{"", "", "a", "read_x", true},
-		{"", "", "a", "delete_x", false}, // own default
-		{"", "", "b", "read_x", false},   // not shared
-		{"", "", "off", "read_x", false}, // disabled
-		{"", "", "a@box", "read_x", false},
-		{"", "", "c", "read_x", false},
-		{"dev", "", "a", "delete_x", true}, // own profile of the name
-		{"dev", "dev", "a", "delete_x", true},
-		{"other", "other", "a", "read_x", true},
-		{"other", "other", "a", "delete_x", false}, // own default, as there is no "other"
-		{"wrong", "wrong", "a", "read_x", false},
-		{"dev", "readers", "a", "delete_x", false},
-		{"dev", "one", "a", "read_x", true},
-		{"dev", "one", "a", "delete_x", false},
-		{"dev", "missing", "a", "read_x", false},
-		{"nothing", "nothing", "a", "read_x", false}, // own profile of the name
-		{"dev+nothing", "dev", "a", "read_x", false},
-		{"dev", `{"chosen":["dev"],"profiles":{"dev":{"later":1}}}`, "a", "read_x", false},
-		{"dev", `[]`, "a", "read_x", false},
-	} {
-		origin := &session.Origin{Profile: tt.profile}
-		switch {
-		case strings.ContainsAny(tt.rules, "{["):
-			origin.Rules = json.RawMessage(tt.rules)
-		case tt.rules != "":
-			origin.Rules = profile.Encode(theirs, tt.rules)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // an allowed call ends at once, since the router does not run
-		in := clusternode.Incoming{Gateway: "laptop", Server: tt.server, Tool: tt.tool, Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"x","arguments":{"owner":"a","title":"b"}}`), Origin: origin}}
-		_, _, err := h.Execute(ctx, in)
-		_, refused := errors.AsType[*session.Error](err)
-		if err == nil || refused == tt.allowed {
-			t.Errorf("%+v: %v", tt, err)
-		}
-		in.Request.Method, in.Request.Params = "resources/read", json.RawMessage(`{"uri":"doc://a/a"}`)
-		_, _, err = h.Execute(ctx, in)
-		if tt.tool == "read_x" && tt.rules != "one" {
-			if errors.Is(err, context.Canceled) != tt.allowed {
-				t.Errorf("%+v: read: %v", tt, err)
-			}
-		}
-	}
-	for _, method := range []string{"initialize", "logging/setLevel", "tools/list", "resources/subscribe", "ping"} {
-		_, _, err := h.Execute(t.Context(), clusternode.Incoming{Server: "a", Request: session.Request{Method: method}})
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Code != session.CodeMethodNotFound {
-			t.Errorf("%s: %v", method, err)
-		}
-	}
-	offers, _ := h.Offers()
-	if len(offers) != 1 || len(offers["a"].Tools) != 2 {
-		t.Errorf("offers %v", offers)
-	}
-}
-
-// Hints that the router does not believe are not announced, and equal offers stay the same.
-func TestOffers(t *testing.T) {
-	c := inCluster(configOf(nil, "a"), "*")
-	c.Servers[0].Timeout, c.Servers[0].ToolTimeouts = time.Minute, map[string]time.Duration{"x": time.Hour}
-	r := New(c, Options{})
-	defer r.Close()
-	o := offerOf("a")
-	for i := range o.Tools {
-		o.Tools[i].Definition = wire.SetMember(o.Tools[i].Definition, "annotations", []byte(`{"readOnlyHint":true}`))
-	}
-	o.Tools[1].Doubt = "its name says that it deletes"
-	_, err := r.registry.Replace("a", o)
-	must(t, err)
-	h := newClusterHost(r)
-	first, _ := h.Offers()
-	tools := first["a"].Tools
-	if wire.Member(tools[0], "annotations") == nil || wire.Member(tools[1], "annotations") != nil {
-		t.Errorf("announced: %s", tools)
-	}
-	if got := first["a"].Terms.Timeout; got != time.Hour {
-		t.Errorf("the timeout is %v", got)
-	}
-	second, _ := h.Offers()
-	if &second["a"].Tools[0] != &tools[0] {
-		t.Error("definitions that did not change were made again")
-	}
-}
-
-// A node that carries out a call never sends it on to a stand-in that is not shared.
-func TestStandInsOfHost(t *testing.T) {
-	box := config.Config{Servers: []config.Server{fake("gpu", "-exit"), fake("spare", "-tools", "echo"), fake("open", "-tools", "echo")}}
-	for i := range box.Servers {
-		box.Servers[i].Group = "g"
-	}
-	r, _ := runningWith(t, inCluster(box, "gpu", "open"), Options{onNode: func(*Router, *services) clusterNode {
-		return &pairNode{name: "box", running: make(chan struct{})}
-	}})
-	settled(t, r)
-	tool, _ := r.parts.Tool("open:echo")
-	lost := *tool
-	lost.Server, lost.ID = "gpu", "gpu:echo"
-	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
-	must(t, err)
-	for range 3 {
-		result, degraded, err := newClusterHost(r).Execute(t.Context(), clusternode.Incoming{
-			Gateway: "laptop", Server: "gpu", Tool: "echo", Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)},
-		})
-		if err != nil || !degraded {
-			t.Fatalf("got %s, %v, %v", result, degraded, err)
-		}
-		if server, _ := wire.String(wire.Member(wire.Member(result, "_meta"), "server")); server != "open" {
-			t.Fatalf("answered by %s", server)
-		}
-	}
-}
-
 var _ execute.Sessions = sessions{}
-
-// Calls of a principal count for its node alone, even if another node has its name
-// meanwhile.
-func TestHostTellsNodesApart(t *testing.T) {
-	gpu := fake("gpu", "-tools", "echo")
-	gpu.ToolRates = map[string]config.Rate{"echo": {PerSecond: 1.0 / 3600, Burst: 1}}
-	r, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"), Options{onNode: func(*Router, *services) clusterNode {
-		return &pairNode{name: "box", running: make(chan struct{})}
-	}})
-	settled(t, r)
-	host := newClusterHost(r)
-	for i, tt := range []struct {
-		key  string
-		runs bool
-	}{{"UA", true}, {"UA", false}, {"UB", true}} {
-		result, _, err := host.Execute(t.Context(), clusternode.Incoming{
-			Gateway: "laptop", Key: tt.key, Server: "gpu", Tool: "echo",
-			Request: session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)},
-		})
-		if failed := string(wire.Member(result, "isError")) == "true"; err != nil || failed == tt.runs {
-			t.Errorf("call %d of %s: %s, %v", i, tt.key, result, err)
-		}
-	}
-}
-
-// Patterns of another node's rules are not compared with texts of any length.
-func TestHostBoundsPatterns(t *testing.T) {
-	v := &visitor{rules: profile.Of(map[string]config.Profile{"p": {Deny: []string{"x"}}}, "p"), node: "box"}
-	if long := strings.Repeat("a", maxMatched+1); !v.uri("gpu", long[1:]) || v.uri("gpu", long) || v.name("gpu", long) {
-		t.Error("a long text was compared")
-	}
-}
 
 // One trace crosses the nodes, and the node that runs a call notes the client's node as its client.
 func TestTraceCrossesNodes(t *testing.T) {
 	var seen executions
 	spans := map[string]*tracetest.SpanRecorder{"box": tracetest.NewSpanRecorder(), "laptop": tracetest.NewSpanRecorder()}
 	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-	node.handle = node.execute
+	its := &pairNode{name: "box", running: make(chan struct{}), farNode: newFarNode(t)}
 	tracer := func(name string) trace.Tracer {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
 	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
-		Tracer: tracer("box"), Observer: &seen, onNode: func(*Router, *services) clusterNode {
-			return &pairNode{name: "box", running: make(chan struct{})}
+		Tracer: tracer("box"), Observer: &seen, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
+			return its
 		},
 	})
 	settled(t, boxes)
@@ -513,7 +350,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 		node.handler = h
 		return node
 	}})
-	node.other = newClusterHost(boxes)
+	node.use(boxes, its)
 	<-node.running
 	node.learn(t)
 	tool, _ := r.parts.Tool("gpu@box:echo")

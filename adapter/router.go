@@ -3,6 +3,7 @@ package adapter
 import (
 	"cmp"
 	"context"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,6 +94,10 @@ type Options struct {
 	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
 	// "node.nk" in the user's config folder.
 	NodeKey string
+
+	// ServeNode serves another node with a server that this router shares, until ctx or conn ends; nil
+	// if the router shares nothing.
+	ServeNode func(ctx context.Context, view *NodeView, conn net.Conn)
 
 	// onNode makes the node of a cluster in tests; nil is [cluster.New].
 	onNode func(*Router, *services) clusterNode

@@ -65,26 +65,32 @@ func wantsFlat(client string) bool { return strings.Contains(strings.ToLower(cli
 // setLevel sets the log messages that the client wants, and has servers send those
 // that any client wants.
 func (s *Server) setLevel(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
-	level, err := c.Text("level")
-	if err != nil {
-		return nil, err
+	var clients []*conversation.Conversation
+	for _, server := range s.servers.all() {
+		clients = append(clients, server.clients.All()...)
+	}
+	least, err := setLevel(c, clients)
+	if err == nil && !c.Visitor {
+		s.router.SetLevel(ctx, least)
+	}
+	return json.RawMessage("{}"), err
+}
+
+// setLevel sets the level that a client wants, and returns the least level that it or one of the clients
+// wants.
+func setLevel(c conversation.Call, clients []*conversation.Conversation) (least string, err error) {
+	if least, err = c.Text("level"); err != nil {
+		return "", err
 	}
 	levels := conversation.Levels
-	if !slices.Contains(levels, level) {
-		return nil, conversation.InvalidParams("unknown level " + level + "; there are " + strings.Join(levels, ", "))
+	if !slices.Contains(levels, least) {
+		return "", conversation.InvalidParams("unknown level " + least + "; there are " + strings.Join(levels, ", "))
 	}
-	c.SetLevel(level)
-	if c.Visitor {
-		return json.RawMessage("{}"), nil
-	}
-	least := level
-	for _, server := range s.servers.all() {
-		for _, client := range server.clients.All() {
-			if l := client.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
-				least = l
-			}
+	c.SetLevel(least)
+	for _, client := range clients {
+		if l := client.Level(); l != "" && slices.Index(levels, l) < slices.Index(levels, least) {
+			least = l
 		}
 	}
-	s.router.SetLevel(ctx, least)
-	return json.RawMessage("{}"), nil
+	return least, nil
 }

@@ -38,6 +38,10 @@ type eventSource interface {
 	// f must not block.
 	Listen(f func(server string, owner session.Client, m session.Message)) (stop func())
 
+	subscriber
+}
+
+type subscriber interface {
 	// Subscribe has a server say when a resource changes. done is closed when the
 	// server has forgotten the subscription; cancel ends it.
 	Subscribe(ctx context.Context, server, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error)

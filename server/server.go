@@ -140,7 +140,8 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
-	subscriptions := newSubscriptions(r, s.catalog, servers.bounds.subscriptions, s.log)
+	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
+	subscriptions := newSubscriptions(&watches{router: r, locate: find, exists: s.catalog.HasServer, log: s.log}, servers.bounds.subscriptions)
 	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Secret: secret, Log: s.log, Budgets: servers.bounds.clients,

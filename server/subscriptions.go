@@ -8,12 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"go.uber.org/zap"
-
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
-	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
@@ -49,10 +46,11 @@ func newSubscriptionQuotas() *subscriptionQuotas {
 	return &subscriptionQuotas{budget.NewQuota(maxListeners, maxListeners), budget.NewQuota(maxWatches, maxWatches)}
 }
 
-func newSubscriptions(r eventSource, c *catalog.Catalog, q *subscriptionQuotas, log *zap.Logger) *subscriptions {
+// newSubscriptions returns the subscriptions of the clients of a server. w has the resources.
+func newSubscriptions(w *watches, q *subscriptionQuotas) *subscriptions {
+	w.quota, w.all = q.watches, make(map[*watch]bool)
 	return &subscriptions{
-		watches: &watches{router: r, catalog: c, log: log, quota: q.watches, all: make(map[*watch]bool)},
-		ending:  make(chan struct{}), quota: q.listeners, listeners: make(map[*listener]bool),
+		watches: w, ending: make(chan struct{}), quota: q.listeners, listeners: make(map[*listener]bool), joined: func() {},
 		legacy: make(map[*conversation.Conversation]*legacySubscriptions),
 	}
 }

@@ -44,10 +44,11 @@ type watch struct {
 
 // watches are the subscriptions to resources of servers.
 type watches struct {
-	router  eventSource
-	catalog *catalog.Catalog
-	log     *zap.Logger
-	quota   *budget.Quota
+	router subscriber
+	locate func(ctx context.Context, uri string) ([]catalog.Address, error)
+	exists func(server string) bool
+	log    *zap.Logger
+	quota  *budget.Quota
 
 	mu  sync.Mutex // guards all
 	all map[*watch]bool
@@ -80,7 +81,7 @@ func (s *watches) addAll(ctx context.Context, running *sync.WaitGroup, from sess
 // until life ends, or until the resource does not exist for the client any more: then ended is
 // called. running counts the goroutine that does.
 func (s *watches) add(ctx, life context.Context, running *sync.WaitGroup, from session.Client, uri string, notify func(session.Message), ended func()) error {
-	found, err := locate(ctx, s.catalog, uri)
+	found, err := s.locate(ctx, uri)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (s *watches) refused(server string, err error) bool {
 		return false
 	}
 	e, ok := errors.AsType[*session.Error](err)
-	return ok && (e.Code == session.CodeInvalidParams || e.Code == codeResourceNotFound) || !s.catalog.HasServer(server)
+	return ok && (e.Code == session.CodeInvalidParams || e.Code == codeResourceNotFound) || !s.exists(server)
 }
 
 // updated notifies the clients that watch a resource of a server. owner is the only

@@ -55,6 +55,21 @@ func (c *clients) Release(home session.Client) {
 	}
 }
 
+// Asks reports whether clients get a session of their own with the server, as it runs now, since it has
+// asked a client for something.
+func (c *clients) Asks(name string) bool {
+	s := c.servers.get(name)
+	if s == nil {
+		return false
+	}
+	in, _ := s.public.now()
+	if in == nil || in.Modern() {
+		return false
+	}
+	known := s.pool.opener.launcher.Cache.ByHash(in.hash)
+	return known.AsksSampling || known.AsksElicitation || known.AsksRoots && in.entry().Roots == nil
+}
+
 // Keeps reports whether a client has a session of its own with the server. home is the client's
 // session.
 func (c *clients) Keeps(name string, home session.Client) bool {

@@ -55,6 +55,11 @@ type Options struct {
 	Secret  []byte                 // 32 bytes, which seal the state that clients keep for the router
 	Log     *zap.Logger
 	Budgets *Budgets
+
+	// Raw, if it is set, says that the clients are clients of another node, which adapts results and
+	// questions to them itself: both stay as the server has written them. Raw returns the result to
+	// send. It is called with each.
+	Raw func(r *Request, result json.RawMessage) json.RawMessage
 }
 
 // Budgets are common to the servers of one router.
@@ -93,9 +98,10 @@ func New(o Options) *Clients {
 
 // Open begins the conversation with a client that has a session. w takes the
 // messages that belong to no request; who is the identity that the client has proved. transport is
-// Stdio or HTTP. It must be closed.
+// Stdio, HTTP or Node. It must be closed.
 func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation {
 	c := &Conversation{clients: cs, writer: w, transport: transport, since: time.Now(), Identity: who}
+	c.Requests = &c.own
 	cs.mu.Lock()
 	cs.open[c] = true
 	cs.mu.Unlock()
@@ -107,7 +113,16 @@ func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation 
 // JSON-RPC, which needs no initialize. agent is the User-Agent of the request. It must be
 // closed.
 func (cs *Clients) Visit(plain bool, who Identity, agent string) *Conversation {
-	return &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent}
+	c := &Conversation{clients: cs, Identity: who, Visitor: true, Plain: plain, opened: plain, agent: agent}
+	c.Requests = &c.own
+	return c
+}
+
+// Guest begins the conversation of a single request of the modern era that came to c from a client of
+// another node. The request is one of the open requests of c, which cancels it and awaits its end. A guest
+// is not closed.
+func (c *Conversation) Guest(who Identity) *Conversation {
+	return &Conversation{clients: c.clients, Identity: who, Visitor: true, Requests: c.Requests}
 }
 
 // All returns the conversations with clients that have a session.

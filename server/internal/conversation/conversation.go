@@ -35,7 +35,7 @@ type Conversation struct {
 	Visitor bool // the client has no session: the conversation ends with its one request
 	Plain   bool // the request is plain JSON-RPC, without sessions and streams
 
-	transport string    // Stdio or HTTP; "" for a visitor
+	transport string    // Stdio, HTTP or Node; "" for a visitor
 	agent     string    // the User-Agent of a visitor
 	since     time.Time // when it began; zero for a visitor
 
@@ -44,8 +44,9 @@ type Conversation struct {
 	writer    Writer // takes the messages that belong to no request
 	questions questions
 
-	Requests OpenRequests // that have no answer yet
-	visit    Request      // the one request of a visitor
+	Requests *OpenRequests // that have no answer yet
+	own      OpenRequests  // to which Requests points, unless the visitor is a guest
+	visit    Request       // the one request of a visitor
 
 	mu                        sync.Mutex // guards the fields below
 	opened                    bool       // initialize was seen

@@ -20,11 +20,11 @@ const (
 const (
 	MetaVersion      = "io.modelcontextprotocol/protocolVersion"
 	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
+	MetaServer       = "io.modelcontextprotocol/serverInfo"
 
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
-	metaServer       = "io.modelcontextprotocol/serverInfo"
 )
 
 // legacyRevisions are the revisions of the legacy era, the latest first.
@@ -70,7 +70,7 @@ func completed(result json.RawMessage, info func() json.RawMessage) json.RawMess
 	}) != nil {
 		return result
 	}
-	hasInfo := wire.Member(meta, metaServer) != nil
+	hasInfo := wire.Member(meta, MetaServer) != nil
 	if kind == nil && !hasInfo && last == "_meta" && wire.IsObject(meta) { // as the router's own results are: one copy is enough
 		const space = " \t\r\n"
 		end := bytes.LastIndexByte(result, '}')
@@ -78,14 +78,14 @@ func completed(result json.RawMessage, info func() json.RawMessage) json.RawMess
 		if !bytes.HasSuffix(bytes.TrimRight(out, space), []byte("{")) {
 			out = append(out, ',')
 		}
-		out = append(append(out, `"`+metaServer+`":`...), info()...)
+		out = append(append(out, `"`+MetaServer+`":`...), info()...)
 		return append(append(out, `},"resultType":"complete"`...), result[end:]...)
 	}
 	if kind == nil {
 		result = wire.AddMember(result, "resultType", []byte(`"complete"`))
 	}
 	if !hasInfo {
-		result = WithMeta(result, metaServer, info())
+		result = WithMeta(result, MetaServer, info())
 	}
 	return result
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestCompleted(t *testing.T) {
-	const info = `"` + metaServer + `":{"name":"r"}`
+	const info = `"` + MetaServer + `":{"name":"r"}`
 	for result, want := range map[string]string{
 		`{"content":[],"_meta":{"a":1}}`:             `{"content":[],"_meta":{"a":1,` + info + `},"resultType":"complete"}`,
 		`{"_meta":{"a":{"}":"{"} } , "content":[]} `: `{"_meta":{"a":{"}":"{"} ,` + info + `} , "content":[],"resultType":"complete"} `,

@@ -40,9 +40,9 @@ type heartbeat struct {
 }
 
 // startHeartbeat begins the heartbeat of a request, which must be stopped; nil if the client has not
-// asked for progress.
+// asked for progress, or another node notifies it.
 func startHeartbeat(r *Request) *heartbeat {
-	if !r.how.Asks || r.Meta == nil {
+	if !r.how.Asks || r.Meta == nil || r.clients.Raw != nil {
 		return nil
 	}
 	token := wire.Member(r.Meta, "progressToken")

@@ -15,6 +15,7 @@ const (
 	Stdio = "stdio"
 	HTTP  = "http"
 	Plain = "plain" // JSON-RPC over HTTP without MCP's transports
+	Node  = "node"  // a stream from another node
 )
 
 // A ClientInfo describes a client that the router serves.

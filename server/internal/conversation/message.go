@@ -16,7 +16,7 @@ var (
 	ErrClosed  = Internal("the router is going away")
 	ErrVersion = InvalidRequest(`jsonrpc must be "2.0"`)
 	errNotUTF8 = &session.Error{Code: session.CodeParse, Message: "the message is not UTF-8"}
-	errBusy    = Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
+	ErrBusy    = Internal(fmt.Sprintf("busy: %d requests are in flight", maxInFlight))
 )
 
 // ErrUnread is the cause of requests that end because their client does not read.

@@ -26,7 +26,7 @@ type OpenRequests struct {
 	empty  signal.Change // to no open request
 }
 
-// add adds a request, which must be removed. It fails with ErrIDInUse, errBusy or
+// add adds a request, which must be removed. It fails with ErrIDInUse, ErrBusy or
 // ErrClosed.
 func (o *OpenRequests) add(r *Request) error {
 	o.mu.Lock()
@@ -37,7 +37,7 @@ func (o *OpenRequests) add(r *Request) error {
 	case o.index(r.ID) >= 0:
 		return ErrIDInUse
 	case len(o.open) >= maxInFlight:
-		return errBusy
+		return ErrBusy
 	case o.open == nil:
 		o.open = o.room[:0]
 	}

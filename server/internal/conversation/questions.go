@@ -59,7 +59,7 @@ func (q *questions) ask(ctx context.Context, c *Conversation, w Writer, server s
 		defer q.mu.Unlock()
 		delete(q.open, id)
 	}()
-	if err := w.Send(wire.AppendRequest(nil, id, m.Method, attributed(server, m))); err != nil {
+	if err := w.Send(wire.AppendRequest(nil, id, m.Method, c.clients.attributed(server, m))); err != nil {
 		return nil, err
 	}
 	select {
@@ -120,8 +120,8 @@ func cannotAnswer(method string) error {
 
 // attributed returns the parameters of a server's question. A person who is asked
 // for something must see which server asks.
-func attributed(server string, m session.Message) json.RawMessage {
-	if m.Method != "elicitation/create" {
+func (cs *Clients) attributed(server string, m session.Message) json.RawMessage {
+	if m.Method != "elicitation/create" || cs.Raw != nil {
 		return m.Params
 	}
 	message, ok := wire.String(wire.Member(m.Params, "message"))

@@ -138,6 +138,8 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case r.clients.Raw != nil:
+		return r.clients.Raw(r, result), nil
 	case !r.modern:
 		return legacy.Adapt(r.Method, r.Revision(), result), nil
 	case r.how.Cacheable:

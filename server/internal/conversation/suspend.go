@@ -269,7 +269,7 @@ func (s *suspension) show() []byte {
 		}
 		requests = append(wire.AppendString(requests, key), ':')
 		requests = fmt.Appendf(requests, `{"method":%q`, q.message.Method)
-		if params := attributed(q.server, q.message); params != nil {
+		if params := s.last.clients.attributed(q.server, q.message); params != nil {
 			requests = append(append(requests, `,"params":`...), params...)
 		}
 		requests = append(requests, '}')

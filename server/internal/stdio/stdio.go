@@ -39,6 +39,18 @@ type Options struct {
 	Clients  *conversation.Clients
 	Attached func(home session.Client) // called with the client before it is served
 	Resumed  func()                    // called when the client has messages that another router served before
+
+	Node *Node // set if the client is another node; nil for any other
+}
+
+// A Node is another node. Its requests of the modern era may come from many clients. It sends no
+// batches, and reads no answers once its input has ended.
+type Node struct {
+	Identity conversation.Identity
+
+	// Begin lets a request in, as Begin of a conversation does. stream is the conversation of the
+	// legacy era.
+	Begin func(ctx context.Context, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error)
 }
 
 // Serve serves one client, which sends one message a line on in and reads the
@@ -54,10 +66,14 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(outer))
 	defer end(nil)
 	defer context.AfterFunc(outer, func() { end(session.ErrEnding) })()
-	c := &connection{end: end, resumed: o.Resumed}
+	c := &connection{end: end, resumed: o.Resumed, node: o.Node}
 	c.queue = newQueue(out, c.failed)
-	c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{})
-	o.Attached(c.conversation)
+	if o.Node != nil {
+		c.conversation = o.Clients.Open(c, conversation.Node, o.Node.Identity)
+	} else {
+		c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{})
+		o.Attached(c.conversation)
+	}
 	go c.read(ctx, wire.NewReader(in, wire.MaxLine))
 
 	<-ctx.Done()
@@ -89,6 +105,7 @@ type connection struct {
 	conversation *conversation.Conversation
 	end          context.CancelCauseFunc
 	resumed      func()
+	node         *Node // nil for a client that is no other node
 	queue        *queue
 	answers      sync.WaitGroup // requests that are being answered
 }
@@ -107,7 +124,9 @@ func (c *connection) read(ctx context.Context, lines *wire.Reader) {
 		case errors.Is(err, wire.ErrTooLong):
 			c.reply(conversation.Refusal(nil, errTooLong))
 		case errors.Is(err, io.EOF):
-			c.drain(ctx)
+			if c.node == nil {
+				c.drain(ctx)
+			}
 			for _, id := range c.conversation.Requests.Abandon() {
 				c.reply(conversation.Refusal(id, errInputEnded))
 			}
@@ -139,7 +158,7 @@ var (
 // receive acts on one line. It reports false for a request that comes at the end, which gets no
 // answer: if the client goes on with another router, that one gets the request again.
 func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
-	if line[0] == '[' {
+	if line[0] == '[' && c.node == nil {
 		return c.receiveBatch(ctx, line)
 	}
 	m, err := conversation.Parse(line)
@@ -148,7 +167,7 @@ func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
 		c.reply(conversation.Refusal(m.ID, err))
 	case m.IsResponse(), m.IsNotification():
 		c.conversation.Receive(m)
-		if m.Method == "notifications/initialized" && session.IsResent(wire.Member(m.Params, "_meta")) {
+		if c.resumed != nil && m.Method == "notifications/initialized" && session.IsResent(wire.Member(m.Params, "_meta")) {
 			c.resumed()
 		}
 	default:
@@ -158,7 +177,7 @@ func (c *connection) receive(ctx context.Context, line []byte) (taken bool) {
 }
 
 func (c *connection) receiveRequest(ctx context.Context, m conversation.Message) (taken bool) {
-	r, err := c.conversation.Begin(ctx, m, c)
+	r, err := c.begin(ctx, m)
 	if err == conversation.ErrClosed {
 		return false
 	}
@@ -177,6 +196,13 @@ func (c *connection) receiveRequest(ctx context.Context, m conversation.Message)
 	}
 	go c.answer(r, true)
 	return true
+}
+
+func (c *connection) begin(ctx context.Context, m conversation.Message) (*conversation.Request, error) {
+	if c.node != nil {
+		return c.node.Begin(ctx, c.conversation, m, c)
+	}
+	return c.conversation.Begin(ctx, m, c)
 }
 
 // answer runs a request and has its answer written. The goroutine that reads must not write.

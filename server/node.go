@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
+)
+
+// maxNodeBytes bounds the parameters of the requests of one node to one server that run, in bytes.
+const maxNodeBytes = 256 << 20
+
+// A nodeServer is the MCP server that another node sees of one server of this router: with the server's
+// own names and results, and nothing of ours. It serves all streams of the node for the server, so that
+// a request that was suspended can be resumed on another stream.
+type nodeServer struct {
+	view          *adapter.NodeView // of the first stream
+	clients       *conversation.Clients
+	subscriptions *subscriptions
+	stop          func()       // ends listening to the server
+	bytes         atomic.Int64 // of the parameters of requests that run
+
+	// Guarded by mu of Servers.
+	streams int
+	last    time.Time // when the last stream ended
+}
+
+// ServeNode serves another node over conn until ctx or conn ends, and closes conn. An error means that
+// reading or writing failed.
+func (s *Servers) ServeNode(ctx context.Context, v *adapter.NodeView, conn net.Conn) error {
+	n := s.enter(v)
+	defer s.leave(n)
+	return stdio.Serve(ctx, stdio.Options{Clients: n.clients, Node: &stdio.Node{
+		Identity: conversation.Identity{Principal: v.Key(), PrincipalName: v.Node()},
+		Begin: func(ctx context.Context, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
+			return n.begin(ctx, v, stream, m, w)
+		},
+	}}, conn, conn)
+}
+
+// enter returns the server for a node, and counts a stream.
+func (s *Servers) enter(v *adapter.NodeView) *nodeServer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[v.Key()]
+	if n == nil {
+		n = newNodeServer(v, s.secretOf("node\x00"+v.Key()), s.nodeBounds, s.base.log)
+		s.nodes[v.Key()] = n
+	}
+	n.streams++
+	return n
+}
+
+func (s *Servers) leave(n *nodeServer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.streams--
+	n.last = time.Now()
+}
+
+// endNodes ends the servers for nodes without a stream, that had none for the time.
+func (s *Servers) endNodes(idle time.Duration) {
+	s.mu.Lock()
+	var ended []*nodeServer
+	for key, n := range s.nodes {
+		if n.streams == 0 && time.Since(n.last) >= idle {
+			delete(s.nodes, key)
+			ended = append(ended, n)
+		}
+	}
+	s.mu.Unlock()
+	for _, n := range ended {
+		n.stop()
+		n.clients.End()
+	}
+}
+
+func newNodeServer(v *adapter.NodeView, secret []byte, b bounds, log *zap.Logger) *nodeServer {
+	n := &nodeServer{view: v}
+	n.subscriptions = newSubscriptions(&watches{
+		router: nodeSubscriber{}, log: log, exists: func(string) bool { return true },
+		locate: func(_ context.Context, uri string) ([]catalog.Address, error) {
+			return []catalog.Address{{Server: v.Server(), URI: uri}}, nil
+		},
+	}, b.subscriptions)
+	n.clients = conversation.New(conversation.Options{
+		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules, Secret: secret, Log: log, Budgets: b.clients,
+		Raw: func(r *conversation.Request, result json.RawMessage) json.RawMessage {
+			return admitted(r.Context()).Answer(result)
+		},
+	})
+	n.stop = v.Listen(n.hear)
+	return n
+}
+
+func (n *nodeServer) methods() map[string]conversation.Method {
+	do := func(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+		return admitted(ctx).Do(ctx, adapter.Request{From: c.From, Trail: &c.Trail})
+	}
+	return map[string]conversation.Method{
+		"initialize":               {Handle: n.initialize, Legacy: true, Quick: true},
+		"ping":                     {Handle: ping, Legacy: true, Quick: true},
+		"logging/setLevel":         {Handle: n.setLevel, Legacy: true},
+		"resources/subscribe":      {Handle: n.subscriptions.subscribe, Legacy: true},
+		"resources/unsubscribe":    {Handle: n.subscriptions.unsubscribe, Legacy: true},
+		"server/discover":          {Handle: n.discover, Modern: true, Quick: true},
+		"subscriptions/listen":     {Handle: n.subscriptions.listen, Modern: true},
+		"tasks/get":                {Handle: do, Modern: true},
+		"tasks/update":             {Handle: do, Modern: true},
+		"tasks/cancel":             {Handle: do, Modern: true},
+		"tools/list":               {Handle: n.list},
+		"prompts/list":             {Handle: n.list},
+		"resources/list":           {Handle: n.list},
+		"resources/templates/list": {Handle: n.list},
+		"tools/call":               {Handle: do, Asks: true},
+		"prompts/get":              {Handle: do, Asks: true},
+		"resources/read":           {Handle: do, Asks: true},
+		"completion/complete":      {Handle: do},
+	}
+}
+
+// admittedKey is the key of a request's [adapter.NodeRequest] in its context.
+type admittedKey struct{}
+
+func admitted(ctx context.Context) *adapter.NodeRequest {
+	return ctx.Value(admittedKey{}).(*adapter.NodeRequest)
+}
+
+// begin lets a request in that came on the stream of v. A request of the modern era is from any client of the
+// node, without a session.
+func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
+	params := json.RawMessage(m.Params)
+	if m.Method != "tools/call" { // whose parameters package execute selects
+		params = exactly(wire.DeleteMember(params, "_meta"), "name", "uri", "ref", "taskId")
+	}
+	q, err := v.Admit(m.Method, params, m.Meta)
+	if err != nil {
+		return nil, err
+	}
+	m.Meta = q.Meta
+	size := int64(len(params))
+	if n.bytes.Add(size) > maxNodeBytes {
+		n.bytes.Add(-size)
+		return nil, v.NotSent(errNodeBusy)
+	}
+	c := stream
+	if m.Protocol != nil {
+		c = stream.Guest(conversation.Identity{Principal: q.Principal, PrincipalName: q.PrincipalName})
+	}
+	r, err := c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
+	if err != nil {
+		n.bytes.Add(-size)
+		if err == conversation.ErrBusy {
+			err = v.NotSent(errNodeBusy)
+		}
+		return nil, err
+	}
+	context.AfterFunc(r.Context(), func() { n.bytes.Add(-size) })
+	return r, nil
+}
+
+// errNodeBusy says that the node sends more requests than are carried out at once.
+var errNodeBusy = errors.Join(session.ErrNotSent, errors.New("the node is busy"))
+
+// initialize answers the client of a stream of the legacy era.
+func (n *nodeServer) initialize(_ context.Context, c conversation.Call) (json.RawMessage, error) {
+	capabilities, info := n.describe()
+	return wire.Marshal(map[string]any{"protocolVersion": c.Revision(), "capabilities": capabilities, "serverInfo": info}), nil
+}
+
+// discover answers a node that begins to use a stream for the modern era.
+func (n *nodeServer) discover(context.Context, conversation.Call) (json.RawMessage, error) {
+	capabilities, info := n.describe()
+	return wire.Marshal(map[string]any{
+		"resultType": "complete", "supportedVersions": conversation.Revisions(), "capabilities": capabilities,
+		"_meta": map[string]any{conversation.MetaServer: info},
+	}), nil
+}
+
+// describe returns the capabilities of the server and its serverInfo.
+func (n *nodeServer) describe() (capabilities json.RawMessage, info map[string]string) {
+	l := n.view.Listing()
+	if capabilities = l.Capabilities; !wire.IsObject(capabilities) {
+		capabilities = json.RawMessage("{}")
+	}
+	return capabilities, map[string]string{"name": n.view.Server(), "version": l.Version}
+}
+
+// list answers the list requests on one page.
+func (n *nodeServer) list(_ context.Context, c conversation.Call) (json.RawMessage, error) {
+	l, all := n.view.Listing(), []json.RawMessage{}
+	member := strings.TrimSuffix(c.Method, "/list")
+	switch member {
+	case "tools":
+		for _, t := range l.Tools {
+			all = append(all, t.Definition)
+		}
+	case "prompts":
+		for _, p := range l.Prompts {
+			all = append(all, p.Definition)
+		}
+	case "resources":
+		for _, r := range l.Resources {
+			all = append(all, r.Definition)
+		}
+	case "resources/templates":
+		member = "resourceTemplates"
+		for _, t := range l.Templates {
+			all = append(all, t.Definition)
+		}
+	}
+	return wire.Marshal(map[string]any{member: all}), nil
+}
+
+// setLevel sets the log messages that the client of a stream of the legacy era wants.
+func (n *nodeServer) setLevel(ctx context.Context, c conversation.Call) (json.RawMessage, error) {
+	level, err := setLevel(c, nil)
+	if err == nil {
+		admitted(ctx).SetLevel(ctx, level)
+	}
+	return json.RawMessage("{}"), err
+}
+
+// hear passes on a message of the server that belongs to no request: to the client that has a session of
+// its own with the server, or to those that have asked for changes of it.
+func (n *nodeServer) hear(server string, owner session.Client, m session.Message) {
+	switch {
+	case m.Method == "notifications/resources/updated":
+		n.subscriptions.watches.updated(server, owner, m)
+	case n.clients.Has(owner):
+		owner.Notify(server, m)
+	case owner == nil:
+		for _, change := range changes {
+			if m.Method == change.notification {
+				n.subscriptions.changed(change.member, m)
+			}
+		}
+	}
+}
+
+// nodeSubscriber subscribes on behalf of the request of a context.
+type nodeSubscriber struct{}
+
+func (nodeSubscriber) Subscribe(ctx context.Context, _, uri string, from session.Client) (done <-chan struct{}, cancel func(), err error) {
+	return admitted(ctx).Subscribe(ctx, uri, from)
+}
