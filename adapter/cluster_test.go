@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,7 @@ type pairNode struct {
 	other    *clusterHost // nil without one
 	handler  *services
 	running  chan struct{} // closed while it runs
+	streams  atomic.Int32  // that were dialled to a host
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]clusternode.Offer
@@ -168,6 +171,20 @@ func (s *pairSession) Call(ctx context.Context, r session.Request) (json.RawMess
 	return nil, session.ErrNotSent
 }
 
+// Dial opens a stream: to the host of the other router, if that serves nodes.
+func (n *pairNode) Dial(ctx context.Context, server string) (clusternode.Stream, error) {
+	if n.handle != nil {
+		return n.farNode.Dial(ctx, server)
+	}
+	here, there := net.Pipe()
+	name, _, _ := strings.Cut(server, "@")
+	n.streams.Add(1)
+	go n.other.Serve(context.Background(), clusternode.Stream{ // it ends with the pipe
+		Conn: there, Server: name, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t },
+	})
+	return clusternode.Stream{Conn: here, Server: name, Key: n.Key(), Node: "box"}, nil
+}
+
 // use has the router use the servers of the other one, over pipes.
 func (n *pairNode) use(other *Router, its *pairNode) {
 	n.other, n.farNode = newClusterHost(other, new(clusternode.Counts)), its.farNode
@@ -189,9 +206,15 @@ func (n *pairNode) use(other *Router, its *pairNode) {
 // the configuration of box shares.
 func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
+	return pairServed(t, serveNothing, box, laptop)
+}
+
+// pairServed is pair. serve serves the laptop, unless it is serveNothing.
+func pairServed(t *testing.T, serve func(context.Context, *NodeView, net.Conn), box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
+	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
 		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-		r, edits := runningWith(t, c, Options{ServeNode: serveNothing, onNode: func(r *Router, h *services) clusterNode {
+		r, edits := runningWith(t, c, Options{ServeNode: serve, onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
 		}})
