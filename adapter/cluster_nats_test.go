@@ -33,7 +33,10 @@ func TestTwoRoutersOverNATS(t *testing.T) {
 		c.Router.Cluster = &config.Cluster{URLs: []string{nats.URL()}, Name: "test", Node: name, Share: share, Use: use, Trusted: []string{keys[trusted]}}
 		return c
 	}
-	box, edits := runningWith(t, configure("box", "laptop", []string{"gpu"}, nil, fake("gpu", "-tools", "echo"), fake("private", "-tools", "echo")), Options{NodeKey: files["box"]})
+	var box *Router
+	var edits chan<- config.Config
+	serve := ServeNode(func() *Parts { return box.Parts() })
+	box, edits = runningWith(t, configure("box", "laptop", []string{"gpu"}, nil, fake("gpu", "-tools", "echo"), fake("private", "-tools", "echo")), Options{NodeKey: files["box"], ServeNode: serve})
 	settled(t, box)
 	laptop, _ := runningWith(t, configure("laptop", "box", nil, []string{"*"}), Options{NodeKey: files["laptop"]})
 	mcptest.WaitFor(t, "the server of box", func() bool { return idsOf(laptop) == "gpu@box:echo" })

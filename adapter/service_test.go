@@ -187,8 +187,9 @@ func TestServiceOverNATS(t *testing.T) {
 	}
 	gpu := fake("gpu", "-tools", "echo")
 	gpu.Service, gpu.MaxConcurrent = "gpu", 4
-	start := func(name string, share []string, servers ...config.Server) (*Router, chan<- config.Config) {
-		r, edits := runningWith(t, configure(name, share, servers...), Options{NodeKey: files[name]})
+	start := func(name string, share []string, servers ...config.Server) (r *Router, edits chan<- config.Config) {
+		serve := ServeNode(func() *Parts { return r.Parts() })
+		r, edits = runningWith(t, configure(name, share, servers...), Options{NodeKey: files[name], ServeNode: serve})
 		settled(t, r)
 		return r, edits
 	}

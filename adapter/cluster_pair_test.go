@@ -1,0 +1,210 @@
+package adapter_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// A person is a client with a person who answers questions.
+type person struct {
+	home   adapter.Client // nil is the client itself
+	modern bool
+	alone  bool // it has no session
+
+	asked atomic.Int32
+
+	mu    sync.Mutex // guards heard
+	heard []string
+}
+
+func (p *person) Home() adapter.Client {
+	switch {
+	case p.alone:
+		return nil
+	case p.home != nil:
+		return p.home
+	}
+	return p
+}
+func (p *person) ClientName() string          { return "Ann's client" }
+func (p *person) Modern() bool                { return p.modern }
+func (*person) Capabilities() json.RawMessage { return json.RawMessage(`{"elicitation":{"form":{}}}`) }
+
+func (p *person) Notify(_ string, m adapter.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, m.Method+string(m.Params))
+}
+
+func (p *person) Ask(context.Context, string, adapter.Message) (json.RawMessage, error) {
+	p.asked.Add(1)
+	return json.RawMessage(`{"action":"accept","content":{"name":"Ann"}}`), nil
+}
+
+func (p *person) hears(part string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(strings.Join(p.heard, "\n"), part)
+}
+
+// Package server serves other nodes in the tests of package adapter, which can't import it.
+func init() {
+	adapter.ServeNode = func(r func() *adapter.Parts) func(context.Context, *adapter.NodeView, net.Conn) {
+		servers := sync.OnceValue(func() *server.Servers {
+			return server.NewServers(server.Profiles{
+				Open:  func(chosen []string) (server.Router, server.Options) { return r().Scope(chosen...), server.Options{} },
+				Whole: r(),
+			})
+		})
+		return func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers().ServeNode(ctx, v, conn) }
+	}
+}
+
+func gpu(flags ...string) config.Config {
+	command, args := mcptest.Command(flags...)
+	return config.Config{Servers: []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}}
+}
+
+func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Client) (selector.Result, error) {
+	t.Helper()
+	tool, ok := p.Laptop.Tool(id)
+	if !ok {
+		t.Fatalf("no tool %s", id)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	return p.Laptop.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(`{"progressToken":"p"}`)})
+}
+
+// Two routers, with package server between them: calls, questions, progress, updates and cancellation
+// are as with a server of the router.
+func TestPair(t *testing.T) {
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era, func(t *testing.T) {
+			trace := filepath.Join(t.TempDir(), "trace")
+			p := adapter.NewPair(t, gpu("-trace", trace, "-era", era, "-tools", "echo,ask,progress,touch,raw,hang,meta,error", "-resources", "doc://a", "-prompts", "greet"), config.Config{})
+			modern := &person{modern: true, alone: true}
+			for name, from := range map[string]*person{"legacy": {}, "modern": modern, "without a session": {alone: true}} {
+				r, err := call(t, p, "gpu@box:echo", `{"message":"hello"}`, from)
+				if err != nil || r.IsError || !strings.Contains(r.Text(), "hello") {
+					t.Fatalf("%s: %s, %v", name, r.JSON, err)
+				}
+				for key, want := range map[string]string{"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "false", "metarouter/node": ""} {
+					if got := string(wire.Member(r.Meta(), key)); got != want {
+						t.Errorf("%s: _meta has %s %s, want %s", name, key, got, want)
+					}
+				}
+			}
+			r, err := call(t, p, "gpu@box:raw", `{}`, modern)
+			if own, _ := call(t, p, "gpu@box:raw", `{}`, nil); err != nil || !strings.Contains(string(r.JSON), `"structuredContent" : {"b":12345678901234567890, "a" : 2}`) || string(wire.Member(own.JSON, "content")) != string(wire.Member(r.JSON, "content")) {
+				t.Errorf("raw: %s, %v", r.JSON, err)
+			}
+			if _, err := call(t, p, "gpu@box:error", `{}`, modern); err == nil || !strings.Contains(err.Error(), "always fails") {
+				t.Errorf("error: %v", err)
+			}
+			if r, err := call(t, p, "gpu@box:progress", `{"n":2}`, modern); err != nil || !modern.hears(`"progressToken":"p"`) {
+				t.Errorf("progress: %s, %v; heard %q", r.JSON, err, modern.heard)
+			}
+			if _, err := p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern}); err != nil {
+				t.Errorf("prompts/get: %v", err)
+			}
+			if n := p.Streams(); n != 1 {
+				t.Errorf("%d streams", n)
+			}
+			pairUpdates(t, p)
+			pairCancels(t, p, trace)
+			pairAsks(t, p, era)
+		})
+	}
+}
+
+// pairUpdates subscribes to a resource.
+func pairUpdates(t *testing.T, p *adapter.Pair) {
+	heard := make(chan string, 99)
+	defer p.Laptop.Listen(func(server string, _ adapter.Client, m adapter.Message) { heard <- server + " " + m.Method })()
+	client := new(person)
+	_, cancel, err := p.Laptop.Subscribe(t.Context(), "gpu@box", "doc://a", client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.After(30 * time.Second); ; {
+		select {
+		case m := <-heard:
+			if m == "gpu@box notifications/resources/updated" {
+				return
+			}
+		case <-deadline:
+			t.Error("no update of the resource")
+			return
+		}
+	}
+}
+
+// pairCancels gives up a call.
+func pairCancels(t *testing.T, p *adapter.Pair, trace string) {
+	tool, _ := p.Laptop.Tool("gpu@box:hang")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := p.Laptop.Execute(ctx, selector.Call{Tool: tool}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled call: %v", err)
+	}
+	mcptest.WaitFor(t, "the server to know", func() bool {
+		text, err := os.ReadFile(trace)
+		return err == nil && strings.Contains(string(text), "cancelled")
+	})
+}
+
+// pairAsks has the server ask its clients, before and after the box knows that it does.
+func pairAsks(t *testing.T, p *adapter.Pair, era string) {
+	for knows := range 2 {
+		before := p.Streams()
+		for name, from := range map[string]*person{"legacy": {}, "without a session": {alone: true}} {
+			r, err := call(t, p, "gpu@box:ask", `{"method":"elicitation/create"}`, from)
+			if err != nil || r.IsError || !strings.Contains(r.Text(), "Ann") || from.asked.Load() != 1 {
+				t.Errorf("%s, which asks: %t: %s, %v after %d questions", name, p.Asks("gpu@box"), r.JSON, err, from.asked.Load())
+			}
+			p.Laptop.Release(from)
+		}
+		from := &person{modern: true, alone: true}
+		r, err := call(t, p, "gpu@box:ask", `{"method":"elicitation/create"}`, from)
+		requests := wire.Member(r.JSON, "inputRequests")
+		if err != nil || requests == nil {
+			t.Fatalf("modern: %s, %v", r.JSON, err)
+		}
+		answers := "{"
+		wire.Members(requests, func(key string, _ []byte) bool {
+			answers += `"` + key + `":{"action":"accept","content":{"name":"Bea"}}`
+			return true
+		})
+		tool, _ := p.Laptop.Tool("gpu@box:ask")
+		params := wire.Marshal(map[string]any{"name": "ask", "arguments": map[string]string{"method": "elicitation/create"}, "inputResponses": json.RawMessage(answers + "}"), "requestState": json.RawMessage(wire.Member(r.JSON, "requestState"))})
+		r, err = p.Laptop.Execute(t.Context(), selector.Call{Tool: tool, Arguments: wire.Member(params, "arguments"), Params: params, From: from})
+		if err != nil || !strings.Contains(r.Text(), "Bea") || string(wire.Member(r.Meta(), "verified")) != "true" {
+			t.Errorf("modern, with the answer: %s, %v", r.JSON, err)
+		}
+		if own := p.Streams() - before; own > 0 != (knows == 1 && era == "legacy") {
+			t.Errorf("%d streams of clients, which asks: %t", own, p.Asks("gpu@box"))
+		}
+		p.Learn(t)
+	}
+}

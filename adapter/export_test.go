@@ -1,0 +1,41 @@
+package adapter
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// A Pair is two routers: Box shares its servers, and Laptop uses them over pipes.
+type Pair struct {
+	Laptop, Box *Parts
+	node        *pairNode
+}
+
+// NewPair runs two routers.
+func NewPair(t *testing.T, box, laptop config.Config) *Pair {
+	t.Helper()
+	var boxes *Router
+	serve := ServeNode(func() *Parts { return boxes.Parts() })
+	r, node, b, _ := pairServed(t, serve, inCluster(box, "*"), inCluster(laptop))
+	boxes = b
+	node.handle = nil
+	return &Pair{r.Parts(), boxes.Parts(), node}
+}
+
+// ServeNode returns a function that serves other nodes of a router by package server.
+var ServeNode func(r func() *Parts) func(context.Context, *NodeView, net.Conn)
+
+// Learn has the laptop learn what the box offers now.
+func (p *Pair) Learn(t *testing.T) { p.node.learn(t) }
+
+// Streams returns how many streams there were.
+func (p *Pair) Streams() int { return int(p.node.streams.Load()) }
+
+// Asks reports whether the box says that the server asks its clients questions.
+func (p *Pair) Asks(server string) bool {
+	terms, _ := p.node.Terms(server)
+	return terms.Asks
+}
