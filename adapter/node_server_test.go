@@ -29,7 +29,7 @@ import (
 
 // A box is a router that shares its server gpu with other nodes.
 type box struct {
-	t        *testing.T
+	t        testing.TB
 	identity *nodeidentity.Identity
 	serve    func(context.Context, clusternode.Stream)
 	offers   func() map[string]clusternode.Offer
@@ -38,7 +38,7 @@ type box struct {
 	lapsed   atomic.Bool
 }
 
-func newBox(t *testing.T, flags ...string) *box {
+func newBox(t testing.TB, flags ...string) *box {
 	t.Helper()
 	command, args := mcptest.Command(flags...)
 	b := &box{t: t}
@@ -77,7 +77,7 @@ func newBox(t *testing.T, flags ...string) *box {
 
 // A stream is the end of the node laptop of a stream to box.
 type stream struct {
-	t        *testing.T
+	t        testing.TB
 	conn     net.Conn
 	lines    chan string
 	ended    chan struct{} // closed when box serves it no more
@@ -371,4 +371,18 @@ func TestServeNodeUpdates(t *testing.T) {
 	contains(t, "update", s.receive("notifications/resources/updated"), "doc://a")
 	s.request("tools/call", `"name":"grow"`, by("ann"), m)
 	s.receive("notifications/tools/list_changed")
+}
+
+// The time of a call over a stream, for results of some sizes.
+func BenchmarkServeNode(b *testing.B) {
+	box := newBox(b, "-tools", "big")
+	s := box.dial()
+	for _, size := range []int{100, 1 << 20} {
+		members := fmt.Sprintf(`"name":"big","arguments":{"bytes":%d}`, size)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			for b.Loop() {
+				s.ask("tools/call", members, by("ann"), modern(`{}`))
+			}
+		})
+	}
 }

@@ -41,9 +41,28 @@ func (v *NodeView) Server() string { return v.stream.Server }
 // [reflect.DeepEqual] has it, must not be resumed.
 func (v *NodeView) Rules() any { return v.host.router.current.load().config.Router.Profiles }
 
-// Listing returns what clients without a profile see of the server.
-func (v *NodeView) Listing() registry.Listing {
-	return v.host.view("").Snapshot().Offer(v.stream.Server)
+// Describe returns the capabilities of the server, and its serverInfo.
+func (v *NodeView) Describe() (capabilities, info json.RawMessage) {
+	l := v.host.view("").Snapshot().Offer(v.stream.Server)
+	if capabilities = l.Capabilities; capabilities == nil {
+		capabilities = json.RawMessage("{}")
+	}
+	return capabilities, wire.Marshal(map[string]string{"name": v.stream.Server, "version": l.Version})
+}
+
+// Definitions returns the definitions that clients without a profile see, and the member of the answer to
+// the list request that has them.
+func (v *NodeView) Definitions(method string) (member string, all []json.RawMessage) {
+	o := clusterOffer(v.host.view("").Snapshot().Offer(v.stream.Server))
+	switch method {
+	case "prompts/list":
+		return "prompts", o.Prompts
+	case "resources/list":
+		return "resources", o.Resources
+	case "resources/templates/list":
+		return "resourceTemplates", o.Templates
+	}
+	return "tools", o.Tools
 }
 
 // Listen has hear called with the messages of the server that belong to no request; see
