@@ -3,7 +3,6 @@ package adapter
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -30,19 +28,17 @@ const clusterWait = 8 * time.Second
 // A clusterNode is a router's part in a cluster, as [cluster.Node] is.
 type clusterNode interface {
 	Run(ctx context.Context, configs <-chan config.Cluster) error
-	Session(ctx context.Context, server string, from session.Client) (session.Session, error)
+	Dial(ctx context.Context, server string) (clusternode.Stream, error)
 	State(server string) status.State
 	Load(server string) (calls, limit int, heard uint64)
 	Terms(server string) (clusternode.Terms, bool)
 	Status() []status.Status
 	Changed() <-chan struct{}
 	Settled(ctx context.Context) error
-	Release(home session.Client)
-	Notify(home session.Client, method string, params json.RawMessage)
-	SetLevel(ctx context.Context, level string)
 	Nodes() []NodeInfo
 	Report() ClusterReport
-	Counters() ClusterCounters
+	Key() string // of this node
+	Sign(data []byte) ([]byte, error)
 }
 
 // A membership has the node of a router that is in a cluster. One goroutine calls follow and leave;
@@ -50,20 +46,22 @@ type clusterNode interface {
 type membership struct {
 	current *holder
 	log     *zap.Logger
-	newNode func() clusterNode
+	newNode func() (clusterNode, *remotes)
 	left    func()                 // called when the router has left a cluster
 	changed func() <-chan struct{} // closed at the next change of the router
 
 	services *services
+	counts   clusternode.Counts
 
 	now atomic.Pointer[joined] // nil in no cluster
 }
 
 // A joined is a node in its cluster.
 type joined struct {
-	node  clusterNode
-	since time.Time
-	named atomic.Pointer[nodeName]
+	node    clusterNode
+	remotes *remotes
+	since   time.Time
+	named   atomic.Pointer[nodeName]
 
 	// The goroutine of follow owns the fields below.
 	config  config.Cluster      // in use
@@ -74,7 +72,8 @@ type joined struct {
 
 // join makes the node of a cluster. It does not run until follow is called.
 func (m *membership) join() *joined {
-	now := &joined{node: m.newNode(), since: time.Now(), configs: make(chan config.Cluster, 1), ended: make(chan struct{})}
+	now := &joined{since: time.Now(), configs: make(chan config.Cluster, 1), ended: make(chan struct{})}
+	now.node, now.remotes = m.newNode()
 	m.now.Store(now)
 	return now
 }
@@ -128,16 +127,17 @@ func (m *membership) leave() {
 		now.cancel()
 		<-now.ended
 	}
+	now.remotes.close()
 	m.now.Store(nil)
 	m.left()
 }
 
-// with returns the node if it reaches the server on another node, else nil. A server of the
-// configuration hides one of the same name.
-func (m *membership) with(server string) clusterNode {
+// with returns the node in its cluster if it reaches the server on another node, else nil. A server of
+// the configuration hides one of the same name.
+func (m *membership) with(server string) *joined {
 	if now := m.now.Load(); now != nil && !m.current.load().has(server) {
 		if _, ok := now.node.Terms(server); ok {
-			return now.node
+			return now
 		}
 	}
 	return nil
@@ -147,6 +147,14 @@ func (m *membership) with(server string) clusterNode {
 func (m *membership) node() clusterNode {
 	if now := m.now.Load(); now != nil {
 		return now.node
+	}
+	return nil
+}
+
+// remotes returns the streams to servers of other nodes, nil in no cluster.
+func (m *membership) remotes() *remotes {
+	if now := m.now.Load(); now != nil {
+		return now.remotes
 	}
 	return nil
 }
@@ -165,30 +173,35 @@ func (m *membership) settled(ctx context.Context) error {
 
 // newMembership returns the membership of a router that is in no cluster yet.
 func newMembership(r *Router) *membership {
-	host := newClusterHost(r)
 	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
+	host := newClusterHost(r, &m.counts)
 	m.services = newServices(r, m.load)
-	m.left = func() {
-		m.services.clear()
-		r.levels.forget(host)
+	m.left = m.services.clear
+	m.services.forgotten = func(server string) {
+		if all := m.remotes(); all != nil {
+			all.Forget(server)
+		}
 	}
-	m.newNode = func() clusterNode {
-		if r.options.onNode != nil {
-			return r.options.onNode(r, m.services)
-		}
-		o := cluster.Options{
-			KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand,
-			Host: host, Handler: m.services, Log: r.options.Log,
-			OnMessage: func(server string, owner Client, one Message) {
-				r.listeners.hear(m.services.grouping().name(server), owner, one)
-			},
-		}
-		if o.KeyFile == "" {
-			o.KeyFile, _ = configpath.NodeKey() // without it, the node reports the error
-		}
-		return cluster.New(o)
+	m.newNode = func() (clusterNode, *remotes) {
+		node := newNode(r, host)
+		return node, newRemotes(node, r)
 	}
 	return m
+}
+
+// newNode returns the node of a router.
+func newNode(r *Router, host *clusterHost) clusterNode {
+	handler := r.members.services
+	if r.options.onNode != nil {
+		return r.options.onNode(r, handler)
+	}
+	o := cluster.Options{
+		KeyFile: r.options.NodeKey, Version: r.options.Version, UseOnly: r.options.OnDemand || r.options.ServeNode == nil, Host: host, Handler: handler, Log: r.options.Log,
+	}
+	if o.KeyFile == "" {
+		o.KeyFile, _ = configpath.NodeKey() // without it, the node reports the error
+	}
+	return cluster.New(o)
 }
 
 // policyOf returns the policy for a server of another node. The node applies its own limits: here a
@@ -205,11 +218,12 @@ func policyOf(t clusternode.Terms, gateway string, maxResultTokens int) execute.
 // elsewhere returns the error of an attempt to start or stop a server of another node, or nil if the
 // server is on this one.
 func (m *membership) elsewhere(server string) error {
-	if m.with(server) == nil {
+	now := m.with(server)
+	if now == nil {
 		return nil
 	}
 	i := strings.LastIndexByte(server, '@')
-	return &status.UnavailableError{Server: server, State: m.with(server).State(server), Reason: "it can be started and stopped on its node only: do that for " + server[:i] + " on " + server[i+1:]}
+	return &status.UnavailableError{Server: server, State: now.node.State(server), Reason: "it can be started and stopped on its node only: do that for " + server[:i] + " on " + server[i+1:]}
 }
 
 // statuses returns the status of each server of other nodes.

@@ -40,9 +40,9 @@ func (m *membership) replica(service string) string {
 	return slices.MinFunc(s.Others, func(a, b string) int { return cmp.Compare(badness(node.State(a)), badness(node.State(b))) })
 }
 
-// locate returns the node that reaches a server or a replica of a service, and the name there; nil if
-// the server is this router's own.
-func (m *membership) locate(server string) (node clusterNode, name string) {
+// locate returns the node in its cluster if it reaches a server or a replica of a service, and the name
+// there; nil if the server is this router's own.
+func (m *membership) locate(server string) (now *joined, name string) {
 	if replica := m.replica(server); replica != "" {
 		server = replica
 	}

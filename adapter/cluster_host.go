@@ -14,7 +14,6 @@ import (
 // A clusterHost is the router as its node in a cluster needs it. It is the [cluster.Host].
 type clusterHost struct {
 	router *Router
-	signer func() nodeSigner // may return nil
 	counts *clusternode.Counts
 
 	mu     sync.Mutex // guards the fields below
@@ -23,20 +22,13 @@ type clusterHost struct {
 	offers map[string]*hostOffer     // of servers, as they were last asked for
 }
 
-// A nodeSigner is the identity of this node, as [cluster.Node] is.
-type nodeSigner interface {
-	Key() string // public
-	Sign(data []byte) ([]byte, error)
-}
-
 // maxViews is how many scopes and rules of other nodes' clients are kept.
 const maxViews = 256
 
-func newClusterHost(r *Router) *clusterHost {
+func newClusterHost(r *Router, counts *clusternode.Counts) *clusterHost {
 	return &clusterHost{
-		router: r, counts: new(clusternode.Counts),
-		signer: func() nodeSigner { s, _ := r.members.node().(nodeSigner); return s },
-		views:  make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer),
+		router: r, counts: counts,
+		views: make(map[string]*View), rules: make(map[string]*profile.Rules), offers: make(map[string]*hostOffer),
 	}
 }
 

@@ -41,7 +41,9 @@ type services struct {
 	registry *registry.Registry
 	load     func(replica string) (calls, limit int, heard uint64)
 	keeps    func(server string, home session.Client) bool
-	log      *zap.Logger
+
+	forgotten func(server string) // called when a server is
+	log       *zap.Logger
 
 	mu     sync.Mutex            // guards the fields below
 	plain  map[string]bool       // servers without a service
@@ -110,6 +112,7 @@ func (s *services) Learn(ctx context.Context, entry config.Server, listing sessi
 
 // Forget implements [cluster.Handler].
 func (s *services) Forget(server string) {
+	s.forgotten(server)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetReplica(server)

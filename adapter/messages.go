@@ -104,16 +104,16 @@ func (c *scopedClient) Notify(server string, m Message) {
 func (m messages) Release(home Client) {
 	m.router.supervisor.Release(home)
 	m.router.executor.ForgetClient(home)
-	if node := m.router.members.node(); node != nil {
-		node.Release(home)
+	if all := m.router.members.remotes(); all != nil {
+		all.Release(home)
 	}
 }
 
 // Tell sends a notification to each server with a session for this client alone.
 func (m messages) Tell(home Client, method string, params json.RawMessage) {
 	m.router.supervisor.Notify(home, method, params)
-	if node := m.router.members.node(); node != nil {
-		node.Notify(home, method, params)
+	if all := m.router.members.remotes(); all != nil {
+		all.Notify(home, method, params)
 	}
 }
 
@@ -121,8 +121,8 @@ func (m messages) Tell(home Client, method string, params json.RawMessage) {
 // other clients want: they are the same servers. It waits for the servers, but only for a short time.
 func (m messages) SetLevel(ctx context.Context, level string) {
 	level = m.router.levels.least(m.scope, level)
-	if node := m.router.members.node(); node != nil {
-		node.SetLevel(ctx, level)
+	if all := m.router.members.remotes(); all != nil {
+		all.SetLevel(ctx, level)
 	}
 	m.router.supervisor.SetLevel(ctx, level)
 }

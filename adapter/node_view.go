@@ -336,7 +336,7 @@ func (r *NodeRequest) Answer(result json.RawMessage) json.RawMessage {
 	}
 	meta := wire.Member(result, "_meta")
 	answer := clusternode.Answer{Degraded: string(wire.Member(meta, "degraded")) == "true"}
-	if signer := r.node.host.signer(); signer != nil {
+	if signer := r.node.host.router.members.node(); signer != nil {
 		signed := clusternode.Signed{
 			ID: r.sent.ID, Owner: signer.Key(), Caller: r.node.stream.Key, Server: r.node.stream.Server, Tool: r.tool.Name,
 			Params: r.params, Result: result,

@@ -69,11 +69,12 @@ func (a administration) ConfirmHints(server string, shown map[string]registry.Hi
 // ClusterReport returns the state of the connection to the cluster, and counters. ok is false if the
 // router is in no cluster.
 func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok bool) {
-	node := a.router.members.node()
+	m := a.router.members
+	node := m.node()
 	if node == nil {
 		return r, c, false
 	}
-	return node.Report(), node.Counters(), true
+	return node.Report(), m.counts.Now(), true
 }
 
 // Follow returns a function that returns a value derived from the configuration in use, and a channel

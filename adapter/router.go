@@ -179,16 +179,16 @@ type sessions struct {
 
 // Session implements [execute.Sessions].
 func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
-	if node, name := s.members.locate(server); node != nil {
-		return node.Session(ctx, name, from)
+	if now, name := s.members.locate(server); now != nil {
+		return now.remotes.Session(ctx, name, from)
 	}
 	return s.Supervisor.Session(ctx, server, from)
 }
 
 // State implements [execute.Sessions].
 func (s sessions) State(server string) status.State {
-	if node, name := s.members.locate(server); node != nil {
-		return node.State(name)
+	if now, name := s.members.locate(server); now != nil {
+		return now.node.State(name)
 	}
 	return s.Supervisor.State(server)
 }

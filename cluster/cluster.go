@@ -5,28 +5,26 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/callee"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// Options configure a Node. Host, Handler and OnMessage must be set.
+// Options configure a Node. Host and Handler must be set.
 type Options struct {
-	KeyFile   string // of the node's own key; made if it does not exist
-	Version   string // of the router
-	UseOnly   bool   // it shares nothing, and leaves sharing to another router of this node
-	Host      Host
-	Handler   Handler
-	OnMessage func(server string, owner session.Client, m session.Message) // as in package supervisor; must not block
-	Log       *zap.Logger
+	KeyFile string // of the node's own key; made if it does not exist
+	Version string // of the router
+	UseOnly bool   // it shares nothing, and leaves sharing to another router of this node
+	Host    Host
+	Handler Handler
+	Log     *zap.Logger
 }
 
 // A Handler is notified of servers of other nodes that come and go, like the Handler of package
-// supervisor.
+// supervisor. The session lists the announced definitions.
 type Handler interface {
-	Learn(ctx context.Context, entry config.Server, s session.Session) error
+	Learn(ctx context.Context, entry config.Server, listing session.Session) error
 	Forget(server string)
 }
 
@@ -39,5 +37,6 @@ type Host interface {
 	// State returns the state and the load of a server.
 	State(server string) (state status.State, calls, waiting int)
 
-	callee.Host
+	// Serve serves another node until the stream or ctx ends.
+	Serve(ctx context.Context, s clusternode.Stream)
 }

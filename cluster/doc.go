@@ -1,6 +1,7 @@
 // Package cluster shares servers between routers on several machines, over NATS.
 //
-// A [Node] announces the servers that its configuration shares, runs calls of other nodes on
-// them, and makes the servers of others sessions of its own router. Definitions and announcements
-// are in JetStream; heartbeats and calls use core NATS only, so that they do not depend on a leader.
+// A [Node] announces the servers that its configuration shares, has its [Host] serve other nodes, and
+// connects this router to servers of other nodes. Announcements, definitions and loads are in a
+// bucket of JetStream. Calls go over streams between two routers, which need core NATS only, so that
+// calls do not depend on a leader.
 package cluster

@@ -10,45 +10,35 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/callee"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/transfer"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// maxBodies bounds the bodies that are received at once, in bytes.
-const maxBodies = 256 << 20
-
-// A member is a node in one cluster, by one connection. Its parts do not know each other.
+// A member is a node in one cluster. Its parts do not know each other.
 type member struct {
 	node      *Node
 	config    config.Cluster
 	name      string // of the node, before conflicts
-	self      frame.Address
+	key       string
 	log       *zap.Logger
 	identity  *nodeidentity.Identity
 	link      *link.Link
 	roster    *roster.Roster
 	directory *directory.Directory
-	caller    *caller.Caller // nil, as callee, if the node only observes
-	callee    *callee.Callee
+	streams   streams
 	rules     atomic.Pointer[rules]
-	inForce   map[string]*directory.Announcement // by key; only use uses it
-	opened    time.Time                          // when it began to connect
+	present   atomic.Pointer[presence] // nil before the first connection
+	opened    time.Time                // when it began to connect
+	edited    signal.Change            // of rules
 
-	mu        sync.Mutex    // guards the fields below; nothing is waited for while it is held
-	edited    signal.Change // of config
-	shared    shared
-	remotes   map[string]*remote // by name
-	leaving   bool
-	connected time.Time // when the connection was made
+	mu      sync.Mutex // guards the fields below; nothing is waited for while it is held
+	shared  shared
+	remotes map[string]*remote // by name
+	leaving bool
 }
 
 // join connects to a cluster. The member does nothing before run, or observe.
@@ -58,98 +48,81 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 		return nil, err
 	}
 	// run closes it, after the parts that need it.
-	l, err := link.Open(context.WithoutCancel(ctx), link.Options{Config: c, Identity: id, Counts: &n.counts, Log: n.log})
+	l, err := link.Open(context.WithoutCancel(ctx), link.Options{Config: c, Key: id.Key(), Log: n.log})
 	if err != nil {
 		return nil, err
 	}
 	m := &member{
-		node: n, config: c, name: nodeName(c.Node), self: l.Self(), log: n.log, identity: id, link: l, opened: time.Now(),
-		inForce: map[string]*directory.Announcement{}, remotes: map[string]*remote{},
+		node: n, config: c, name: nodeName(c.Node), key: id.Key(), log: n.log, identity: id, link: l, opened: time.Now(),
+		remotes: map[string]*remote{},
 	}
 	m.rules.Store(rulesOf(c))
-	r := roster.Options{
-		Wire: l, Cluster: c.Name, Node: m.name, Version: n.options.Version, Trusted: m.trusts, Counts: &n.counts, Log: n.log,
-	}
-	if n.options.Host != nil {
-		r.State = m.beating
-	}
-	m.roster = roster.New(r)
+	m.roster = roster.New(roster.Options{Key: m.key, Cluster: c.Name, Node: m.name, Trusted: m.trusts, Ping: m.ping, Log: n.log})
 	m.directory = directory.New(directory.Options{
-		JetStream: l.JetStream, Cluster: c.Name, Key: id.Key(), Node: m.name, Version: n.options.Version, Signer: id, Trusted: m.trusts, Log: n.log,
+		JetStream: l.JetStream, Cluster: c.Name, Key: m.key, Sign: id.Sign, Load: m.loads,
+		Announced: m.roster.Announced, Loaded: m.roster.Loaded, Watched: m.roster.Watched, Log: n.log,
 	})
-	if n.options.Host != nil {
-		m.addCalls()
-	}
 	return m, nil
 }
 
-// addCalls adds the two parts that calls have.
-func (m *member) addCalls() {
-	budget := transfer.NewBudget(maxBodies)
-	m.caller = caller.New(caller.Options{
-		Wire: m.link, Budget: budget, Log: m.log, Counts: &m.node.counts, Lost: m.roster.Lost, OnMessage: m.node.options.OnMessage,
-	})
-	m.callee = callee.New(callee.Options{
-		Wire: m.link, Host: m.node.options.Host, Budget: budget, Log: m.log, Counts: &m.node.counts,
-		Trusted: m.trusts, Shared: m.shares, Name: m.roster.Name, Lost: m.roster.Lost, Age: m.roster.Age,
-	})
-}
+// observes reports whether this router only looks at the cluster.
+func (m *member) observes() bool { return m.node.options.Host == nil }
 
 // run takes part in the cluster until ctx ends. It leaves in order then: first it takes no further
-// calls, then it says goodbye.
+// calls, and last it removes its values.
 func (m *member) run(ctx context.Context) {
 	defer m.link.Close()
-	// The lower parts serve the upper ones until these have ended.
-	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
 	below, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	m.link.Receive(m.receive)
 	var upper, lower sync.WaitGroup
-	lower.Go(func() { m.roster.Run(below) })
 	lower.Go(func() { m.directory.Run(below) })
+	lower.Go(func() { m.roster.Run(below) })
 	lower.Go(func() { m.followLink(below) })
-	upper.Go(func() { m.use(ctx) })
-	upper.Go(func() { m.caller.Run(calls) })
-	upper.Go(func() { m.callee.Run(calls) })
 	lower.Go(func() { m.share(below) })
+	upper.Go(func() { m.use(ctx) })
 	<-ctx.Done()
 	m.leave()
-	cut()
 	upper.Wait()
 	end()
 	lower.Wait()
+	if p := m.present.Load(); p != nil && m.link.Up() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = m.directory.Remove(ctx, p.endpoint.Address().Router) // they expire otherwise
+	}
 }
 
-// leaveWait is how long calls of other nodes may take when the router ends.
-const leaveWait = 5 * time.Second
-
-// leave takes no further calls, and waits for those under way.
-func (m *member) leave() {
-	m.mu.Lock()
-	m.leaving = true
-	m.mu.Unlock()
-	m.roster.Beat()
-	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
-	defer cancel()
-	m.callee.Leave(ctx)
-}
-
-// followLink has the directory try again when there is a new connection, and notifies those that
-// wait for changes.
+// followLink makes this router reachable over each new connection, and has the directory try again.
 func (m *member) followLink(ctx context.Context) {
 	var epoch uint64
+	var accepting sync.WaitGroup
+	stop := func() {}
+	defer func() {
+		stop()
+		accepting.Wait()
+	}()
 	for {
 		changed := m.link.Changed()
-		if now := m.link.State().Epoch; now != epoch {
-			epoch = now
-			m.mu.Lock()
-			m.connected = time.Now()
-			m.mu.Unlock()
+		if now := m.link.State(); now.Connected && now.Epoch != epoch {
+			epoch = now.Epoch
 			m.directory.Retry()
-			m.roster.Beat()
+			if conn, before := m.link.Conn(), m.present.Load(); before == nil || before.conn != conn || signal.IsClosed(before.ended) {
+				stop()
+				p, err := m.appear(conn)
+				if err != nil {
+					m.log.Warn("other nodes can't reach this router", zap.Error(err))
+				} else {
+					m.present.Store(p)
+					serving, cancel := context.WithCancel(ctx)
+					accepting.Go(func() { m.accept(serving, p) })
+					stop = func() {
+						cancel()
+						p.close()
+					}
+				}
+			}
 		}
-		m.node.notify()
+		m.node.changed.Notify()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -162,59 +135,17 @@ func (m *member) followLink(ctx context.Context) {
 func (m *member) edit(c config.Cluster) {
 	m.rules.Store(rulesOf(c))
 	m.roster.Trust()
-	m.directory.Trust()
-	m.mu.Lock()
-	m.config = c
+	if p := m.present.Load(); p != nil {
+		p.endpoint.CloseUntrusted()
+	}
+	m.endStreams()
+	m.directory.Retry()
 	m.edited.Notify()
-	m.mu.Unlock()
-	m.node.notify()
-}
-
-// rulesChanged returns a channel that is closed at the next change of the rules.
-func (m *member) rulesChanged() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.edited.Next()
+	m.node.changed.Notify()
 }
 
 // trusts reports whether a node may call and announce.
-func (m *member) trusts(key string) bool { return key == m.self.Key || m.rules.Load().trusted[key] }
-
-// receive passes a frame on to the part that it is for.
-func (m *member) receive(f *frame.Frame) {
-	h := &f.Header
-	switch {
-	case h.From == m.self:
-		return
-	case h.Kind == frame.Beat, h.Kind == frame.Ping, h.Kind == frame.Pong: // of these, the roster counts the untrusted ones too
-		m.roster.Receive(f)
-		return
-	case !m.trusts(h.From.Key):
-		m.roster.Refused(h.From.Key)
-		return
-	case h.To != m.self:
-		m.node.counts.Dropped(count.Recipient)
-		return
-	case time.Since(time.UnixMilli(h.Time)).Abs() > roster.MaxClock:
-		m.node.counts.Dropped(count.Clock)
-		return
-	}
-	if m.callee == nil {
-		return // it only observes
-	}
-	switch h.Kind {
-	case frame.Accept, frame.Refuse, frame.State, frame.Notify, frame.Question, frame.Result, frame.Event:
-		m.caller.Receive(f)
-	case frame.Pull, frame.Part, frame.Cancel: // either side of a call sends them
-		if m.caller.Knows(h.From, h.Call) {
-			m.caller.Receive(f)
-			return
-		}
-		m.callee.Receive(f)
-	default:
-		m.callee.Receive(f)
-	}
-}
+func (m *member) trusts(key string) bool { return key == m.key || m.rules.Load().trusted[key] }
 
 // nodeName returns the name of this node: the configured name, else the name of the host.
 func nodeName(configured string) string {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,10 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -23,12 +20,11 @@ import (
 type Node struct {
 	options Options
 	log     *zap.Logger
-	counts  count.Counts
+	changed signal.Change
 
 	mu      sync.Mutex // guards the fields below
 	member  *member    // nil while the node is in no cluster
 	failure string     // why there is no member
-	changed signal.Change
 }
 
 // New returns a node that is not yet running.
@@ -96,7 +92,7 @@ func (n *Node) set(m *member, failure string) {
 	n.mu.Lock()
 	n.member, n.failure = m, failure
 	n.mu.Unlock()
-	n.notify()
+	n.changed.Notify()
 }
 
 // now returns the member, nil while the node is in no cluster.
@@ -106,54 +102,55 @@ func (n *Node) now() *member {
 	return n.member
 }
 
-// notify wakes those that wait for a change.
-func (n *Node) notify() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.changed.Notify()
-}
-
 // Changed returns a channel that is closed at the next change of Status or Nodes but for loads and
 // latencies. Several changes may be one.
-func (n *Node) Changed() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.changed.Next()
-}
+func (n *Node) Changed() <-chan struct{} { return n.changed.Next() }
 
-// sessionWait is how long a session waits for a server that is not learned yet.
-const sessionWait = 5 * time.Second
+// dialWait is how long Dial waits for a server that is not learned yet, and how long a stream takes
+// to open at most.
+const dialWait = 5 * time.Second
 
-// Session returns a session with a server of another node. It waits a little for the definitions of
-// a server if they are not known yet. The error is a [*status.UnavailableError]. The session
-// belongs to the client from, or to the router itself if from is nil, and ends when the server is
-// gone.
-func (n *Node) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
-	var late <-chan time.Time // of most calls there is no need to wait
+// Dial opens a stream to a server of another node, such as "gpu@box". It waits a little for the
+// definitions of a server if they are not known yet. The error wraps [session.ErrNotSent]; it is a
+// [*status.UnavailableError] if the server can't be called. The stream ends when the server is gone.
+func (n *Node) Dial(ctx context.Context, server string) (clusternode.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
 	for {
 		changed := n.Changed()
 		m := n.now()
 		if m == nil {
-			return nil, &status.UnavailableError{Server: server}
+			return clusternode.Stream{}, &status.UnavailableError{Server: server}
 		}
-		t, problem, ok := m.target(server)
+		to, problem, ok := m.target(server)
 		switch {
 		case ok:
-			return m.caller.Session(t, from), nil
+			return m.dial(ctx, to)
 		case problem == "":
-			return nil, &status.UnavailableError{Server: server}
-		}
-		if late == nil {
-			late = time.After(sessionWait)
+			return clusternode.Stream{}, &status.UnavailableError{Server: server}
 		}
 		select {
 		case <-changed:
-			continue
-		case <-late:
 		case <-ctx.Done():
+			return clusternode.Stream{}, &status.UnavailableError{Server: server, State: status.Starting, Reason: problem}
 		}
-		return nil, &status.UnavailableError{Server: server, State: status.Starting, Reason: problem}
 	}
+}
+
+// Key returns the public key of this node, "" before it joined a cluster.
+func (n *Node) Key() string {
+	if m := n.now(); m != nil {
+		return m.identity.Key()
+	}
+	return ""
+}
+
+// Sign signs data, such as the bytes of a [clusternode.Signed], with the key of this node.
+func (n *Node) Sign(data []byte) ([]byte, error) {
+	if m := n.now(); m != nil {
+		return m.identity.Sign(data)
+	}
+	return nil, errors.New("this router is in no cluster")
 }
 
 // State returns the state of a server of another node, "" if there is no such server.
@@ -164,9 +161,9 @@ func (n *Node) State(server string) status.State {
 	return ""
 }
 
-// Load returns how busy a server of another node is, by the last beat of its node: the calls that
+// Load returns how busy a server of another node is, by the last load of its node: the calls that
 // run or wait, including calls of this router, and the limit of calls at once, 0 being no limit.
-// heard differs in each beat. All are 0 if there is no such server.
+// heard differs in each load. All are 0 if there is no such server.
 func (n *Node) Load(server string) (calls, limit int, heard uint64) {
 	if m := n.now(); m != nil {
 		return m.load(server)
@@ -213,8 +210,7 @@ func (n *Node) Report() clusternode.Report {
 	return clusternode.Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
 }
 
-// Settled returns when the servers of all nodes that are alive are known, or ctx ends. Nodes that
-// were not heard for a beat and a half after this one joined do not count. The error says why servers may be
+// Settled returns when the servers of all nodes that are alive are known, or ctx ends. The error says why servers may be
 // missing; without a working NATS it comes about two seconds after this node began to connect.
 func (n *Node) Settled(ctx context.Context) error {
 	for {
@@ -247,25 +243,4 @@ func (n *Node) settling() settling {
 		return settling{missing: fmt.Errorf("this router is in no cluster: %s", failure), hopeless: true}
 	}
 	return settling{missing: errors.New("this router has not joined its cluster yet")}
-}
-
-// Release ends the sessions and subscriptions on other nodes that only a client uses.
-func (n *Node) Release(home session.Client) {
-	if m := n.now(); m != nil {
-		m.caller.Release(home)
-	}
-}
-
-// Notify sends a client's notification to its servers on other nodes.
-func (n *Node) Notify(home session.Client, method string, params json.RawMessage) {
-	if m := n.now(); m != nil {
-		m.caller.Notify(home, method, params)
-	}
-}
-
-// SetLevel asks the servers of other nodes for log messages from the level on.
-func (n *Node) SetLevel(ctx context.Context, level string) {
-	if m := n.now(); m != nil {
-		m.caller.SetLevel(ctx, level)
-	}
 }

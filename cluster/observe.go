@@ -12,12 +12,16 @@ import (
 )
 
 const (
-	// observeFor is how long Observe listens after it has connected: for each node to have beaten.
+	// observeFor is how long Observe listens after it has connected: for nodes with an older version
+	// to have said that they live.
 	observeFor = 1500 * time.Millisecond
 	// observeWait is how long it waits for a connection, and the announcements.
 	observeWait = 5 * time.Second
-	// observePings bounds the pings that it sends.
-	observePings = 1000
+	// tryWait is how long it waits for streams to nodes, tryAtOnce of them at a time, and observeMost
+	// in all.
+	tryWait     = 2 * time.Second
+	tryAtOnce   = 8
+	observeMost = 200
 )
 
 // Observe joins a cluster for about a second and a half, without announcing this node, and returns
@@ -35,15 +39,11 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	m.link.Receive(m.receive)
-	running.Go(func() { m.roster.Run(ctx) })
 	running.Go(func() { m.directory.Run(ctx) })
+	running.Go(func() { m.roster.Run(ctx) })
 	running.Go(func() { m.followLink(ctx) })
 	m.observe(ctx)
 	nodes, report := m.nodes(), m.report()
-	if ctx.Err() == nil {
-		noteUnanswered(nodes)
-	}
 	if !report.Connected {
 		err = errors.New("there is no connection to NATS")
 		if why := m.link.State().Err; why != nil {
@@ -51,15 +51,6 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 		}
 	}
 	return nodes, report, err
-}
-
-// noteUnanswered notes the problem of trusted nodes that are alive and have not answered a ping.
-func noteUnanswered(nodes []clusternode.Info) {
-	for i := range nodes {
-		if n := &nodes[i]; n.Alive && n.Trusted && !n.Self && n.Latency == 0 && n.Problem == "" {
-			n.Problem = unanswered
-		}
-	}
 }
 
 // observe returns when all that can be seen was seen, or ctx ends.
@@ -77,17 +68,46 @@ func (m *member) observe(ctx context.Context) {
 			return
 		}
 	}
-	listened := time.After(observeFor)
-	pings := time.NewTicker(observeFor / 5)
-	defer pings.Stop()
-	for done := false; !done || !m.directory.Watched() && m.directory.Problem() == ""; {
+	for listened := time.After(observeFor); listened != nil || !m.directory.Watched() && m.directory.Problem() == "" || m.roster.Unproven(); {
+		changed, heard := m.directory.Changed(), m.roster.Changed()
 		select {
-		case <-pings.C:
-			m.roster.PingAll(observePings, observeFor)
+		case <-changed:
+		case <-heard:
 		case <-listened:
-			done = true
+			listened = nil
 		case <-ctx.Done():
 			return
 		}
+	}
+	m.tryAll(ctx)
+}
+
+// tryAll opens a stream to each living node, and closes it: so a node that does not trust this one is
+// found.
+func (m *member) tryAll(ctx context.Context) {
+	p := m.present.Load()
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryWait)
+	defer cancel()
+	var trying sync.WaitGroup
+	defer trying.Wait()
+	turns := make(chan struct{}, tryAtOnce)
+	tried := map[string]bool{m.key: true}
+	for _, peer := range m.roster.Peers() {
+		if key := peer.Address.Key; !peer.Alive || tried[key] || len(tried) > observeMost {
+			continue
+		}
+		tried[peer.Address.Key] = true
+		turns <- struct{}{} // each try ends with ctx
+		trying.Go(func() {
+			c, err := p.endpoint.Dial(ctx, peer.Address, []byte("{}"))
+			m.noteDial(target{router: peer.Address}, err)
+			if err == nil {
+				c.Close()
+			}
+			<-turns
+		})
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -18,7 +19,7 @@ const transport = "cluster"
 
 // A spec says which server of another node a name stands for, and how it is called. Specs can be compared.
 type spec struct {
-	router frame.Address
+	router stream.Address
 	node   string // its name
 	directory.Server
 }
@@ -37,7 +38,7 @@ func (s spec) entry(name string) config.Server {
 // A remote is a server of another node that this router uses. The mutex of its member guards it.
 type remote struct {
 	spec
-	gone    chan struct{} // closed when spec.router must not be called any more
+	gone    chan struct{} // closed when the server is gone
 	info    session.Info  // once it was learned
 	learned bool          // some offer of it
 	current bool          // the offer of spec
@@ -49,12 +50,12 @@ type remote struct {
 	cancel  context.CancelFunc
 }
 
-// state returns the state of the server. load is the load of its node.
-func (r *remote) state(load map[string]frame.ServerState) status.State {
+// state returns the state of the server. load is its load as its node said last.
+func (r *remote) state(load roster.ServerLoad) status.State {
 	if !r.learned {
 		return status.Starting
 	}
-	if s := status.State(load[r.Name].State); isState(s) {
+	if s := status.State(load.State); isState(s) {
 		return s
 	}
 	return status.Ready

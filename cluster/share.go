@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -9,8 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 const (
@@ -23,10 +25,9 @@ const (
 
 // shared has the servers that a router shares at the moment. The zero value shares nothing.
 type shared struct {
-	revision string
-	servers  map[string]clusternode.Terms
-	leftOut  []string
-	problem  string // why it can't share
+	servers map[string]bool
+	leftOut []string
+	problem string // why it can't share
 }
 
 // share announces the servers of this router, while it has the lock of the routers that share and
@@ -42,7 +43,7 @@ func (m *member) share(ctx context.Context) {
 		}
 	}()
 	for {
-		changed := m.rulesChanged()
+		changed := m.edited.Next()
 		wants := len(m.rules.Load().share) > 0
 		switch {
 		case wants && release == nil:
@@ -83,7 +84,7 @@ func (m *member) lock() (release func()) {
 		m.shared.problem = err.Error()
 	}
 	if m.shared.problem != before {
-		m.node.notify()
+		m.node.changed.Notify()
 		if err != nil {
 			m.log.Warn("can't share servers", zap.Error(err))
 		}
@@ -115,12 +116,10 @@ func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
 func (m *member) announce(offers map[string]clusternode.Offer) {
 	r := m.rules.Load()
 	var list []directory.Offering
-	terms := map[string]clusternode.Terms{}
 	for name, o := range offers {
-		if !r.shares(name) || !directory.IsName(name) {
+		if !r.shares(name) || !directory.IsServerName(name) {
 			continue
 		}
-		terms[name] = o.Terms
 		list = append(list, directory.Offering{
 			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service},
 			Definitions: &directory.Definitions{
@@ -128,53 +127,48 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 			},
 		})
 	}
-	revision, leftOut := m.directory.Announce(list)
+	leftOut := m.directory.Share(list)
 	for _, text := range leftOut {
 		m.log.Warn("left out a server", zap.String("reason", text))
 	}
-	announced := map[string]bool{}
+	servers := map[string]bool{}
 	for _, s := range m.directory.Own() {
-		announced[s.Name] = true
+		servers[s.Name] = true
 	}
-	maps.DeleteFunc(terms, func(name string, _ clusternode.Terms) bool { return !announced[name] })
 	m.mu.Lock()
-	same := m.shared.revision == revision
-	m.shared.revision, m.shared.servers, m.shared.leftOut = revision, terms, leftOut
+	m.shared.servers, m.shared.leftOut = servers, leftOut
 	m.mu.Unlock()
-	if !same {
-		m.roster.Beat() // for others not to wait for the next one
-		m.node.notify()
-	}
+	m.endStreams()
+	m.node.changed.Notify()
 }
 
-// shares reports whether other nodes may call a server now.
+// shares reports whether the rules and the announcement let other nodes call a server.
 func (m *member) shares(server string) bool {
 	m.mu.Lock()
-	_, ok := m.shared.servers[server]
+	ok := m.shared.servers[server]
 	m.mu.Unlock()
 	return ok && m.rules.Load().shares(server)
 }
 
-// maxLoad bounds the bytes of names in a beat.
+// maxLoad bounds the bytes of a load. Servers that are left out count as ready.
 const maxLoad = 48 << 10
 
-// beating returns the parts of a beat that change.
-func (m *member) beating() frame.Beating {
+// loads returns the load of this router.
+func (m *member) loads() []byte {
 	m.mu.Lock()
-	b := frame.Beating{Epoch: m.link.State().Epoch, Revision: m.shared.revision, Leaving: m.leaving}
 	servers := m.shared.servers
 	m.mu.Unlock()
-	if b.Revision == "" {
-		return b
-	}
-	b.Load = make(map[string]frame.ServerState, len(servers))
-	size := 0
+	load, size := roster.Load{Servers: map[string]roster.ServerLoad{}}, 0
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		if size += len(name) + 32; size > maxLoad {
-			break // those without a state count as ready
-		}
 		state, calls, waiting := m.node.options.Host.State(name)
-		b.Load[name] = frame.ServerState{State: string(state), Calls: calls, Waiting: waiting, Limit: servers[name].MaxConcurrent}
+		one := roster.ServerLoad{State: string(state), Calls: calls, Waiting: waiting}
+		if state == status.Ready {
+			one.State = ""
+		}
+		if size += len(name) + 64; one != (roster.ServerLoad{}) && size < maxLoad {
+			load.Servers[name] = one
+		}
 	}
-	return b
+	text, _ := json.Marshal(load) // of strings and numbers
+	return text
 }

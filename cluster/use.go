@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -10,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 )
 
@@ -28,7 +28,7 @@ func (m *member) use(ctx context.Context) {
 	l := learners{member: m, ctx: ctx, busy: map[string]bool{}, done: make(chan string, learnAtOnce)}
 	defer l.running.Wait()
 	for {
-		rules, peers, announced := m.rulesChanged(), m.roster.Changed(), m.directory.Changed()
+		rules, peers, announced := m.edited.Next(), m.roster.Changed(), m.directory.Changed()
 		m.reconcile()
 		due := l.schedule()
 		for same := true; same; {
@@ -76,12 +76,13 @@ func (m *member) reconcile() {
 	}
 	m.mu.Unlock()
 	m.directory.Retain(sums)
+	m.endStreams()
 	slices.Sort(gone)
 	for _, name := range gone {
 		m.log.Info("a server of another node is gone", zap.String("server", name))
 		m.node.options.Handler.Forget(name)
 	}
-	m.node.notify()
+	m.node.changed.Notify()
 }
 
 // drop takes a server away. m.mu must be held.
@@ -95,10 +96,6 @@ func (m *member) drop(name string, r *remote) {
 
 // replace notes that a server is called in another way, or offers something else. m.mu must be held.
 func (m *member) replace(r *remote, want spec) {
-	if want.router != r.router {
-		close(r.gone)
-		r.gone = make(chan struct{})
-	}
 	if !want.sameOffer(r.spec) {
 		// A node may change its mind as often as it likes: each time costs us more than it.
 		r.current, r.tries, r.next = false, 0, r.last.Add(firstPause)
@@ -106,67 +103,41 @@ func (m *member) replace(r *remote, want spec) {
 	r.spec = want
 }
 
-// desired returns the servers of other nodes that the router uses, by name, and the hashes of their
-// definitions.
+// desired returns the servers of other nodes that the router uses, by name, and the hashes of the
+// definitions to keep: also of nodes that are gone, so that they can be used at once when they are
+// back.
 func (m *member) desired() (all map[string]spec, sums map[string]bool) {
-	known, rules := m.directory.Known(), m.rules.Load()
-	all = map[string]spec{}
-	wants := map[string]string{}
-	peers := m.roster.Peers()
-	m.keepInForce(peers, known)
-	seen := map[string]bool{}
-	for _, p := range peers { // the one that shares is the first of its node
-		key := p.Address.Key
-		if !p.Alive || p.Revision == "" || seen[key] {
-			continue
-		}
-		seen[key] = true
-		wants[key] = p.Revision
-		if key == m.self.Key {
-			continue // these servers are this user's own
-		}
-		a := m.inForce[key]
-		if a == nil {
-			continue
-		}
-		for _, s := range a.Servers {
-			name := s.Name + "@" + p.Node
+	rules := m.rules.Load()
+	all, sums = map[string]spec{}, map[string]bool{}
+	for p := range m.sharing(false) {
+		for _, s := range p.Servers {
+			name := s.Name + "@" + p.Name
 			if !rules.uses(name) {
 				continue
 			}
-			if !p.Leaving {
-				all[name] = spec{p.Address, p.Node, s}
+			sums[s.Definitions.Sum] = true
+			if p.Alive {
+				all[name] = spec{p.Address, p.Name, s}
 			}
 		}
 	}
-	m.directory.Want(wants)
-	return all, m.remembered()
+	return all, sums
 }
 
-// remembered returns the hashes of the definitions that are kept: also definitions of nodes that
-// are gone, so that they can be used at once when they are back.
-func (m *member) remembered() map[string]bool {
-	sums, rules := map[string]bool{}, m.rules.Load()
-	for key, a := range m.inForce {
-		node := m.roster.Name(key)
-		for _, s := range a.Servers {
-			if rules.uses(s.Name + "@" + node) {
-				sums[s.Definitions.Sum] = true
+// sharing yields the router of each other node that shares; if alive, only of living nodes.
+func (m *member) sharing(alive bool) iter.Seq[roster.Peer] {
+	return func(yield func(roster.Peer) bool) {
+		seen := map[string]bool{m.key: true} // our own servers are this user's own
+		for _, p := range m.roster.Peers() { // the router that shares is the first of its node
+			if seen[p.Address.Key] || alive && !p.Alive {
+				continue
+			}
+			seen[p.Address.Key] = true
+			if !yield(p) {
+				return
 			}
 		}
 	}
-	return sums
-}
-
-// keepInForce notes which announcements are in force: those that beats name, or that they named last
-// while the new ones are not known. Only use calls it.
-func (m *member) keepInForce(peers []roster.Peer, known map[string]*directory.Announcement) {
-	for _, p := range peers {
-		if a := known[p.Address.Key]; a != nil && p.Alive && a.Revision == p.Revision {
-			m.inForce[p.Address.Key] = a
-		}
-	}
-	maps.DeleteFunc(m.inForce, func(key string, _ *directory.Announcement) bool { return known[key] == nil })
 }
 
 // learners learn servers, one at a time each, some at once.
@@ -240,7 +211,7 @@ func (l *learners) start(name string, r *remote) {
 
 // learn has the handler learn a server.
 func (m *member) learn(ctx context.Context, name string, want spec, gone <-chan struct{}) {
-	definitions, err := m.directory.Fetch(ctx, want.Definitions)
+	definitions, err := m.directory.Fetch(ctx, want.router.Key, want.Definitions)
 	if err == nil && len(definitions.Tools) > want.Tools { // the sum of the announced tools of a node is bounded
 		err = fmt.Errorf("it has %d tools, and %d were announced", len(definitions.Tools), want.Tools)
 	}
@@ -267,7 +238,7 @@ func (m *member) learn(ctx context.Context, name string, want spec, gone <-chan 
 	if r.problem != err.Error() {
 		r.problem = err.Error()
 		m.log.Warn("can't use a server of another node; trying again", zap.String("server", name), zap.Error(err))
-		m.node.notify()
+		m.node.changed.Notify()
 	}
 }
 
@@ -284,7 +255,7 @@ func (m *member) learnt(name string, want spec, l listing) {
 		r.since = time.Now()
 	}
 	r.info, r.learned, r.current, r.problem, r.tries, r.last = l.info, true, true, "", 0, time.Now()
-	m.node.notify()
+	m.node.changed.Notify()
 }
 
 // forgetAll forgets all servers.
@@ -299,6 +270,6 @@ func (m *member) forgetAll() {
 		m.node.options.Handler.Forget(name)
 	}
 	if len(names) > 0 {
-		m.node.notify()
+		m.node.changed.Notify()
 	}
 }

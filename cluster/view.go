@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/caller"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -18,19 +16,19 @@ import (
 
 // target returns the target for calls of a server. If it can't be called yet, the problem says why;
 // it is "" if there is no such server.
-func (m *member) target(server string) (t caller.Target, problem string, ok bool) {
+func (m *member) target(server string) (t target, problem string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.remotes[server]
 	switch {
 	case r == nil:
-		return caller.Target{}, "", false
+		return target{}, "", false
 	case !r.learned && r.problem != "":
-		return caller.Target{}, r.problem, false
+		return target{}, r.problem, false
 	case !r.learned:
-		return caller.Target{}, fmt.Sprintf("it is not known yet what it offers on the node %s", r.node), false
+		return target{}, fmt.Sprintf("it is not known yet what it offers on the node %s", r.node), false
 	}
-	return caller.Target{To: r.router, Node: r.node, Name: server, Server: r.Name, Info: r.info, Gone: r.gone}, "", true
+	return target{r.router, r.node, r.Name}, "", true
 }
 
 func (m *member) terms(server string) (clusternode.Terms, bool) {
@@ -50,8 +48,8 @@ func (m *member) load(server string) (calls, limit int, heard uint64) {
 	if r == nil {
 		return 0, 0, 0
 	}
-	said, beat := m.roster.ServerLoad(r.router, r.Name)
-	return said.Calls + said.Waiting, r.Terms.MaxConcurrent, beat
+	load, heard := m.roster.Load(r.router, r.Name)
+	return load.Calls + load.Waiting, r.Terms.MaxConcurrent, heard
 }
 
 func (m *member) state(server string) status.State {
@@ -61,7 +59,8 @@ func (m *member) state(server string) status.State {
 	if r == nil {
 		return ""
 	}
-	return r.state(m.roster.Load(r.router))
+	load, _ := m.roster.Load(r.router, r.Name)
+	return r.state(load)
 }
 
 func (m *member) status() []status.Status {
@@ -70,8 +69,9 @@ func (m *member) status() []status.Status {
 	all := make([]status.Status, 0, len(m.remotes))
 	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
 		r := m.remotes[name]
+		load, _ := m.roster.Load(r.router, r.Name)
 		s := status.Status{
-			Name: name, State: r.state(m.roster.Load(r.router)), Transport: transport, LastError: r.problem, Since: r.since,
+			Name: name, State: r.state(load), Transport: transport, LastError: r.problem, Since: r.since,
 			ProtocolVersion: r.info.ProtocolVersion,
 		}
 		if r.learned {
@@ -86,51 +86,46 @@ func (m *member) status() []status.Status {
 
 // nodes returns the nodes that are known, this one first.
 func (m *member) nodes() []clusternode.Info {
-	infos := map[string]*clusternode.Info{}
-	m.mu.Lock()
-	sharing := m.shared.revision != ""
-	m.mu.Unlock()
 	self := &clusternode.Info{
-		Node: m.roster.Name(m.self.Key), Key: m.self.Key, Self: true, Trusted: true, Alive: true,
+		Node: m.roster.Name(m.key), Key: m.key, Self: true, Trusted: true, Alive: true,
 		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1,
 	}
-	infos[m.self.Key] = self
-	known := m.directory.Known()
+	infos := map[string]*clusternode.Info{m.key: self}
+	for _, s := range m.directory.Own() {
+		self.Servers, self.Tools = append(self.Servers, s.Name), self.Tools+s.Tools
+	}
 	for _, p := range m.roster.Peers() { // those that share come first
 		i := infos[p.Address.Key]
 		if i == nil {
 			i = &clusternode.Info{
-				Node: p.Node, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
-				Latency: milliseconds(p.Latency), Clock: milliseconds(p.Clock), LastSeen: p.LastSeen, Problem: problemOf(p, m.node.options.Version),
+				Node: p.Name, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
+				Latency: milliseconds(p.Latency), LastSeen: p.LastSeen, Problem: problemOf(p),
 			}
 			infos[p.Address.Key] = i
 		}
-		if p.Alive {
-			i.Routers++
+		if !p.Alive {
+			continue
 		}
-		if a := known[p.Address.Key]; a != nil && p.Alive && p.Revision != "" && i.Servers == nil {
-			for _, s := range a.Servers {
-				i.Servers = append(i.Servers, s.Name)
-				i.Tools += s.Tools
+		i.Routers++
+		if i.Servers == nil {
+			for _, s := range p.Servers {
+				i.Servers, i.Tools = append(i.Servers, s.Name), i.Tools+s.Tools
 			}
-		}
-	}
-	if sharing {
-		self.Servers, self.Tools = nil, 0
-		for _, s := range m.directory.Own() {
-			self.Servers = append(self.Servers, s.Name)
-			self.Tools += s.Tools
 		}
 	}
 	nodes := make([]clusternode.Info, 0, len(infos))
 	for _, i := range infos {
 		nodes = append(nodes, *i)
 	}
-	for _, s := range m.roster.Untrusted() {
-		nodes = append(nodes, clusternode.Info{
-			Node: s.Node, Key: s.Key, Alive: time.Since(s.LastSeen) < roster.Silence, Version: s.Version, Clock: milliseconds(s.Clock), LastSeen: s.LastSeen,
-			Problem: "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + s.Key,
-		})
+	for _, o := range m.roster.Others() {
+		i := clusternode.Info{Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen}
+		switch {
+		case o.Old:
+			i.Problem = old
+		default:
+			i.Problem = "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key
+		}
+		nodes = append(nodes, i)
 	}
 	for i := range nodes {
 		if nodes[i].Servers == nil {
@@ -143,45 +138,41 @@ func (m *member) nodes() []clusternode.Info {
 
 // compareNodes orders nodes: this one, the trusted ones, the others, each by name.
 func compareNodes(a, b clusternode.Info) int {
-	return cmp.Or(-compareBool(a.Self, b.Self), -compareBool(a.Trusted, b.Trusted), strings.Compare(a.Node, b.Node), strings.Compare(a.Key, b.Key))
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+	rank := func(i clusternode.Info) int {
+		switch {
+		case i.Self:
+			return 0
+		case i.Trusted:
+			return 1
+		}
+		return 2
 	}
-	return -1
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Node, b.Node), strings.Compare(a.Key, b.Key))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// otherSilence is how long a node that can't be used counts as alive after it was seen.
+const otherSilence = 3 * time.Second
+
+const (
+	old        = "it runs an older version of metarouter, which this one can't call; update it"
+	untrusting = "it does not trust this node; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
+)
+
 // problemOf returns the problem of a trusted node as a sentence; "" without a problem.
-func problemOf(p roster.Peer, version string) string {
-	switch {
-	case p.Clock.Abs() > roster.MaxClock:
-		return fmt.Sprintf("its clock differs from ours by %s, so that its frames are refused; set the clocks of both machines by NTP", p.Clock.Abs().Round(time.Second))
-	case !p.Alive:
+func problemOf(p roster.Peer) string {
+	if !p.Alive && !p.Leaving {
 		return "it was not heard for 3 s"
-	case p.Silent:
-		return unanswered
 	}
-	return ""
+	return p.Trouble
 }
-
-const unanswered = "it does not answer this node, which it may not trust; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
-
-// clockDoubt is a difference of clocks that people should know of.
-const clockDoubt = 5 * time.Second
 
 func (m *member) report() clusternode.Report {
 	s := m.link.State()
 	r := clusternode.Report{
 		Connected: s.Connected, URL: s.URL, Server: s.Server, TLS: s.TLS, RoundTrip: s.RoundTrip, MaxPayload: s.MaxPayload,
-		JetStream: s.JetStream, Denied: s.Denied, Problems: s.Problems,
-		Clocks: map[string]time.Duration{}, Versions: map[string]string{},
+		JetStream: s.JetStream, Denied: s.Denied, Problems: s.Problems, Versions: map[string]string{},
 	}
 	add := func(format string, arguments ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, arguments...))
@@ -214,38 +205,35 @@ func (m *member) reportNodes(r *clusternode.Report, add func(string, ...any)) {
 			continue
 		}
 		seen[p.Address.Key] = true
-		if p.Clock.Abs() > clockDoubt {
-			r.Clocks[p.Node] = p.Clock
-		}
 		if p.Version != m.node.options.Version {
-			r.Versions[p.Node] = p.Version
+			r.Versions[p.Name] = p.Version
 		}
-		if p.Node != p.Claimed {
-			text := fmt.Sprintf("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Claimed, p.Node)
+		if p.Name != p.Node {
+			text := fmt.Sprintf("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
 			r.Conflicts = append(r.Conflicts, text)
 			add("%s", text)
 		}
-		if problem := problemOf(p, m.node.options.Version); problem != "" && (p.Alive || p.Clock.Abs() > roster.MaxClock) {
-			add("The node %s: %s.", p.Node, problem)
+		if p.Alive && p.Trouble != "" {
+			add("The node %s: %s.", p.Name, p.Trouble)
 		}
 	}
-	if own := m.roster.Name(m.self.Key); own != m.name {
+	if own := m.roster.Name(m.key); own != m.name {
 		text := fmt.Sprintf("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, own)
 		r.Conflicts = append(r.Conflicts, text)
 		add("%s", text)
 	}
-	for _, s := range m.roster.Untrusted() {
-		r.Untrusted = append(r.Untrusted, s.Key)
-		add("The node %s (key %s) is not trusted, so that nothing of it is used. If you know it, run: metarouter nodes trust %s.", s.Node, s.Key, s.Key)
+	for _, o := range m.roster.Others() {
+		if o.Old {
+			add("The node %s (key %s): %s.", o.Node, o.Key, old)
+			continue
+		}
+		r.Untrusted = append(r.Untrusted, o.Key)
+		add("The node %s (key %s) is not trusted, so that nothing of it is used. If you know it, run: metarouter nodes trust %s.", o.Node, o.Key, o.Key)
 	}
 }
 
-const (
-	// listenFor is how long a node that has just joined listens for others.
-	listenFor = 1500 * time.Millisecond
-	// repairFor is how long a node that has just begun to connect waits for a NATS that fails.
-	repairFor = 2 * time.Second
-)
+// repairFor is how long a node that has just begun to connect waits for a NATS that fails.
+const repairFor = 2 * time.Second
 
 // A settling says how far a node has learned the servers of the nodes that are alive.
 type settling struct {
@@ -255,8 +243,7 @@ type settling struct {
 }
 
 func (m *member) settling() settling {
-	rules := m.rules.Load()
-	if len(rules.use) == 0 {
+	if len(m.rules.Load().use) == 0 {
 		return settling{}
 	}
 	if l := m.link.State(); !l.Connected {
@@ -271,16 +258,10 @@ func (m *member) settling() settling {
 		}
 		return settling{missing: errors.New("what other nodes share was not read yet")}
 	}
-	known, peers := m.directory.Known(), m.roster.Peers()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch rest := listenFor - time.Since(m.connected); {
-	case m.connected.IsZero():
-		return settling{missing: errors.New("other nodes were not heard yet")}
-	case rest > 0:
-		return settling{missing: errors.New("other nodes may not have been heard yet"), again: rest}
+	if m.roster.Unproven() {
+		return settling{missing: errors.New("other nodes did not answer yet")}
 	}
-	return settling{missing: m.unlearned(rules, peers, known)}
+	return settling{missing: m.unlearned()}
 }
 
 // repairing is the state of a node for which NATS fails.
@@ -289,35 +270,18 @@ func (m *member) repairing(failure error) settling {
 	return settling{missing: failure, again: max(0, rest), hopeless: rest <= 0}
 }
 
-// unlearned returns an error that names a living node without an announcement, or a server without
-// definitions; nil if all are there. m.mu must be held.
-func (m *member) unlearned(rules *rules, peers []roster.Peer, known map[string]*directory.Announcement) error {
-	seen := map[string]bool{m.self.Key: true}
-	for _, p := range peers { // the one that shares is the first of its node
-		key := p.Address.Key
-		if !p.Alive || p.Revision == "" || seen[key] {
-			continue
-		}
-		seen[key] = true
-		a := known[key]
-		if a == nil || a.Revision != p.Revision {
-			return fmt.Errorf("what the node %s shares is not known yet", p.Node)
-		}
-		for _, s := range a.Servers {
-			name := s.Name + "@" + p.Node
-			if m.remotes[name] == nil && !p.Leaving && rules.uses(name) {
-				return notLearned(name)
+// unlearned returns an error that names a server without definitions; nil if all are known.
+func (m *member) unlearned() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rules := m.rules.Load()
+	for p := range m.sharing(true) {
+		for _, s := range p.Servers {
+			name := s.Name + "@" + p.Name
+			if r := m.remotes[name]; rules.uses(name) && (r == nil || !r.learned && r.problem == "") {
+				return fmt.Errorf("what the server %s offers is not known yet", name)
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
-		if r := m.remotes[name]; !r.learned && r.problem == "" {
-			return notLearned(name)
-		}
-	}
 	return nil
-}
-
-func notLearned(server string) error {
-	return fmt.Errorf("what the server %s offers is not known yet", server)
 }

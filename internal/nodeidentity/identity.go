@@ -3,6 +3,7 @@ package nodeidentity
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -20,7 +21,7 @@ import (
 // maxFile bounds the key file, in bytes.
 const maxFile = 4096
 
-// An Identity is the key of a node. It implements the Signer of package frame.
+// An Identity is the key of a node.
 type Identity struct {
 	path    string
 	public  string
@@ -110,9 +111,12 @@ func create(path string) error {
 // Key returns the public key, as text that begins with U.
 func (i *Identity) Key() string { return i.public }
 
-// Sign signs data. The data must begin with a mark of its purpose, so that a signature for one
-// purpose is worth nothing for another: a frame begins with its version, a byte below the letters.
+// Sign signs data. The data must begin with its purpose, such as "metarouter result 2\n", so that a
+// signature for one purpose is worth nothing for another.
 func (i *Identity) Sign(data []byte) ([]byte, error) { return ed25519.Sign(i.private, data), nil }
+
+// Signer returns the private key, for TLS, which signs texts of its own.
+func (i *Identity) Signer() crypto.Signer { return i.private }
 
 // Fingerprint is a public key as people compare it: its first and last 8 characters.
 func Fingerprint(key string) string {

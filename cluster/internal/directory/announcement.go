@@ -2,162 +2,162 @@ package directory
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/nats-io/nkeys"
+
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
 
-// Bounds of the announcement of a node. Servers beyond them are left out.
+// Bounds of the announcement of a router. Servers beyond them are left out.
 const (
-	MaxServers     = 1000
-	MaxTools       = 100_000
-	MaxDefinitions = 64 << 20 // bytes
-	MaxNodes       = 1000
+	MaxServers     = 500
+	MaxTools       = 100_000  // of all servers
+	MaxDefinitions = 16 << 20 // bytes of one server
 
-	maxAnnouncement = 1 << 20 // bytes, compressed
-	maxExpanded     = 4 << 20 // bytes
-	maxName         = 128     // bytes of a server's name
-	maxService      = 256     // bytes of its service
+	maxAnnouncement = 256 << 10 // bytes
+	maxList         = 240 << 10 // bytes of the servers in it
+	maxText         = 64        // bytes of a version or token
+	maxServerName   = 128
+	maxService      = 256
 )
 
-// An announcement on the wire is two bytes, compressed JSON, and the signature of all bytes before
-// it. The first byte keeps its signature apart from the signatures of frames, and of nonces of
-// NATS, which are text.
-const (
-	mark  = 0x02
-	major = 1
-	minor = 0
-)
+// Protocol is the version of the protocol between nodes.
+const Protocol = 2
 
-// An Announcement has the servers that a node shares.
+// signed comes before the bytes that a node signs, so that the signature is worth nothing for
+// another purpose.
+const signed = "metarouter announcement 2\n"
+
+// An Announcement is a router and the servers that it shares. In the bucket it is the signature in
+// base64, a line end, and JSON.
 type Announcement struct {
+	Protocol int      `json:"protocol"`
 	Cluster  string   `json:"cluster"`
-	Key      string   `json:"key"`
-	Node     string   `json:"node"` // the name that it gives itself
+	Key      string   `json:"key"`      // the public key of the node
+	Router   string   `json:"router"`   // the token that streams to the router begin with
+	Instance string   `json:"instance"` // of its NATS service, for pings
+	Node     string   `json:"node"`     // the name that the node gives itself
 	Version  string   `json:"version"`
-	Time     int64    `json:"time"`     // when it was made: Unix milliseconds
-	Revision string   `json:"revision"` // identifies Servers
-	Servers  []Server `json:"servers"`
+	Revision uint64   `json:"revision"`        // higher in each later announcement of the router
+	Since    int64    `json:"since,omitempty"` // when it began to share, in Unix milliseconds
+	Leaving  bool     `json:"leaving,omitempty"`
+	Servers  []Server `json:"servers,omitempty"`
 }
 
-// IsName reports whether a server with the name can be shared. An "@" divides it from the name of
-// its node, and a ":" from the name of a tool: a name with a ":" would let its tools in by rules
-// for tools of another server. People see the name, so that it must be printable.
-func IsName(name string) bool {
-	return name != "" && len(name) <= maxName && utf8.ValidString(name) &&
-		!strings.ContainsFunc(name, func(r rune) bool { return r == '@' || r == ':' || !unicode.IsPrint(r) })
-}
-
-// A Server is one that a node shares.
+// A Server is one that a node shares. Servers can be compared.
 type Server struct {
 	Name        string            `json:"name"`
-	Definitions Reference         `json:"definitions"`
-	Tools       int               `json:"tools"` // how many it has
-	Terms       clusternode.Terms `json:"terms"`
 	Service     string            `json:"service,omitempty"`
+	Terms       clusternode.Terms `json:"terms"`
+	Tools       int               `json:"tools"` // how many it has
+	Definitions Reference         `json:"definitions"`
 }
 
-// A Reference is where definitions are.
+// A Reference is where definitions are in the bucket.
 type Reference struct {
-	Sum   string `json:"sum"` // SHA-256, hexadecimal
-	Size  int    `json:"size"`
-	Piece int    `json:"piece"` // bytes of each piece but the last
+	Sum    string `json:"sum"`    // SHA-256, hexadecimal
+	Size   int    `json:"size"`   // bytes
+	Chunks int    `json:"chunks"` // values of the bucket
 }
 
-// valid reports whether a reference can be one.
 func (r Reference) valid() bool {
 	sum, err := hex.DecodeString(r.Sum)
-	return err == nil && len(sum) == sha256.Size && r.Size > 0 && r.Size <= MaxDefinitions &&
-		r.Piece >= minPiece && r.Piece <= maxPiece
+	return err == nil && len(sum) == sha256.Size && r.Size > 0 && r.Size <= MaxDefinitions && r.Chunks > 0 && r.Chunks <= maxChunks
 }
 
-// revision identifies servers.
-func revision(servers []Server) string {
-	if len(servers) == 0 {
-		return ""
-	}
-	text, _ := json.Marshal(servers) // of strings and numbers
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:12])
+// IsServerName reports whether a server with the name can be shared. An "@" divides it from the name
+// of its node, and a ":" from the name of a tool: a name with a ":" would let its tools in by rules
+// for tools of another server. People see the name, so that it must be printable.
+func IsServerName(name string) bool {
+	return name != "" && isText(name, maxServerName) && !strings.ContainsAny(name, "@:")
 }
 
-// encode returns the signed bytes of an announcement.
-func (a *Announcement) encode(s frame.Signer) ([]byte, error) {
+// IsNodeName reports whether a text is a valid name of a node.
+func IsNodeName(name string) bool {
+	return name != "" && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// isText reports whether a text is short and can be printed.
+func isText(s string, limit int) bool {
+	return len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
+// encode returns the value of the bucket.
+func (a *Announcement) encode(sign func([]byte) ([]byte, error)) ([]byte, error) {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return nil, fmt.Errorf("encode the announcement: %w", err)
 	}
-	data := append([]byte{mark, major<<4 | minor}, compress(text)...)
-	signature, err := s.Sign(data)
+	signature, err := sign(append([]byte(signed), text...))
 	if err != nil {
 		return nil, fmt.Errorf("sign the announcement: %w", err)
 	}
-	if data = append(data, signature...); len(data) > maxAnnouncement {
-		return nil, fmt.Errorf("the announcement has %d bytes, at most %d are allowed; share fewer servers", len(data), maxAnnouncement)
-	}
-	return data, nil
+	return append(base64.StdEncoding.AppendEncode(nil, signature), append([]byte("\n"), text...)...), nil
 }
 
-// decode reads an announcement, and checks that the node with the key has signed it. Servers that
-// break the bounds are left out of it; leftOut is how many.
-func decode(key string, data []byte) (a *Announcement, leftOut int, err error) {
-	at := len(data) - ed25519.SignatureSize
-	switch {
-	case at < 2 || data[0] != mark:
-		return nil, 0, errors.New("it is no announcement")
-	case len(data) > maxAnnouncement:
-		return nil, 0, errors.New("it is too large")
-	case data[1]>>4 != major:
-		return nil, 0, fmt.Errorf("it has version %d, and only version %d is read; run the same major version of metarouter on all nodes", data[1]>>4, major)
+// Decode reads the value that the bucket has for a router. It checks the signature of a node that is
+// trusted, and reads no servers of another one.
+func Decode(cluster, key, router string, value []byte, trusted bool) (*Announcement, error) {
+	first, text, found := bytes.Cut(value, []byte("\n"))
+	if !found || len(value) > maxAnnouncement {
+		return nil, errors.New("it is no announcement, or is too large")
 	}
-	if err := frame.Verify(key, data[:at], data[at:]); err != nil {
-		return nil, 0, err
+	a := &Announcement{}
+	if trusted {
+		signature, err := base64.StdEncoding.AppendDecode(nil, first)
+		if err != nil {
+			return nil, fmt.Errorf("decode the signature: %w", err)
+		}
+		public, err := nkeys.Decode(nkeys.PrefixByteUser, []byte(key))
+		if err != nil || !ed25519.Verify(public, append([]byte(signed), text...), signature) {
+			return nil, errors.New("its signature is not of its node")
+		}
 	}
-	text, err := expand(data[2:at], maxExpanded)
-	if err != nil {
-		return nil, 0, err
-	}
-	a = &Announcement{}
 	if err := json.Unmarshal(text, a); err != nil {
-		return nil, 0, fmt.Errorf("decode an announcement: %w", err)
+		return nil, fmt.Errorf("decode an announcement: %w", err)
 	}
-	if a.Key != key {
-		return nil, 0, errors.New("it is that of another node")
+	switch {
+	case a.Protocol != Protocol:
+		return nil, fmt.Errorf("it has version %d, and only version %d is read; run the same major version of metarouter on all nodes", a.Protocol, Protocol)
+	case a.Cluster != cluster || a.Key != key || a.Router != router:
+		return nil, errors.New("it is for another cluster, node or router")
+	case !IsNodeName(a.Node) || !isText(a.Version, maxText) || !isText(a.Instance, maxText) || strings.ContainsAny(a.Instance, " .*>"):
+		return nil, errors.New("it has no valid name, version or instance")
 	}
-	return a, a.bound(), nil
+	if !trusted {
+		a.Servers = nil
+	}
+	a.Servers, _ = bound(a.Servers)
+	return a, nil
 }
 
-// bound leaves out servers that break the bounds, and returns how many.
-func (a *Announcement) bound() (leftOut int) {
-	var kept []Server
+// bound returns the servers that are valid and keep to the bounds, and the names of the others.
+func bound(servers []Server) (kept []Server, leftOut []string) {
 	seen := map[string]bool{}
-	size, tools := 0, 0
-	for _, s := range a.Servers {
-		more, offered := min(max(0, s.Definitions.Size), MaxDefinitions+1), min(max(0, s.Tools), MaxTools+1) // sums can't overflow
-		size, tools = size+more, tools+offered
-		if !IsName(s.Name) || len(s.Service) > maxService || seen[s.Name] || !s.Definitions.valid() || s.Tools < 0 || s.Tools > MaxTools ||
-			len(kept) == MaxServers || size > MaxDefinitions || tools > MaxTools {
-			size, tools = size-more, tools-offered
-			leftOut++
+	tools, size := 0, 0
+	for _, s := range servers {
+		text, _ := json.Marshal(s) // of strings and numbers
+		if !IsServerName(s.Name) || len(s.Service) > maxService || seen[s.Name] || !s.Definitions.valid() ||
+			s.Tools < 0 || s.Tools > MaxTools-tools || len(kept) == MaxServers || size+len(text) >= maxList {
+			leftOut = append(leftOut, s.Name)
 			continue
 		}
 		seen[s.Name] = true
+		tools, size = tools+s.Tools, size+len(text)+1
 		s.Terms = boundTerms(s.Terms)
 		kept = append(kept, s)
 	}
-	a.Servers = kept
-	return leftOut
+	return kept, leftOut
 }
 
 // boundTerms returns terms without values that mean nothing here.
@@ -174,28 +174,4 @@ func boundTerms(t clusternode.Terms) clusternode.Terms {
 		t.Retry = "hints"
 	}
 	return t
-}
-
-func compress(text []byte) []byte {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, _ = w.Write(text) // to memory
-	_ = w.Close()
-	return b.Bytes()
-}
-
-// expand reverses compress. More bytes than limit are an error.
-func expand(data []byte, limit int) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("expand: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("expand: %w", err)
-	}
-	if len(text) > limit {
-		return nil, fmt.Errorf("expanded, it has more than %d bytes", limit)
-	}
-	return text, nil
 }

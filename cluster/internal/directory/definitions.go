@@ -2,20 +2,22 @@ package directory
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// Bounds of the pieces of definitions, before they are compressed.
 const (
-	minPiece = 4 << 10
-	maxPiece = 512 << 10
+	maxChunk  = 512 << 10 // bytes of a value of the bucket
+	minChunk  = 4 << 10
+	maxChunks = MaxDefinitions/minChunk + 16
 )
 
 // Definitions describe a server and its tools, prompts and resources.
@@ -57,6 +59,7 @@ type Info struct {
 	Capabilities    json.RawMessage `json:"capabilities,omitempty"`
 }
 
+// InfoOf returns the part of i that other nodes may know.
 func InfoOf(i session.Info) Info {
 	return Info{i.ProtocolVersion, i.Name, i.Version, i.Title, i.Instructions, i.Capabilities}
 }
@@ -69,50 +72,46 @@ func (i Info) Session() session.Info {
 	}
 }
 
-// A stored is definitions in pieces, as they are kept in memory and in the bucket.
-type stored struct {
+// A packed is definitions as the bucket has them: compressed.
+type packed struct {
 	Reference
-	pieces [][]byte // compressed
+	data []byte
 }
 
-// store divides definitions into pieces of at most piece bytes.
-func store(d *Definitions, piece int) (stored, error) {
+// pack compresses definitions, for values of at most chunk bytes.
+func pack(d *Definitions, chunk int) (packed, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
-		return stored{}, fmt.Errorf("encode the definitions: %w", err)
+		return packed{}, fmt.Errorf("encode the definitions: %w", err)
 	}
+	if len(text) > MaxDefinitions {
+		return packed{}, fmt.Errorf("its definitions have %d bytes; at most %d MiB are shared", len(text), MaxDefinitions>>20)
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(text) // to memory
+	_ = w.Close()
 	sum := sha256.Sum256(text)
-	s := stored{Reference: Reference{hex.EncodeToString(sum[:]), len(text), piece}}
-	for at := 0; at < len(text); at += piece {
-		s.pieces = append(s.pieces, compress(text[at:min(at+piece, len(text))]))
-	}
-	return s, nil
+	return packed{Reference{hex.EncodeToString(sum[:]), len(text), (b.Len() + chunk - 1) / chunk}, b.Bytes()}, nil
 }
 
-func (r Reference) count() int { return (r.Size + r.Piece - 1) / r.Piece }
-
-// key returns the key of a piece in the bucket. Pieces of other lengths have other keys.
-func (r Reference) key(i int) string { return fmt.Sprintf("%s.%d.%d", r.Sum, r.Piece, i) }
-
-// bytes is how much memory the pieces take.
-func (s stored) bytes() (n int) {
-	for _, p := range s.pieces {
-		n += len(p)
-	}
-	return n
+// chunk returns a value of the bucket, counted from 0.
+func (p packed) chunk(i int) []byte {
+	size := (len(p.data) + p.Chunks - 1) / p.Chunks
+	return p.data[min(i*size, len(p.data)):min((i+1)*size, len(p.data))]
 }
 
-// load puts the pieces together, and compares their hash with the reference.
-func (s stored) load() (*Definitions, error) {
-	text := make([]byte, 0, s.Size)
-	for _, p := range s.pieces {
-		part, err := expand(p, min(s.Piece, s.Size-len(text)))
-		if err != nil {
-			return nil, err
-		}
-		text = append(text, part...)
+// unpack expands definitions, and compares their hash with the reference.
+func (p packed) unpack() (*Definitions, error) {
+	r, err := gzip.NewReader(bytes.NewReader(p.data))
+	if err != nil {
+		return nil, fmt.Errorf("expand the definitions: %w", err)
 	}
-	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != s.Sum {
+	text, err := io.ReadAll(io.LimitReader(r, int64(p.Size)+1))
+	if err != nil {
+		return nil, fmt.Errorf("expand the definitions: %w", err)
+	}
+	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != p.Sum {
 		return nil, errors.New("the definitions are not those that were announced: their hash differs")
 	}
 	d := &Definitions{}

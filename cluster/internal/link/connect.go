@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -46,7 +47,7 @@ func (l *Link) connect() (*nats.Conn, error) {
 	}
 	options = append(options,
 		func(o *nats.Options) error { o.Servers = l.options.Config.URLs; return nil },
-		nats.Name("metarouter "+l.self.Key),
+		nats.Name("metarouter "+l.options.Key),
 		nats.SetCustomDialer(&l.dialer), nats.SkipHostLookup(), // the dialer does that
 		nats.Timeout(dialTimeout),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
@@ -103,7 +104,7 @@ func (l *Link) login() ([]nats.Option, error) {
 var errNonce = errors.New("the NATS server asks to sign what is no nonce of NATS; this router does not do that")
 
 // signNonce signs a nonce with the key of a file. The key may be the key of the node, so that bytes
-// that could be a frame or an announcement are not signed: a nonce has only letters, digits, - and
+// that could be an announcement or a result are not signed: a nonce has only letters, digits, - and
 // _.
 func signNonce(path string, nonce []byte) ([]byte, error) {
 	if len(nonce) == 0 || len(nonce) > 64 {
@@ -130,7 +131,7 @@ func signNonce(path string, nonce []byte) ([]byte, error) {
 func (l *Link) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
-		l.slow(sub)
+		l.options.Log.Warn("messages came faster than this router reads them", zap.String("subject", sub.Subject))
 	case errors.Is(err, nats.ErrPermissionViolation):
 		l.denied(err)
 	default:

@@ -1,26 +1,143 @@
-// Package link connects a node to NATS.
+// Package link connects a node to NATS, and connects again whenever the connection is lost.
 package link
 
 import (
+	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// A Wire sends frames to other routers and receives theirs. Calls and liveness need nothing else of
-// NATS. A frame may get lost; those between two routers stay in order.
-type Wire interface {
-	// Self is where other routers reach this one.
-	Self() frame.Address
-
-	// Send signs and sends a frame; it fills in From, To and Time. The zero address is all nodes.
-	// The error is ErrDisconnected while there is no connection: then the frame is not sent, now or
-	// later. Send does not wait.
-	Send(to frame.Address, h frame.Header, payload []byte) error
-
-	// MaxPayload is how many bytes a payload may have.
-	MaxPayload() int
+// Options configure a Link.
+type Options struct {
+	Config config.Cluster
+	Key    string      // the public key of the node
+	Log    *zap.Logger // may be nil
 }
 
-// ErrDisconnected is wrapped by the errors of frames that were not sent.
-var ErrDisconnected = errors.New("no connection to the cluster")
+// A Link is a connection to NATS. Its methods may be called by many goroutines at once.
+type Link struct {
+	options Options
+	prefix  string // of the cluster's subjects
+	masked  secrets
+	cancel  context.CancelFunc
+	ended   chan struct{}
+
+	// nats.go holds a lock while it connects, which most methods of a connection need. So the
+	// dialer says whether there is a connection.
+	dialer dialer
+	up     atomic.Uint64           // which connection of the dialer is in use
+	using  atomic.Pointer[current] // nil before the first attempt to connect has ended
+	closed chan struct{}           // has an element when the current one has given up
+	check  chan struct{}           // has an element when JetStream is to be checked again
+
+	mu      sync.Mutex // guards the fields below
+	state   state
+	changed signal.Change
+}
+
+// A current has the values of one connection.
+type current struct {
+	conn *nats.Conn
+	js   jetstream.JetStream
+}
+
+// Open begins to connect to NATS, again and again until ctx ends or Close. A mistake in files that
+// the configuration names is no error, but a problem of [State]: the files may be repaired.
+func Open(ctx context.Context, o Options) (*Link, error) {
+	if len(o.Config.URLs) == 0 {
+		return nil, errors.New(`the cluster has no "urls"; name the NATS server, such as "nats://hub:4222"`)
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l := &Link{
+		dialer:  dialer{ctx: ctx},
+		options: o,
+		prefix:  "metarouter." + o.Config.Name + ".",
+		masked:  secretsOf(o.Config.URLs),
+		cancel:  cancel,
+		ended:   make(chan struct{}),
+		closed:  make(chan struct{}, 1),
+		check:   make(chan struct{}, 1),
+	}
+	go l.run(ctx)
+	return l, nil
+}
+
+// Close ends the connection. Messages that were sent before reach NATS, if it answers within a second.
+func (l *Link) Close() {
+	l.cancel()
+	<-l.ended
+}
+
+// run connects, and connects again when the connection has given up, which few errors of the server
+// make it do.
+func (l *Link) run(ctx context.Context) {
+	defer close(l.ended)
+	var checks sync.WaitGroup
+	checks.Go(func() { l.examine(ctx) })
+	defer checks.Wait()
+	defer l.dialer.close()
+	for attempt := 1; ctx.Err() == nil; attempt++ {
+		conn, err := l.connect()
+		if err != nil {
+			l.failed(err)
+		} else {
+			l.adopt(conn)
+			select {
+			case <-l.closed:
+			case <-ctx.Done():
+				if conn.IsConnected() {
+					conn.FlushTimeout(time.Second)
+				}
+				conn.Close()
+				<-l.closed
+			}
+			l.disconnected(conn.LastError())
+		}
+		select {
+		case <-time.After(delay(attempt)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// adopt makes a connection, which may be connecting still, the current one.
+func (l *Link) adopt(conn *nats.Conn) {
+	if now := l.using.Load(); now == nil || now.conn != conn {
+		js, _ := jetstream.New(conn) // fails for bad options only, and there are no options
+		l.using.Store(&current{conn, js})
+	}
+}
+
+// Up reports whether there is a connection. It never waits.
+func (l *Link) Up() bool {
+	last := l.dialer.count.Load()
+	return last > 0 && l.up.Load() == last
+}
+
+// Conn returns the connection, nil before there is one. It changes only when [State.Epoch] does.
+func (l *Link) Conn() *nats.Conn {
+	if now := l.using.Load(); now != nil {
+		return now.conn
+	}
+	return nil
+}
+
+// JetStream returns the streams of the connection, nil before there is one.
+func (l *Link) JetStream() jetstream.JetStream {
+	if now := l.using.Load(); now != nil {
+		return now.js
+	}
+	return nil
+}

@@ -12,19 +12,20 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
-	checkInterval = 10 * time.Second
-	checkTimeout  = 3 * time.Second
-	forget        = time.Minute // after which a problem that did not come again is gone
+	checkInterval  = 10 * time.Second
+	checkTimeout   = 3 * time.Second
+	reconnectAfter = 30 * time.Second // for permissions that may have changed
+	forget         = time.Minute      // after which a problem that did not come again is gone
 
 	maxDenied = 20  // subjects
 	maxText   = 300 // bytes of an error
+
+	fullPayload = 1 << 20 // NATS's default limit of a message, in bytes
 )
 
 // A State is how the connection to NATS is.
@@ -44,7 +45,7 @@ type State struct {
 	// no credentials, and wraps the error of nats.go.
 	Err error
 
-	// Denied are subjects that the permissions refuse, such as "publish to metarouter.office.to.U…".
+	// Denied are subjects that the permissions refuse, such as "publish to $JS.API.INFO".
 	Denied []string
 	// Problems are sentences, each a problem and its solution, without credentials.
 	Problems []string
@@ -53,13 +54,10 @@ type State struct {
 // state is a State as it is collected.
 type state struct {
 	State
-	loggedAt time.Time // when a failure was logged
-	streams  string    // why there is no JetStream; "" before this is known
-	denied   []string
-	slowAt   time.Time // when frames were dropped
-	dropped  int
-	other    frame.VersionError // of the last frame of another version, at
-	otherAt  time.Time
+	loggedAt    time.Time // when a failure was logged
+	connectedAt time.Time
+	streams     string // why there is no JetStream; "" before this is known
+	denied      []string
 }
 
 // State returns how the connection is.
@@ -68,7 +66,7 @@ func (l *Link) State() State {
 	defer l.mu.Unlock()
 	s := l.state.State
 	s.Denied = slices.Clone(l.state.denied)
-	s.Problems = l.state.problems(l.prefix)
+	s.Problems = l.problems(&l.state)
 	return s
 }
 
@@ -88,7 +86,7 @@ func (l *Link) edit(change func(s *state)) {
 }
 
 // problems returns the problems as sentences.
-func (s *state) problems(prefix string) (all []string) {
+func (l *Link) problems(s *state) (all []string) {
 	add := func(format string, arguments ...any) { all = append(all, fmt.Sprintf(format, arguments...)) }
 	switch {
 	case !s.Connected && s.Err != nil:
@@ -101,41 +99,35 @@ func (s *state) problems(prefix string) (all []string) {
 	if s.Connected && older(s.Server, 2, 11) {
 		add("The NATS server has version %s; a cluster needs 2.11 or later.", s.Server)
 	}
-	if s.Connected && s.MaxPayload > 0 && s.MaxPayload < frame.MaxFrame {
-		add("The NATS server takes messages of %d bytes only; set max_payload to %d or more, or large definitions of tools are left out.", s.MaxPayload, frame.MaxFrame)
+	if s.Connected && s.MaxPayload > 0 && s.MaxPayload < fullPayload {
+		add("The NATS server takes messages of %d bytes only; set max_payload to %d or more, or a node that shares many servers can't announce them.", s.MaxPayload, fullPayload)
 	}
 	for _, subject := range s.denied {
-		add("The permissions of NATS do not let this router %s; allow it %q.", subject, permission(subject, prefix))
-	}
-	if !s.slowAt.IsZero() && time.Since(s.slowAt) < forget {
-		add("Frames came faster than this router reads them, and %d were dropped.", s.dropped)
-	}
-	if !s.otherAt.IsZero() && time.Since(s.otherAt) < forget {
-		add("Another node runs another major version: %s.", &s.other)
+		add("The permissions of NATS do not let this router %s; allow it %q.", subject, l.permission(subject))
 	}
 	return all
 }
 
 // permission returns which subjects a node needs, of those that one belongs to. subject is as in
 // Denied.
-func permission(subject, prefix string) string {
+func (l *Link) permission(subject string) string {
 	verb, subject, _ := strings.Cut(subject, " to ")
-	if to, ok := strings.CutPrefix(subject, prefix+"to."); ok {
-		if key, _, _ := strings.Cut(to, "."); verb == "subscribe" {
-			return prefix + "to." + key + ".>"
-		}
-		return prefix + "to.>"
+	streams := l.prefix + "stream."
+	switch {
+	case strings.HasPrefix(subject, streams) && verb == "subscribe":
+		return streams + l.options.Key + ".>"
+	case strings.HasPrefix(subject, streams):
+		return streams + "*.*." + l.options.Key + ".>"
+	case strings.HasPrefix(subject, l.prefix+"beat."):
+		return l.prefix + "beat.*"
 	}
-	if strings.HasPrefix(subject, prefix+beats) { // all beats, or those in its own name
-		return subject
-	}
-	for _, all := range []string{"$JS.API.", "$JS.FC.", "_INBOX."} {
+	for _, all := range []string{"$JS.API.", "$JS.FC.", "_INBOX.", "$SRV."} {
 		if strings.HasPrefix(subject, all) {
 			return all + ">"
 		}
 	}
 	if parts := strings.SplitN(subject, ".", 3); parts[0] == "$KV" && len(parts) == 3 {
-		return parts[0] + "." + parts[1] + ".>"
+		return parts[0] + "." + parts[1] + "." + l.options.Key + ".>"
 	}
 	return subject
 }
@@ -156,13 +148,12 @@ func (l *Link) connected(conn *nats.Conn) {
 	l.adopt(conn)
 	if last := l.dialer.count.Load(); conn.IsConnected() {
 		l.up.Store(last)
-		l.limit.Store(conn.MaxPayload())
 	}
 	_, err := conn.TLSConnectionState()
 	url, version, size := l.masked.clean(conn.ConnectedUrlRedacted()), conn.ConnectedServerVersion(), conn.MaxPayload()
 	l.edit(func(s *state) {
 		s.State = State{Connected: true, Epoch: s.Epoch + 1, URL: url, Server: version, TLS: err == nil, MaxPayload: size}
-		s.streams, s.denied = "", nil
+		s.streams, s.denied, s.connectedAt = "", nil, time.Now()
 	})
 	l.options.Log.Info("connected to NATS", zap.String("url", url), zap.String("version", version))
 	signal.Leave(l.check)
@@ -227,23 +218,6 @@ func (l *Link) denied(err error) {
 	l.options.Log.Warn("the permissions of NATS refuse an operation of this router", zap.String("refused", what))
 }
 
-// slow notes that frames were dropped because they came too fast.
-func (l *Link) slow(sub *nats.Subscription) {
-	dropped, _ := sub.Dropped()
-	l.options.Counts.Dropped(count.Overflow)
-	l.edit(func(s *state) { s.slowAt, s.dropped = time.Now(), dropped })
-}
-
-// otherVersion notes a frame of another major version.
-func (l *Link) otherVersion(v *frame.VersionError) {
-	l.mu.Lock()
-	recent := l.state.other == *v && time.Since(l.state.otherAt) < forget/2
-	l.mu.Unlock()
-	if !recent {
-		l.edit(func(s *state) { s.other, s.otherAt = *v, time.Now() })
-	}
-}
-
 // examine measures the connection and asks JetStream whether it answers, from time to time.
 func (l *Link) examine(ctx context.Context) {
 	for wait := checkInterval; ; {
@@ -254,7 +228,7 @@ func (l *Link) examine(ctx context.Context) {
 			return
 		}
 		wait = checkInterval
-		if now := l.using.Load(); now != nil && l.isUp() && !l.examineOnce(ctx, now) {
+		if now := l.using.Load(); now != nil && l.Up() && !l.examineOnce(ctx, now) {
 			wait = time.Second
 		}
 	}
@@ -264,7 +238,7 @@ func (l *Link) examine(ctx context.Context) {
 func (l *Link) examineOnce(ctx context.Context, now *current) bool {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	l.subscribeAgain(now.conn)
+	l.reconnectIfRefused(now.conn)
 	began := time.Now()
 	if now.conn.FlushWithContext(ctx) != nil {
 		return false
@@ -288,27 +262,16 @@ func (l *Link) examineOnce(ctx context.Context, now *current) bool {
 	return err == nil
 }
 
-// subscribeAgain asks again for subscriptions that were refused: the permissions may have changed.
-func (l *Link) subscribeAgain(conn *nats.Conn) {
-	l.subscribing.Lock()
-	defer l.subscribing.Unlock()
-	for subject, sub := range l.subs {
-		if l.forgive("subscribe to " + subject) {
-			sub.Unsubscribe()
-			delete(l.subs, subject)
-		}
-	}
-	l.subscribe(conn)
-}
-
-// forgive forgets that something was refused, and reports whether it was: it comes back if it is
-// refused again.
-func (l *Link) forgive(what string) bool {
+// reconnectIfRefused connects again if NATS has refused a subscription that streams need: it
+// forgets such a subscription, and the permissions may have changed.
+func (l *Link) reconnectIfRefused(conn *nats.Conn) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.state.denied, what)
-	if i >= 0 {
-		l.state.denied = slices.Delete(l.state.denied, i, i+1)
+	refused := slices.ContainsFunc(l.state.denied, func(what string) bool {
+		return strings.HasPrefix(what, "subscribe to "+l.prefix+"stream.")
+	})
+	due := refused && time.Since(l.state.connectedAt) > reconnectAfter
+	l.mu.Unlock()
+	if due {
+		_ = conn.ForceReconnect() // fails for a closed connection only
 	}
-	return i >= 0
 }

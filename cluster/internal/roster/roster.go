@@ -1,272 +1,442 @@
 // Package roster knows which routers of a cluster live.
 //
-// Each router says once a second that it lives, with how busy its shared servers are. A router that
-// was not heard for [Silence] is lost: its calls and servers end. The signature of a beat is checked
-// before anything in it counts. Beats of nodes that are not trusted only say that there are such
-// nodes; they can neither take a name nor make a server appear.
+// A router lives while its load in the directory changes. If that stops, the router is asked by a
+// ping, since JetStream may be away: without an answer it is lost. Values of nodes that are not
+// trusted only say that there are such nodes; they can neither take a name nor make a server appear.
 package roster
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/count"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
-	// Interval is the time between beats.
-	Interval = time.Second
+	// silence is the time without a load after which a router is pinged, and pingWait the time for
+	// its answer: a router that has ended is lost within 3 s.
+	silence  = 1800 * time.Millisecond
+	pingWait = time.Second
 
-	// Silence is the time without a beat after which a router is lost. With the time between two
-	// checks it is less than 3 s.
-	Silence = 2800 * time.Millisecond
-
-	checkEvery  = 100 * time.Millisecond
-	pingEvery   = 5 * time.Second
-	pingsAtOnce = 8 // of those that a beat sends along
+	checkEvery = 100 * time.Millisecond
+	pingEvery  = 10 * time.Second // for the latency
 
 	// frozen is a delay of our own checks that says that we did not run: then silence of others
 	// says nothing.
 	frozen = time.Second
+
+	keep = 10 * time.Minute // how long lost routers are remembered
 )
 
 // Bounds of the tables.
 const (
-	maxRouters   = 4000             // that are trusted, alive or lately so
-	perNode      = 64               // of these, with one key
-	maxUntrusted = 1000             // keys
-	keep         = 10 * time.Minute // lost routers are remembered, so that old beats do not revive them
-	maxQueue     = 4096             // frames that wait to be verified
+	maxRouters  = 2000 // that are trusted, alive or lately so
+	perNode     = 64   // of these, with one key
+	maxOthers   = 1000 // keys
+	maxLoad     = 64 << 10
+	perSecond   = 500  // announcements that are checked
+	mostAtOnce  = 5000 // of these, as when a cluster is joined
+	strangers   = 50   // the same for nodes that are not trusted
+	mostStrange = 1000
 )
 
-// Verifications a second. Beats claim to be of a key before their signature is checked, so that
-// these bounds are all that limits who may have us compute.
-const (
-	perTrusted   = 200
-	perUntrusted = 2
-	allUntrusted = 50
-)
-
-// Options configure a Roster. All but the last two must be set.
+// Options configure a Roster. Log may be nil.
 type Options struct {
-	Wire    link.Wire
+	Key     string // of this node
 	Cluster string
 	Node    string // our name, before conflicts
-	Version string // of this router
-
-	// Trusted reports whether a node is trusted. The own key is always trusted.
 	Trusted func(key string) bool
 
-	// State returns the parts of our beat that change: Epoch, Revision, Leaving and Load. nil is a
-	// router that does not beat.
-	State func() frame.Beating
-
-	Counts *count.Counts // of dropped frames; may be nil
-	Log    *zap.Logger   // may be nil
+	// Ping sends a ping to the instance of a router, for Answered to be called with the token. It
+	// does not wait, and does nothing without a connection.
+	Ping func(instance, token string)
+	Log  *zap.Logger
 }
 
-// A Roster knows the routers of a cluster. Its methods may be called by many goroutines at once.
+// A Roster knows the routers of a cluster but this one. Its methods may be called by many
+// goroutines at once.
 type Roster struct {
 	options Options
-	self    frame.Address
-	queue   chan *frame.Frame
-	limits  limits
+	checks  struct{ trusted, others *rate.Limiter }
 
-	mu        sync.Mutex // guards the fields below
-	routers   map[frame.Address]*router
-	untrusted map[string]*Sender
-	names     map[string]string // by key; see nameAll
-	pings     map[string]ping   // that were not answered, by nonce
-	changed   signal.Change
-	closed    chan struct{}
-	checked   time.Time
-	count     uint64 // of our beats
+	mu      sync.Mutex // guards the fields below
+	routers map[stream.Address]*router
+	others  map[string]*Other
+	names   map[string]string         // by key; nil if they are to be found again
+	pings   map[string]stream.Address // by token
+	changed signal.Change
+	checked time.Time
+	watched bool
 }
 
-// limits bound how many signatures are checked.
-type limits struct{ trusted, untrusted, all *rate.Limiter }
-
-// A router is a running router that is not this one.
+// A router is a running router that is not this one, or was one.
 type router struct {
-	address  frame.Address
-	beat     frame.Beating // the latest; zero if it only called us
-	seen     time.Time     // when, by our clock
-	clock    time.Duration // how far its clock is ahead of ours
-	ahead    time.Duration // the same, as a quick ping measured it
-	measured bool          // there was one
-	latency  time.Duration
-	pinged   time.Time
-	unheard  int       // pings in a row without an answer
-	since    time.Time // when it began to share
-	lost     chan struct{}
-	dead     bool // lost is closed
+	announced *directory.Announcement // nil until it has come
+	sum       [sha256.Size]byte       // of the value
+	state     state
+	seen      time.Time // when it was alive last, by our clock
+	load      map[string]ServerLoad
+	text      []byte // of the load
+	count     uint64 // of loads
+	latency   time.Duration
+	token     string // of the ping that was not answered yet; "" if there is none
+	pinged    time.Time
+	trouble   string
 }
 
-// New returns a Roster without nodes.
+// A state says whether a router lives.
+type state int
+
+const (
+	unproven state = iota // it is stored, and did not show that it lives
+	alive
+	dead
+)
+
+// A Load says how busy a router is.
+type Load struct {
+	Servers map[string]ServerLoad `json:"servers,omitempty"`
+}
+
+// A ServerLoad says how a server is. A server without one is ready and has no calls.
+type ServerLoad struct {
+	State   string `json:"state,omitempty"`
+	Calls   int    `json:"calls,omitempty"` // that run
+	Waiting int    `json:"waiting,omitempty"`
+}
+
+// An Other is a node that can't be used: it is not trusted, or runs an older version.
+type Other struct {
+	Key, Node, Version string
+	Old                bool // it runs a version with another protocol
+	LastSeen           time.Time
+}
+
+// New returns a Roster without routers.
 func New(o Options) *Roster {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Roster{
-		options:   o,
-		self:      o.Wire.Self(),
-		queue:     make(chan *frame.Frame, maxQueue),
-		limits:    limits{rate.New(perTrusted, 0), rate.New(perUntrusted, 0), rate.New(allUntrusted, 0)},
-		routers:   map[frame.Address]*router{},
-		untrusted: map[string]*Sender{},
-		pings:     map[string]ping{},
-		closed:    make(chan struct{}),
-	}
-	close(r.closed)
-	r.nameAll()
+	r := &Roster{options: o, routers: map[stream.Address]*router{}, others: map[string]*Other{}, pings: map[string]stream.Address{}}
+	r.checks.trusted, r.checks.others = rate.New(perSecond, mostAtOnce), rate.New(strangers, mostStrange)
 	return r
 }
 
-// Run beats and listens until ctx ends. It says goodbye then, so that others need not wait until we
-// are lost.
-func (r *Roster) Run(ctx context.Context) error {
-	var verifying sync.WaitGroup
-	verifying.Go(func() { r.verify(ctx) })
-	defer verifying.Wait()
-	beats, checks := time.NewTicker(Interval), time.NewTicker(checkEvery)
-	defer beats.Stop()
-	defer checks.Stop()
-	r.mu.Lock()
-	r.checked = time.Now()
-	r.mu.Unlock()
-	r.beat(false)
+// Run finds out who lives until ctx ends.
+func (r *Roster) Run(ctx context.Context) {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
 	for {
+		r.check()
 		select {
-		case <-beats.C:
-			r.beat(false)
-			r.ping()
-		case <-checks.C:
-			r.check()
+		case <-ticker.C:
 		case <-ctx.Done():
-			r.beat(true)
-			return nil
+			return
 		}
 	}
 }
 
-// Beat sends a beat at once, for others to hear of a change of our state.
-func (r *Roster) Beat() { r.beat(false) }
+// A call is a ping to send.
+type call struct{ instance, token string }
 
-// beat says that we live, or that we have ended.
-func (r *Roster) beat(gone bool) { r.beatTo(frame.Address{}, gone) }
-
-// beatTo says it to one router, or to all by the zero address.
-func (r *Roster) beatTo(to frame.Address, gone bool) {
-	if r.options.State == nil {
-		return
-	}
-	b := r.options.State()
-	b.Cluster, b.Node, b.Version = r.options.Cluster, r.options.Node, r.options.Version
-	b.Leaving, b.Gone = b.Leaving || gone, gone
-	r.mu.Lock()
-	r.count++
-	b.Count = r.count
-	r.mu.Unlock()
-	// A beat that is not sent is not missed: without a connection, no node gets it.
-	if err := r.options.Wire.Send(to, frame.Header{Kind: frame.Beat, Beat: &b}, nil); err != nil {
-		r.options.Log.Debug("can't send a beat", zap.Error(err))
-	}
-}
-
-// check finds out who is lost.
+// check finds out who is lost, and pings those that may be.
 func (r *Roster) check() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	now := time.Now()
-	late := now.Sub(r.checked) - checkEvery
+	late := !r.checked.IsZero() && now.Sub(r.checked) > checkEvery+frozen
 	r.checked = now
-	changed := false
+	var pings []call
+	latencies := 1
 	for address, one := range r.routers {
-		if late > frozen && !one.dead { // we did not listen
-			one.seen = now
+		if late { // we did not listen
+			one.seen, one.token = now, ""
 		}
-		limit := Silence
-		if len(r.queue) > 0 { // a beat of it may wait there
-			limit *= 2
-		}
-		switch quiet := now.Sub(one.seen); {
-		case !one.dead && quiet >= limit:
-			r.lose(one)
-			changed = true
-		case one.dead && quiet > keep:
-			delete(r.routers, address)
-			changed = true
-		}
-	}
-	for key, s := range r.untrusted {
-		if now.Sub(s.LastSeen) > keep {
-			delete(r.untrusted, key)
-			changed = true
+		quiet := now.Sub(one.seen)
+		switch {
+		case one.state == dead && quiet > keep:
+			r.remove(address)
+		case one.state == dead || one.announced == nil:
+		case one.token != "" && now.Sub(one.pinged) < pingWait:
+		case one.token != "" && one.pinged.After(one.seen) && (one.state == unproven || quiet >= silence):
+			r.lose(address, one)
+		case one.state == unproven && r.watched, one.state == alive && quiet >= silence:
+			pings = append(pings, r.ping(address, one, now))
+		case one.state == alive && latencies > 0 && now.Sub(one.pinged) > pingEvery:
+			latencies--
+			pings = append(pings, r.ping(address, one, now))
 		}
 	}
-	r.forgetPings(now)
-	if changed {
-		r.nameAll()
-		r.changed.Notify()
+	for key, o := range r.others {
+		if now.Sub(o.LastSeen) > keep {
+			delete(r.others, key)
+			r.changed.Notify()
+		}
+	}
+	r.mu.Unlock()
+	for _, p := range pings {
+		r.options.Ping(p.instance, p.token)
+	}
+}
+
+// ping notes that a router is pinged. r.mu must be held.
+func (r *Roster) ping(address stream.Address, one *router, now time.Time) call {
+	delete(r.pings, one.token)
+	one.token, one.pinged = rand.Text(), now
+	r.pings[one.token] = address
+	return call{one.announced.Instance, one.token}
+}
+
+// Answered notes the answer to a ping: that the router lives, or that no such router is connected.
+func (r *Roster) Answered(token string, lives bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	address, ok := r.pings[token]
+	one := r.routers[address]
+	delete(r.pings, token)
+	if !ok || one == nil || one.token != token {
+		return
+	}
+	one.token = ""
+	now := time.Now()
+	switch {
+	case lives:
+		one.latency = now.Sub(one.pinged)
+		r.lives(one, now)
+	case one.state == unproven || now.Sub(one.seen) >= silence:
+		r.lose(address, one)
+	}
+}
+
+// lives notes that a router is alive now. r.mu must be held.
+func (r *Roster) lives(one *router, now time.Time) {
+	one.seen = now
+	if one.state != alive && one.announced != nil && !one.announced.Leaving {
+		one.state = alive
+		r.edited()
 	}
 }
 
 // lose notes that a router is lost. r.mu must be held.
-func (r *Roster) lose(one *router) {
-	one.dead = true
-	close(one.lost)
+func (r *Roster) lose(address stream.Address, one *router) {
+	if one.state == dead {
+		return
+	}
+	delete(r.pings, one.token)
+	one.state, one.token, one.load, one.text = dead, "", nil, nil
+	r.edited()
 }
 
-// Changed returns a channel that is closed at the next change of Peers but for loads, latencies,
-// clocks and times.
-func (r *Roster) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed.Next()
+// remove forgets a router. r.mu must be held.
+func (r *Roster) remove(address stream.Address) {
+	delete(r.pings, r.routers[address].token)
+	delete(r.routers, address)
+	r.edited()
 }
 
-// Lost returns a channel that is closed when the router is lost or has left: at once if that is so
-// already. A router that was not heard yet gets the time in which it should be.
-func (r *Roster) Lost(a frame.Address) <-chan struct{} {
+// edited notes that Peers has changed. r.mu must be held.
+func (r *Roster) edited() {
+	r.names = nil
+	r.changed.Notify()
+}
+
+// Doubt has a router pinged that could not be reached.
+func (r *Roster) Doubt(address stream.Address) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one, ok := r.routers[a]; ok {
-		return one.lost
+	if one := r.routers[address]; one != nil && one.state == alive {
+		one.seen = one.seen.Add(-silence)
 	}
-	if !r.makeRoom(a.Key) {
-		return r.closed
+}
+
+// SetTrouble notes why a router can't be called, or "" if it can.
+func (r *Roster) SetTrouble(address stream.Address, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one := r.routers[address]; one != nil && one.trouble != text {
+		one.trouble = text
+		r.changed.Notify()
 	}
-	one := &router{address: a, seen: time.Now(), lost: make(chan struct{})}
-	r.routers[a] = one
-	return one.lost
+}
+
+// Announced takes the announcement of a router. A stored one does not show that the router lives.
+func (r *Roster) Announced(key, token string, value []byte, stored bool) {
+	address := stream.Address{Key: key, Router: token}
+	if !r.trusted(key) {
+		r.noteOther(key, token, value)
+		return
+	}
+	sum := sha256.Sum256(value)
+	r.mu.Lock()
+	one := r.routers[address]
+	known := one != nil && one.announced != nil && one.sum == sum
+	r.mu.Unlock()
+	if known || r.checks.trusted.Take(key, 1, 1) > 0 {
+		return
+	}
+	a, err := directory.Decode(r.options.Cluster, key, token, value, true)
+	if err != nil {
+		r.options.Log.Debug("refused an announcement", zap.String("key", key), zap.Error(err))
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one = r.make(address); one == nil || one.announced != nil && one.announced.Revision >= a.Revision {
+		return
+	}
+	one.announced, one.sum = a, sum
+	switch {
+	case a.Leaving:
+		r.lose(address, one)
+	case !stored:
+		r.lives(one, time.Now())
+	}
+	r.edited()
+}
+
+// Loaded takes the load of a router.
+func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
+	if len(value) > maxLoad {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !r.trusted(key) {
+		if o := r.others[key]; o != nil && !stored {
+			o.LastSeen = now
+		}
+		return
+	}
+	one := r.make(stream.Address{Key: key, Router: token})
+	if one == nil || stored {
+		return
+	}
+	one.count++
+	r.lives(one, now)
+	if one.text != nil && bytes.Equal(one.text, value) {
+		return
+	}
+	var load Load
+	if json.Unmarshal(value, &load) != nil || len(load.Servers) > directory.MaxServers {
+		return
+	}
+	if !sameStates(one.load, load.Servers) {
+		r.changed.Notify()
+	}
+	one.load, one.text = load.Servers, bytes.Clone(value)
+}
+
+// sameStates reports whether two loads have the same servers in the same states.
+func sameStates(a, b map[string]ServerLoad) bool {
+	for name, s := range b {
+		if a[name].State != s.State {
+			return false
+		}
+	}
+	for name, s := range a {
+		if b[name].State != s.State {
+			return false
+		}
+	}
+	return true
+}
+
+// make returns a router, which may be new; nil if there is no room. A router that does not live makes
+// room for another one of its node. r.mu must be held.
+func (r *Roster) make(address stream.Address) *router {
+	if one := r.routers[address]; one != nil {
+		return one
+	}
+	n := 0
+	var oldest *router
+	var at stream.Address
+	if len(r.routers) >= perNode { // else no node has too many
+		for other, one := range r.routers {
+			if other.Key != address.Key {
+				continue
+			}
+			if n++; one.state != alive && (oldest == nil || one.seen.Before(oldest.seen)) {
+				oldest, at = one, other
+			}
+		}
+	}
+	switch {
+	case n >= perNode && oldest != nil:
+		r.remove(at)
+	case n >= perNode, len(r.routers) >= maxRouters:
+		return nil
+	}
+	one := &router{seen: time.Now()}
+	r.routers[address] = one
+	return one
+}
+
+// noteOther notes a node that is not trusted. The signature of its announcement is not checked, so
+// that its name may be a lie; people trust a key.
+func (r *Roster) noteOther(key, token string, value []byte) {
+	if r.checks.others.Take("", 1, 1) > 0 {
+		return
+	}
+	if a, err := directory.Decode(r.options.Cluster, key, token, value, false); err == nil {
+		r.note(Other{Key: key, Node: a.Node, Version: a.Version})
+	}
+}
+
+// Old notes that a node runs an older version.
+func (r *Roster) Old(key string) {
+	r.note(Other{Key: key, Node: "node-" + cut(tail(key), 4), Old: true})
+}
+
+func (r *Roster) note(o Other) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.others[o.Key]
+	if before == nil && len(r.others) >= maxOthers || o.Old && before != nil && !before.Old {
+		return
+	}
+	o.LastSeen = time.Now()
+	r.others[o.Key] = &o
+	if before == nil || before.Node != o.Node || before.Old != o.Old {
+		r.changed.Notify()
+	}
+}
+
+// Watched is called when all stored values have come.
+func (r *Roster) Watched() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watched = true
 }
 
 // Trust is called when other nodes are trusted than before.
 func (r *Roster) Trust() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for address, one := range r.routers {
+	for address := range r.routers {
 		if !r.trusted(address.Key) {
-			if !one.dead {
-				r.lose(one)
-			}
-			delete(r.routers, address)
+			r.remove(address)
 		}
 	}
-	for key := range r.untrusted {
-		if r.trusted(key) {
-			delete(r.untrusted, key)
+	for key, o := range r.others {
+		if r.trusted(key) && !o.Old {
+			delete(r.others, key)
 		}
 	}
-	r.nameAll()
-	r.changed.Notify()
+	r.edited()
 }
 
-func (r *Roster) trusted(key string) bool { return key == r.self.Key || r.options.Trusted(key) }
+func (r *Roster) trusted(key string) bool { return key == r.options.Key || r.options.Trusted(key) }
+
+// Changed returns a channel that is closed at the next change of Peers or Others but for loads,
+// latencies and times.
+func (r *Roster) Changed() <-chan struct{} { return r.changed.Next() }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ const (
 // A Greeting is the input of a handshake, with known facts of the server.
 type Greeting struct {
 	Known        Era             // the server's era; UnknownEra has the handshake probe
+	Only         bool            // no other era than Known will do
+	Client       string          // the client's name; "" is the router's
 	Version      string          // of the router
 	Capabilities json.RawMessage // of the client
 	PID          int             // of the server's process; 0 if it is remote
@@ -57,7 +60,7 @@ type Greeting struct {
 // transports/stdio#backward-compatibility), and a result that comes late still
 // counts.
 func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
-	client, meta := identity(g.Version)
+	client, meta := identity(cmp.Or(g.Client, "metarouter"), g.Version)
 	var begun []*pendingRequest
 	defer func() {
 		for _, one := range begun {
@@ -79,6 +82,9 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	if probing {
 		discovered, timeout = send(Discover, withMeta(nil, meta)), time.After(probeTimeout)
 	}
+	if g.Only {
+		timeout = nil // that of ctx counts
+	}
 	for {
 		if !probing && initialized == nil {
 			initialized = send(Initialize, fmt.Appendf(nil,
@@ -94,6 +100,10 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 				return nil
 			}
 			versions, err := supported(r)
+			if err == nil && g.Only {
+				_, refusal := r.Result()
+				err = fmt.Errorf("server/discover: %w", cmp.Or(refusal, errors.New("the server does not speak revision "+session.Modern)))
+			}
 			if err != nil {
 				return err
 			}
@@ -128,10 +138,10 @@ func isSelf(err error) bool {
 	return ok && e.Code == session.CodeSelf && string(wire.Member(e.Data, "metarouter")) == `"self"`
 }
 
-// identity returns the router's name and version, and the _meta that its requests to
+// identity returns the client's name and version, and the _meta that its requests to
 // modern servers carry.
-func identity(version string) (client, meta json.RawMessage) {
-	client = wire.Marshal(map[string]string{"name": "metarouter", "version": version})
+func identity(name, version string) (client, meta json.RawMessage) {
+	client = wire.Marshal(map[string]string{"name": name, "version": version})
 	return client, wire.Marshal(map[string]any{
 		metaVersion: session.Modern, metaCapabilities: struct{}{}, metaClient: client,
 	})

@@ -35,6 +35,8 @@ const (
 // the server. Towards a modern server all of them, and the changes of its lists, are
 // one request, which is replaced at each change.
 type Subscriptions struct {
+	NoLists bool // changes of lists are heard in another way; set before Follow
+
 	conn      *Conn
 	notify    func(session.Message) // calls the session's listeners
 	turn      chan struct{}         // holds an item while a request about them is under way, so that they keep their order
@@ -254,6 +256,9 @@ func (s *Subscriptions) subscribe(ctx context.Context) (*pendingRequest, error) 
 
 // changingLists returns the kinds of lists that the server says may change.
 func (s *Subscriptions) changingLists() []string {
+	if s.NoLists {
+		return nil
+	}
 	return slices.DeleteFunc([]string{"tools", "prompts", "resources"}, func(kind string) bool {
 		return string(wire.Member(wire.Member(s.conn.agreed.info.Capabilities, kind), "listChanged")) != "true"
 	})

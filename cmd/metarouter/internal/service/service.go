@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -83,6 +84,11 @@ func (s *Service) Run(ctx context.Context) error {
 	// The router must outlive the signal that ends ctx: the server answers the requests in
 	// flight first. So the signal ends the listeners, and then the router ends.
 	signalled := ctx
+	options.ServeNode = func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { // called once the router runs
+		if err := m.ServeNode(ctx, v, conn); err != nil {
+			s.Log.Debug("a stream of another node has ended", zap.String("node", v.Node()), zap.Error(err))
+		}
+	}
 	router := adapter.New(c, options)
 	m = s.servers(router.Parts())
 	err := RunRouter(context.WithoutCancel(ctx), router, edits, func(ctx context.Context, r *adapter.Parts) error {

@@ -27,14 +27,10 @@ func (c clusterCollector) Collect(to chan<- prometheus.Metric) {
 	c.collectNodes(to)
 	collectCalls(counters.To, series(to, prometheus.CounterValue, "cluster_calls_sent_total", "Calls of this router's clients that the node ran or was asked to run, by outcome.", "node", "outcome"))
 	collectCalls(counters.From, series(to, prometheus.CounterValue, "cluster_calls_received_total", "Calls of the node's clients that this router ran or was asked to run, by outcome.", "node", "outcome"))
-	dropped := series(to, prometheus.CounterValue, "cluster_frames_dropped_total", "Frames of other nodes that were dropped, by reason.", "reason")
-	for reason, n := range counters.Dropped {
-		dropped(float64(n), reason)
-	}
 }
 
 func (c clusterCollector) collectNodes(to chan<- prometheus.Metric) {
-	isAlive := series(to, prometheus.GaugeValue, "cluster_node_alive", "1 while heartbeats of the trusted node arrive.", "node")
+	isAlive := series(to, prometheus.GaugeValue, "cluster_node_alive", "1 while the trusted node is alive.", "node")
 	latency := series(to, prometheus.GaugeValue, "cluster_node_latency_seconds", "How long the trusted node took to answer the last ping.", "node")
 	var alive, lost, untrusted int
 	seen := make(map[string]bool)

@@ -50,7 +50,6 @@ func TestClusterMetrics(t *testing.T) {
 		counters: adapter.ClusterCounters{
 			To:      map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
 			From:    map[string]map[string]uint64{"nas": {"error": 2}},
-			Dropped: map[string]uint64{"untrusted": 9, "clock": 0},
 		},
 	}
 	text, _ := scrape(t, h, "text/plain")
@@ -77,8 +76,6 @@ func TestClusterMetrics(t *testing.T) {
 		{5, "calls_sent_total", []string{"node", "box", "outcome", "ok"}},
 		{1, "calls_sent_total", []string{"node", "box", "outcome", "unknown"}},
 		{2, "calls_received_total", []string{"node", "nas", "outcome", "error"}},
-		{9, "frames_dropped_total", []string{"reason", "untrusted"}},
-		{0, "frames_dropped_total", []string{"reason", "clock"}},
 	} {
 		if got := sample(families, "metarouter_cluster_"+tt.name, tt.labels...); got != tt.want {
 			t.Errorf("%s%v is %v, want %v", tt.name, tt.labels, got, tt.want)

@@ -1,0 +1,262 @@
+package adapter
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
+	"github.com/mcp-metarouter/metarouter/supervisor"
+)
+
+// remotes are the streams to servers of other nodes. All clients share one to each server, which
+// speaks the modern era: each request is complete in itself. A client of the legacy era that can be
+// asked has a stream of its own to a server that asks, since no question says which request it is about.
+type remotes struct {
+	node    clusterNode
+	version string // of this router
+	log     *zap.Logger
+	counts  *clusternode.Counts
+	hear    func(server string, owner Client, m Message) // called with messages that belong to no request
+	listed  func(server string) (version string)         // of a server, as it was announced
+
+	life    context.Context // of all streams
+	end     context.CancelCauseFunc
+	running sync.WaitGroup // their goroutines
+
+	mu    sync.Mutex // guards the fields below; also held when running grows
+	all   map[streamKey]*remoteStream
+	level string // of the log messages that servers are to send; "" is their own
+}
+
+// A streamKey identifies a stream.
+type streamKey struct {
+	server string // such as gpu@box
+	home   Client // of the only client; nil if all clients share the stream
+}
+
+// A remoteStream is a session over a stream to a server of another node.
+type remoteStream struct {
+	key streamKey
+	end context.CancelCauseFunc
+
+	ready chan struct{} // closed when the fields below are set
+	err   error         // why it could not be opened
+	*supervisor.Connection
+	to     clusternode.Stream
+	public ed25519.PublicKey // of the node
+	warned sync.Once         // of a result without signature
+}
+
+const (
+	maxRemoteStreams = 2000
+	dialTime         = 5 * time.Second
+	remoteIdle       = 5 * time.Minute // after which a shared stream without calls and subscriptions ends
+)
+
+var (
+	errLeft      = errors.New("this router has left the cluster")
+	errForgotten = errors.New("its node has left, or no longer shares the server; see: metarouter nodes")
+	errUnused    = errors.New("the stream was not used for a while")
+	errFull      = fmt.Errorf("%d streams to other nodes are open", maxRemoteStreams)
+	errGone      = errors.New("its client has left")
+)
+
+func newRemotes(node clusterNode, r *Router) *remotes {
+	m := r.members
+	all := &remotes{
+		node: node, version: r.options.Version, log: m.log, counts: &m.counts, all: make(map[streamKey]*remoteStream),
+		hear: func(server string, owner Client, one Message) {
+			r.listeners.hear(m.services.grouping().name(server), owner, one)
+		},
+		listed: func(server string) string {
+			return r.registry.Snapshot().Offer(m.services.grouping().name(server)).Version
+		},
+	}
+	all.life, all.end = context.WithCancelCause(context.Background())
+	return all
+}
+
+// close ends all streams, and waits until no goroutine of them is left.
+func (r *remotes) close() {
+	r.mu.Lock()
+	r.end(errLeft)
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// Session returns a session with a server for a client, as [execute.Sessions] says. It opens the stream
+// if it does not exist.
+func (r *remotes) Session(ctx context.Context, server string, from Client) (session.Session, error) {
+	key := streamKey{server: server}
+	if terms, _ := r.node.Terms(server); terms.Asks && from != nil && !from.Modern() {
+		if home := from.Home(); home != nil && session.AnswersAny(home.Capabilities()) {
+			key.home = home
+		}
+	}
+	stream, err := r.open(ctx, key)
+	if err != nil {
+		r.counts.To(nodeOf(server), clusternode.OutcomeOf(err))
+		return nil, err
+	}
+	s := &remoteSession{remotes: r}
+	s.stream.Store(stream)
+	return s, nil
+}
+
+// nodeOf returns the node in the name of a server, such as box in gpu@box.
+func nodeOf(server string) string { return server[strings.LastIndexByte(server, '@')+1:] }
+
+// open returns the stream, and opens it if it does not exist or has ended. It waits until ctx ends.
+func (r *remotes) open(ctx context.Context, key streamKey) (*remoteStream, error) {
+	r.mu.Lock()
+	s := r.all[key]
+	if s == nil || signal.IsClosed(s.ready) && (s.err != nil || !s.Usable()) {
+		full := len(r.all) >= maxRemoteStreams
+		if err := context.Cause(r.life); err != nil || full {
+			r.mu.Unlock()
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, cmp.Or(err, errFull))
+		}
+		s = &remoteStream{key: key, ready: make(chan struct{})}
+		var life context.Context
+		life, s.end = context.WithCancelCause(r.life)
+		r.all[key] = s
+		r.running.Go(func() { r.serve(life, s) })
+	}
+	r.mu.Unlock()
+	if !signal.IsClosed(s.ready) { // so that ctx.Done is called by those that wait only
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: node %q has not answered yet", session.ErrNotSent, nodeOf(key.server))
+		}
+	}
+	return s, s.err
+}
+
+// serve opens a stream and keeps it until it ends, is not used any more, or life ends.
+func (r *remotes) serve(life context.Context, s *remoteStream) {
+	defer s.end(nil)
+	s.err = r.connect(life, s)
+	close(s.ready)
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.all[s.key] == s {
+			delete(r.all, s.key)
+		}
+	}()
+	if s.err != nil {
+		return
+	}
+	check := time.NewTicker(remoteIdle / 5)
+	defer check.Stop()
+	for {
+		select {
+		case <-check.C:
+			if s.key.home == nil && s.RefuseIfIdle(remoteIdle) {
+				s.Close(errUnused)
+				return
+			}
+		case <-life.Done():
+			s.Close(context.Cause(life))
+			return
+		case <-s.Done():
+			s.Close(nil)
+			return
+		}
+	}
+}
+
+// connect opens a stream.
+func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
+	ctx, cancel := context.WithTimeout(life, dialTime)
+	defer cancel()
+	if s.to, err = r.node.Dial(ctx, s.key.server); err != nil {
+		return err
+	}
+	if s.public, err = nkeys.Decode(nkeys.PrefixByteUser, []byte(s.to.Key)); err != nil {
+		s.to.Close()
+		return fmt.Errorf("%w: the key of node %q: %w", session.ErrNotSent, s.to.Node, err)
+	}
+	o := supervisor.ConnectOptions{
+		Server: s.key.server, Modern: s.key.home == nil, Version: r.version, Log: r.log,
+		OnMessage: func(m Message) { r.hear(s.key.server, s.key.home, m) },
+	}
+	if s.key.home != nil {
+		o.Owner, o.Capabilities = s.key.home, s.key.home.Capabilities()
+	}
+	if s.Connection, err = supervisor.Connect(ctx, s.to.Conn, o); err != nil {
+		return fmt.Errorf("%w: open a session with node %q: %w", session.ErrNotSent, s.to.Node, err)
+	}
+	r.mu.Lock()
+	level := r.level
+	r.mu.Unlock()
+	s.SetLevel(ctx, level)
+	return nil
+}
+
+// opened returns the streams that are open and have the property.
+func (r *remotes) opened(has func(streamKey) bool) (some []*remoteStream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, s := range r.all {
+		if has(key) && signal.IsClosed(s.ready) && s.err == nil {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// stop ends the streams that have the property, with the cause. It does not wait for them.
+func (r *remotes) stop(has func(streamKey) bool, cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, s := range r.all {
+		if has(key) {
+			delete(r.all, key)
+			s.end(cause)
+		}
+	}
+}
+
+// Forget ends the streams to a server.
+func (r *remotes) Forget(server string) {
+	r.stop(func(key streamKey) bool { return key.server == server }, errForgotten)
+}
+
+// Release ends the streams of a client. home is its session.
+func (r *remotes) Release(home Client) {
+	r.stop(func(key streamKey) bool { return key.home == home }, errGone)
+}
+
+// Notify sends a notification over the streams of a client. It does not wait.
+func (r *remotes) Notify(home Client, method string, params json.RawMessage) {
+	for _, s := range r.opened(func(key streamKey) bool { return key.home == home }) {
+		s.NotifyLater(method, params)
+	}
+}
+
+// SetLevel asks for log messages from the level on, also over streams of clients that are opened later.
+// Requests over shared streams have the level of their client. It waits at most two seconds.
+func (r *remotes) SetLevel(ctx context.Context, level string) {
+	r.mu.Lock()
+	r.level = level
+	r.mu.Unlock()
+	var setting sync.WaitGroup
+	for _, s := range r.opened(func(key streamKey) bool { return key.home != nil }) {
+		setting.Go(func() { s.SetLevel(ctx, level) })
+	}
+	setting.Wait()
+}

@@ -1,0 +1,186 @@
+package adapter
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A remoteSession is a session with a server of another node. It ends with its stream; a call that finds
+// the stream ended opens another one.
+type remoteSession struct {
+	remotes *remotes
+	stream  atomic.Pointer[remoteStream] // in use
+}
+
+// Call implements [session.Session].
+func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
+	id, params := callID(r)
+	r.Params = params
+	r.Meta = requestMeta(ctx, id, r)
+	stream := s.stream.Load()
+	result, err := stream.Call(ctx, r)
+	if errors.Is(err, session.ErrNotSent) && !stream.Usable() && ctx.Err() == nil { // it ended since it was used last
+		next, failed := s.remotes.open(ctx, stream.key)
+		if err = failed; err == nil {
+			s.stream.Store(next)
+			stream = next
+			result, err = stream.Call(ctx, r)
+		}
+	}
+	result, err = stream.finish(r, id, result, err, s.remotes)
+	s.remotes.counts.To(stream.to.Node, clusternode.OutcomeOf(err))
+	return result, err
+}
+
+const (
+	toolsCall    = "tools/call"
+	requestState = "requestState"
+	idLength     = 26 // of rand.Text
+)
+
+// callID returns the ID of a request, and its parameters as the other node gets them. If the request
+// goes on with one that the other node has suspended, it has the ID of that one, under which the node
+// signs the result: it is the beginning of the state; see suspended.
+func callID(r session.Request) (id string, params json.RawMessage) {
+	if r.Method == toolsCall && bytes.Contains(r.Params, []byte(`"`+requestState+`"`)) {
+		state, _ := wire.String(wire.Member(r.Params, requestState))
+		if id, rest, ok := strings.Cut(state, ":"); ok && len(id) == idLength {
+			return id, wire.SetMember(r.Params, requestState, wire.AppendString(nil, rest))
+		}
+	}
+	return rand.Text(), r.Params
+}
+
+// suspended returns the result that asks the client for input. Its state begins with the call's ID.
+func suspended(result json.RawMessage, id string) json.RawMessage {
+	if state, ok := wire.String(wire.Member(result, requestState)); ok {
+		return wire.SetMember(result, requestState, wire.AppendString(nil, id+":"+state))
+	}
+	return result
+}
+
+// clientInfo is the member of _meta with the client's name.
+const clientInfo = "io.modelcontextprotocol/clientInfo"
+
+// requestMeta returns the _meta of a request as the other node gets it.
+func requestMeta(ctx context.Context, id string, r session.Request) json.RawMessage {
+	meta := r.Meta
+	if meta == nil {
+		meta = json.RawMessage("{}")
+	}
+	if r.From != nil && !r.From.Modern() && r.From.ClientName() != "" {
+		meta = wire.SetMember(meta, clientInfo, wire.Marshal(map[string]string{"name": r.From.ClientName(), "version": ""}))
+	}
+	about := clusternode.Request{ID: id, Origin: r.Origin}
+	if deadline, ok := ctx.Deadline(); ok {
+		about.Deadline = deadline.UnixMilli()
+	}
+	return wire.SetMember(meta, clusternode.MetaKey, wire.Marshal(about))
+}
+
+// finish returns the outcome of a request, as the client's node has it.
+func (s *remoteStream) finish(r session.Request, id string, result json.RawMessage, err error, all *remotes) (json.RawMessage, error) {
+	ran := session.Run{Nodes: []string{s.to.Node}, Kept: s.key.home != nil}
+	if r.Ran != nil {
+		defer func() { *r.Ran = ran }()
+	}
+	switch {
+	case err != nil:
+		return nil, s.fault(err)
+	case r.Method != toolsCall:
+		return result, nil
+	}
+	meta := wire.Member(result, "_meta")
+	text := wire.Member(meta, clusternode.MetaKey)
+	asks := bytes.Contains(result, []byte(`"input_required"`)) && string(wire.Member(result, "resultType")) == `"input_required"`
+	if text == nil && asks { // no result yet
+		return suspended(result, id), nil
+	}
+	var answer clusternode.Answer
+	tool, _ := wire.String(wire.Member(r.Params, "name"))
+	signed := clusternode.Signed{ID: id, Owner: s.to.Key, Caller: all.node.Key(), Server: s.to.Server, Tool: tool, Params: r.Params, Result: result}
+	if json.Unmarshal(text, &answer) != nil || !ed25519.Verify(s.public, signed.Bytes(), answer.Signature) {
+		s.warned.Do(func() {
+			all.log.Warn("a node has not signed the result of a call, which is dropped", zap.String("node", s.to.Node), zap.String("server", s.key.server))
+		})
+		return nil, fmt.Errorf("%w: node %q has not signed the result", session.ErrClosed, s.to.Node)
+	}
+	ran.Verified, ran.Degraded = true, answer.Degraded
+	result = wire.SetMember(result, "_meta", wire.DeleteMember(meta, clusternode.MetaKey))
+	if asks {
+		result = suspended(result, id)
+	}
+	return result, nil
+}
+
+// maxReason bounds the reasons of other nodes that are shown, in bytes.
+const maxReason = 4 << 10
+
+// fault returns the error of a request as the client's node has it. A node answers with an error that
+// says so if it has not sent a request to the server, or if the answer of its server was lost.
+func (s *remoteStream) fault(err error) error {
+	own, ok := errors.AsType[*session.Error](err)
+	if !ok {
+		if errors.Is(err, session.ErrNotSent) || errors.Is(err, session.ErrClosed) {
+			return fmt.Errorf("node %q: %w", s.to.Node, err)
+		}
+		return err
+	}
+	var kind error
+	switch outcome, _ := wire.String(wire.Member(wire.Member(own.Data, "metarouter"), "outcome")); outcome {
+	case "not_sent":
+		kind = session.ErrNotSent
+	case "closed":
+		kind = session.ErrClosed
+	default:
+		return own
+	}
+	return fmt.Errorf("%w: node %q: %s", kind, s.to.Node, plain.Line(own.Message[:min(len(own.Message), maxReason)]))
+}
+
+// Notify implements [session.Session]. Other nodes get notifications of clients with a stream of their
+// own only.
+func (s *remoteSession) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	stream := s.stream.Load()
+	if stream.key.home == nil {
+		return nil
+	}
+	return stream.Notify(ctx, method, params)
+}
+
+// Subscribe implements [session.Session].
+func (s *remoteSession) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
+	stream := s.stream.Load()
+	if cancel, err = stream.Subscribe(ctx, uri); err != nil {
+		err = stream.fault(err)
+	}
+	return cancel, err
+}
+
+// Listen implements [session.Session].
+func (s *remoteSession) Listen(hear func(Message)) (stop func()) { return s.stream.Load().Listen(hear) }
+
+// Done implements [session.Session].
+func (s *remoteSession) Done() <-chan struct{} { return s.stream.Load().Done() }
+
+// Info implements [session.Session].
+func (s *remoteSession) Info() session.Info {
+	stream := s.stream.Load()
+	info := stream.Info()
+	info.Version = s.remotes.listed(stream.key.server)
+	return info
+}

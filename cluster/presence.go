@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"go.uber.org/zap"
+	"golang.org/x/mod/semver"
+
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+)
+
+// service is the name of the NATS service that each router is an instance of: 'nats micro ls' shows
+// the routers.
+const service = "metarouter"
+
+// A presence is how a router can be reached over one connection to NATS.
+type presence struct {
+	conn     *nats.Conn
+	endpoint *stream.Endpoint
+	service  micro.Service // nil if the node only observes
+	inbox    string        // answers to pings come to this subject and a token
+	subs     []*nats.Subscription
+	ended    chan struct{} // closed when no stream is accepted any more
+}
+
+// appear makes the router reachable over a connection.
+func (m *member) appear(conn *nats.Conn) (p *presence, err error) {
+	p = &presence{conn: conn, inbox: conn.NewInbox() + ".", ended: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	p.endpoint, err = stream.Listen(stream.Options{
+		Conn: conn, Prefix: "metarouter." + m.config.Name + ".stream", Key: m.key, Signer: m.identity.Signer(), Trusted: m.trusts, Admit: m.admit,
+		Log: m.log,
+	})
+	if err != nil {
+		return p, err
+	}
+	own := p.endpoint.Address()
+	for subject, handle := range map[string]nats.MsgHandler{p.inbox + "*": p.answered(m), "metarouter." + m.config.Name + ".beat.*": m.heardOld} {
+		sub, err := conn.Subscribe(subject, handle)
+		if err != nil {
+			return p, err
+		}
+		p.subs = append(p.subs, sub)
+	}
+	if m.observes() {
+		return p, nil
+	}
+	p.service, err = micro.AddService(conn, micro.Config{
+		Name: service, Version: semantic(m.node.options.Version), Description: "shares MCP servers with other nodes of its cluster",
+		Metadata: map[string]string{"cluster": m.config.Name, "node": m.name, "key": own.Key, "router": own.Router, "version": m.node.options.Version},
+	})
+	if err != nil {
+		return p, err
+	}
+	m.directory.Introduce(directory.Announcement{Router: own.Router, Instance: p.service.Info().ID, Node: m.name, Version: m.node.options.Version})
+	return p, nil
+}
+
+// semantic returns the version as a NATS service may have it: 0.0.0 if it is no semantic version.
+func semantic(version string) string {
+	version = semver.Canonical("v" + strings.TrimPrefix(version, "v"))
+	return cmp.Or(strings.TrimPrefix(version, "v"), "0.0.0")
+}
+
+// close makes the router unreachable.
+func (p *presence) close() {
+	if p.endpoint != nil {
+		p.endpoint.Close()
+	}
+	for _, sub := range p.subs {
+		_ = sub.Unsubscribe() // fails for a closed connection only
+	}
+	if p.service != nil {
+		_ = p.service.Stop() // likewise
+	}
+}
+
+// answered returns the handler of answers to pings.
+func (p *presence) answered(m *member) nats.MsgHandler {
+	return func(msg *nats.Msg) {
+		token := strings.TrimPrefix(msg.Subject, p.inbox)
+		if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" { // no responders
+			m.roster.Answered(token, false)
+			return
+		}
+		var ping micro.Ping
+		if json.Unmarshal(msg.Data, &ping) == nil && ping.Metadata["cluster"] == m.config.Name {
+			m.roster.Answered(token, true)
+		}
+	}
+}
+
+// ping sends a ping to an instance of the service.
+func (m *member) ping(instance, token string) {
+	p := m.present.Load()
+	if p == nil || !m.link.Up() {
+		return // no answer will come
+	}
+	subject, err := micro.ControlSubject(micro.PingVerb, service, instance)
+	if err == nil {
+		err = p.conn.PublishRequest(subject, p.inbox+token, nil)
+	}
+	if err != nil {
+		m.log.Debug("can't ping a router", zap.Error(err))
+	}
+}
+
+// heardOld notes the sign of life of a node with protocol 1.
+func (m *member) heardOld(msg *nats.Msg) {
+	if key := msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]; len(key) == len(m.key) && key != m.key {
+		m.roster.Old(key)
+	}
+}

@@ -1,0 +1,151 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+)
+
+// ConnectOptions are the options of [Connect]. Server, Capabilities and Log must be set.
+type ConnectOptions struct {
+	Server       string          // its name, in errors and for clients
+	Modern       bool            // the session is of the modern era, else of the legacy one
+	Owner        session.Client  // the only client; nil if several use the session
+	Capabilities json.RawMessage // of the client, in the legacy era
+	Version      string          // of the router
+
+	// OnMessage is called with messages that belong to no request. It must not block. May be nil.
+	OnMessage func(session.Message)
+
+	Stall time.Duration // how long the server may leave written bytes unread; 0 is 5 minutes
+	Log   *zap.Logger
+}
+
+// A Connection is a session with a server at the other end of a [net.Conn]: no process and no entry
+// belong to it. It does not hear changes of the server's lists in the modern era.
+type Connection struct {
+	session.Session
+	peer  *peer.Peer
+	conn  net.Conn
+	ended chan struct{} // closed when no goroutine of it is left
+}
+
+// questionsPerMinute bounds the questions of a server over a connection. The router at its other end
+// applies the limit of the server's entry.
+const questionsPerMinute = 600
+
+// Connect opens a session over conn, one message a line, in the era of the options only. It owns conn:
+// if Connect fails, and when the session has ended, conn is closed. [Connection.Close] must be called.
+func Connect(ctx context.Context, conn net.Conn, o ConnectOptions) (*Connection, error) {
+	end := &connEnd{Conn: conn}
+	var lines *transport.Lines
+	p := peer.New(peer.Host{
+		Server: o.Server,
+		Stray: func(line []byte, why error) {
+			o.Log.Debug("skipped a line of the server, which is no message", zap.Int("bytes", len(line)), zap.Error(why))
+		},
+		Asked:  func(string) {},
+		Limits: peer.NewLimits(func() int { return questionsPerMinute }),
+		Owner:  func(context.Context) session.Client { return o.Owner },
+	}, func(c *peer.Conn) peer.Link {
+		lines = transport.NewLines(end, cmp.Or(o.Stall, defaultStall), c)
+		return lines
+	})
+	if o.OnMessage != nil {
+		p.Listen(o.OnMessage)
+	}
+	p.Subscriptions.NoLists = true
+	c := &Connection{Session: p, peer: p, conn: conn, ended: make(chan struct{})}
+	go c.serve(end, lines)
+	g := peer.Greeting{Known: peer.LegacyEra, Only: true, Version: o.Version, Capabilities: o.Capabilities}
+	if o.Modern {
+		g.Known = peer.ModernEra
+	}
+	if o.Owner != nil {
+		g.Client = o.Owner.ClientName()
+	}
+	if err := p.Handshake(ctx, g); err != nil {
+		c.Close(err)
+		return nil, err
+	}
+	p.Subscriptions.Follow(o.Log)
+	return c, nil
+}
+
+// serve reads from the connection and writes to it until the session ends.
+func (c *Connection) serve(end *connEnd, lines *transport.Lines) {
+	defer close(c.ended)
+	eof, written := make(chan struct{}), make(chan struct{})
+	go func() { defer close(written); lines.Write() }()
+	go func() { defer close(eof); lines.Read(end) }()
+	select {
+	case <-eof:
+		if errors.Is(end.err, io.EOF) {
+			end.err = errors.New("the other end has closed the connection")
+		}
+		c.peer.Close(end.err)
+	case <-lines.Broken:
+		c.peer.Close(fmt.Errorf("write to the connection: %w", errors.Unwrap(lines.Err)))
+	case <-c.peer.Done():
+	}
+	c.conn.Close()
+	<-eof
+	<-written
+	c.peer.Wait()
+}
+
+// Close ends the session and waits until no goroutine of it is left. Calls under way fail with the
+// cause.
+func (c *Connection) Close(cause error) {
+	c.peer.Close(cause)
+	<-c.ended
+}
+
+// Usable reports whether a call can begin.
+func (c *Connection) Usable() bool { return c.peer.Usable() }
+
+// RefuseIfIdle lets no call begin if the session was idle for d: without a call under way and without a
+// subscription. It reports whether calls are refused.
+func (c *Connection) RefuseIfIdle(d time.Duration) bool {
+	return len(c.peer.Subscriptions.Wanted()) == 0 && c.peer.Calls.IdleFor() >= d && c.peer.Calls.RefuseUnlessBusy()
+}
+
+// SetLevel asks for log messages from the level on, in the legacy era. It waits at most two seconds.
+func (c *Connection) SetLevel(ctx context.Context, level string) { c.peer.SetLevel(ctx, level) }
+
+// NotifyLater sends a notification and does not wait until it is written.
+func (c *Connection) NotifyLater(method string, params json.RawMessage) {
+	c.peer.NotifyLater(method, params)
+}
+
+// A connEnd is a connection as the link uses it.
+type connEnd struct {
+	net.Conn
+	err error // of the last Read
+}
+
+// Read implements [io.Reader].
+func (e *connEnd) Read(p []byte) (n int, err error) {
+	n, err = e.Conn.Read(p)
+	e.err = err
+	return n, err
+}
+
+// TryWrite implements [transport.Writer]. A connection does not say how much it takes without waiting.
+func (e *connEnd) TryWrite([]byte) (int, error) { return 0, nil }
+
+// SetWriteDeadline implements [transport.Writer].
+func (e *connEnd) SetWriteDeadline(t time.Time) {
+	e.Conn.SetWriteDeadline(t) // it fails on a connection that is closed, as the write does
+}
