@@ -29,7 +29,6 @@ type remotes struct {
 	log     *zap.Logger
 	counts  *clusternode.Counts
 	hear    func(server string, owner Client, m Message) // called with messages that belong to no request
-	listed  func(server string) (version string)         // of a server, as it was announced
 
 	life    context.Context // of all streams
 	end     context.CancelCauseFunc
@@ -80,9 +79,6 @@ func newRemotes(node clusterNode, r *Router) *remotes {
 		hear: func(server string, owner Client, one Message) {
 			r.listeners.hear(m.services.grouping().name(server), owner, one)
 		},
-		listed: func(server string) string {
-			return r.registry.Snapshot().Offer(m.services.grouping().name(server)).Version
-		},
 	}
 	all.life, all.end = context.WithCancelCause(context.Background())
 	return all
@@ -107,7 +103,7 @@ func (r *remotes) Session(ctx context.Context, server string, from Client) (sess
 	}
 	stream, err := r.open(ctx, key)
 	if err != nil {
-		r.counts.To(nodeOf(server), clusternode.OutcomeOf(err))
+		r.counts.To(nodeIn(server), clusternode.OutcomeOf(err))
 		return nil, err
 	}
 	s := &remoteSession{remotes: r}
@@ -115,8 +111,8 @@ func (r *remotes) Session(ctx context.Context, server string, from Client) (sess
 	return s, nil
 }
 
-// nodeOf returns the node in the name of a server, such as box in gpu@box.
-func nodeOf(server string) string { return server[strings.LastIndexByte(server, '@')+1:] }
+// nodeIn returns the node in the name of a server, such as box in gpu@box.
+func nodeIn(server string) string { return server[strings.LastIndexByte(server, '@')+1:] }
 
 // open returns the stream, and opens it if it does not exist or has ended. It waits until ctx ends.
 func (r *remotes) open(ctx context.Context, key streamKey) (*remoteStream, error) {
@@ -139,7 +135,7 @@ func (r *remotes) open(ctx context.Context, key streamKey) (*remoteStream, error
 		select {
 		case <-s.ready:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: node %q has not answered yet", session.ErrNotSent, nodeOf(key.server))
+			return nil, fmt.Errorf("%w: node %q has not answered yet", session.ErrNotSent, nodeIn(key.server))
 		}
 	}
 	return s, s.err

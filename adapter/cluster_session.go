@@ -1,14 +1,12 @@
 package adapter
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -28,8 +26,7 @@ type remoteSession struct {
 
 // Call implements [session.Session].
 func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	id, params := callID(r)
-	r.Params = params
+	id := rand.Text()
 	r.Meta = requestMeta(ctx, id, r)
 	stream := s.stream.Load()
 	result, err := stream.Call(ctx, r)
@@ -44,33 +41,6 @@ func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMe
 	result, err = stream.finish(r, id, result, err, s.remotes)
 	s.remotes.counts.To(stream.to.Node, clusternode.OutcomeOf(err))
 	return result, err
-}
-
-const (
-	toolsCall    = "tools/call"
-	requestState = "requestState"
-	idLength     = 26 // of rand.Text
-)
-
-// callID returns the ID of a request, and its parameters as the other node gets them. If the request
-// goes on with one that the other node has suspended, it has the ID of that one, under which the node
-// signs the result: it is the beginning of the state; see suspended.
-func callID(r session.Request) (id string, params json.RawMessage) {
-	if r.Method == toolsCall && bytes.Contains(r.Params, []byte(`"`+requestState+`"`)) {
-		state, _ := wire.String(wire.Member(r.Params, requestState))
-		if id, rest, ok := strings.Cut(state, ":"); ok && len(id) == idLength {
-			return id, wire.SetMember(r.Params, requestState, wire.AppendString(nil, rest))
-		}
-	}
-	return rand.Text(), r.Params
-}
-
-// suspended returns the result that asks the client for input. Its state begins with the call's ID.
-func suspended(result json.RawMessage, id string) json.RawMessage {
-	if state, ok := wire.String(wire.Member(result, requestState)); ok {
-		return wire.SetMember(result, requestState, wire.AppendString(nil, id+":"+state))
-	}
-	return result
 }
 
 // clientInfo is the member of _meta with the client's name.
@@ -101,14 +71,13 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 	switch {
 	case err != nil:
 		return nil, s.fault(err)
-	case r.Method != toolsCall:
+	case r.Method != "tools/call":
 		return result, nil
 	}
 	meta := wire.Member(result, "_meta")
 	text := wire.Member(meta, clusternode.MetaKey)
-	asks := bytes.Contains(result, []byte(`"input_required"`)) && string(wire.Member(result, "resultType")) == `"input_required"`
-	if text == nil && asks { // no result yet
-		return suspended(result, id), nil
+	if text == nil && string(wire.Member(result, "resultType")) == `"input_required"` { // no result yet
+		return result, nil
 	}
 	var answer clusternode.Answer
 	tool, _ := wire.String(wire.Member(r.Params, "name"))
@@ -120,11 +89,7 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 		return nil, fmt.Errorf("%w: node %q has not signed the result", session.ErrClosed, s.to.Node)
 	}
 	ran.Verified, ran.Degraded = true, answer.Degraded
-	result = wire.SetMember(result, "_meta", wire.DeleteMember(meta, clusternode.MetaKey))
-	if asks {
-		result = suspended(result, id)
-	}
-	return result, nil
+	return wire.SetMember(result, "_meta", wire.DeleteMember(meta, clusternode.MetaKey)), nil
 }
 
 // maxReason bounds the reasons of other nodes that are shown, in bytes.
@@ -178,9 +143,4 @@ func (s *remoteSession) Listen(hear func(Message)) (stop func()) { return s.stre
 func (s *remoteSession) Done() <-chan struct{} { return s.stream.Load().Done() }
 
 // Info implements [session.Session].
-func (s *remoteSession) Info() session.Info {
-	stream := s.stream.Load()
-	info := stream.Info()
-	info.Version = s.remotes.listed(stream.key.server)
-	return info
-}
+func (s *remoteSession) Info() session.Info { return s.stream.Load().Info() }

@@ -26,14 +26,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// A pairNode is the node of a router that uses the servers of one other router, and calls its host
-// without a network. The zero value uses nothing.
+// A pairNode is the node of a router that uses the servers of one other router, over pipes. The zero value uses nothing.
 type pairNode struct {
+	*farNode // that it dials
 	name     string
 	other    *clusterHost // nil without one
 	handler  *services
 	running  chan struct{} // closed while it runs
-	released chan session.Client
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]clusternode.Offer
@@ -64,7 +63,7 @@ func (n *pairNode) learn(t *testing.T) {
 		}
 	}
 	for name, o := range n.known {
-		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{node: n, name: name, offer: o}))
+		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{offer: o}))
 	}
 }
 
@@ -84,13 +83,6 @@ func (n *pairNode) has(server string) bool {
 	defer n.mu.Unlock()
 	_, ok := n.known[server]
 	return ok
-}
-
-func (n *pairNode) Session(_ context.Context, server string, from session.Client) (session.Session, error) {
-	if !n.has(server) {
-		return nil, &status.UnavailableError{Server: server}
-	}
-	return &pairSession{node: n, name: server, from: from}, nil
 }
 
 func (n *pairNode) State(server string) status.State {
@@ -116,15 +108,11 @@ func (n *pairNode) Status() (all []status.Status) {
 	return all
 }
 
-func (n *pairNode) Changed() <-chan struct{}                       { return n.changed }
-func (n *pairNode) Nodes() []NodeInfo                              { return []NodeInfo{{Node: n.name, Self: true}} }
-func (n *pairNode) Report() ClusterReport                          { return ClusterReport{} }
-func (n *pairNode) Counters() ClusterCounters                      { return ClusterCounters{} }
-func (n *pairNode) Settled(ctx context.Context) error              { return nil }
-func (n *pairNode) Release(home session.Client)                    { n.released <- home }
-func (n *pairNode) Notify(session.Client, string, json.RawMessage) {}
-func (n *pairNode) SetLevel(ctx context.Context, level string)     {}
-func (n *pairNode) Load(string) (calls, limit int, heard uint64)   { return 0, 0, 0 }
+func (n *pairNode) Changed() <-chan struct{}                     { return n.changed }
+func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
+func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
+func (n *pairNode) Settled(ctx context.Context) error            { return nil }
+func (n *pairNode) Load(string) (calls, limit int, heard uint64) { return 0, 0, 0 }
 
 // A slowNode is a node that takes a while to know the servers of the others.
 type slowNode struct {
@@ -145,7 +133,7 @@ func (n *slowNode) Settled(ctx context.Context) error {
 func TestAwaitNodes(t *testing.T) {
 	for takes, known := range map[time.Duration]bool{0: true, 5 * time.Second: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
-			m := &membership{newNode: func() clusterNode { return &slowNode{takes: takes} }}
+			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
 			f := &fleet{members: m}
 			if err := f.AwaitNodes(t.Context()); err != nil {
 				t.Errorf("in no cluster: %v", err)
@@ -159,13 +147,10 @@ func TestAwaitNodes(t *testing.T) {
 	}
 }
 
-// A pairSession is a session with a server of the other router.
+// A pairSession lists an offer.
 type pairSession struct {
 	session.Session
-	node  *pairNode
-	name  string
-	offer clusternode.Offer // for Learn
-	from  session.Client
+	offer clusternode.Offer
 }
 
 func (s *pairSession) Info() session.Info    { return s.offer.Info }
@@ -180,28 +165,24 @@ func (s *pairSession) Call(ctx context.Context, r session.Request) (json.RawMess
 	case "resources/templates/list":
 		return wire.Marshal(map[string]any{"resourceTemplates": append([]json.RawMessage{}, s.offer.Templates...)}), nil
 	}
-	there, cancel := context.WithCancel(context.Background()) // it has no values of ctx, such as the span
-	defer cancel()
-	stop := context.AfterFunc(ctx, cancel)
-	defer stop()
-	result, degraded, err := s.node.other.Execute(there, s.incoming(r))
-	if r.Ran != nil {
-		*r.Ran = session.Run{Nodes: []string{"box"}, Verified: true, Degraded: degraded}
+	return nil, session.ErrNotSent
+}
+
+// use has the router use the servers of the other one, over pipes.
+func (n *pairNode) use(other *Router, its *pairNode) {
+	n.other, n.farNode = newClusterHost(other, new(clusternode.Counts)), its.farNode
+	n.handle = func(r farRequest) (json.RawMessage, error) {
+		v := &NodeView{n.other, clusternode.Stream{Server: r.server, Key: n.Key(), Node: n.name, Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t }}}
+		admitted, err := v.Admit(r.Method, wire.DeleteMember(r.Params, "_meta"), r.meta)
+		if err != nil {
+			return nil, err
+		}
+		result, err := admitted.Do(context.Background(), Request{From: new(sink)})
+		if err != nil {
+			return nil, err
+		}
+		return admitted.Answer(result), nil
 	}
-	return result, err
-}
-
-func (s *pairSession) incoming(r session.Request) clusternode.Incoming {
-	server, _, _ := strings.Cut(s.name, "@")
-	tool, _ := wire.String(wire.Member(r.Params, "name"))
-	return clusternode.Incoming{ID: "1", Gateway: s.node.name, Server: server, Tool: tool, Request: r}
-}
-
-func (s *pairSession) Subscribe(ctx context.Context, uri string) (cancel func(), err error) {
-	in := s.incoming(session.Request{From: s.from})
-	in.URI = uri
-	_, cancel, err = s.node.other.Subscribe(ctx, in)
-	return cancel, err
 }
 
 // pair runs two routers: box, which has the servers of the entries, and laptop, which uses those that
@@ -209,17 +190,17 @@ func (s *pairSession) Subscribe(ctx context.Context, uri string) (cancel func(),
 func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
-		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), released: make(chan session.Client, 9)}
+		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
 		r, edits := runningWith(t, c, Options{ServeNode: serveNothing, onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
 		}})
 		return r, n, edits
 	}
-	boxes, _, _ = build("box", box)
+	boxes, its, _ := build("box", box)
 	settled(t, boxes)
 	r, node, edits = build("laptop", laptop)
-	node.other = newClusterHost(boxes)
+	node.use(boxes, its)
 	<-node.running
 	settled(t, r)
 	node.learn(t)
@@ -354,13 +335,14 @@ var _ execute.Sessions = sessions{}
 func TestTraceCrossesNodes(t *testing.T) {
 	var seen executions
 	spans := map[string]*tracetest.SpanRecorder{"box": tracetest.NewSpanRecorder(), "laptop": tracetest.NewSpanRecorder()}
-	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{})}
+	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
+	its := &pairNode{name: "box", running: make(chan struct{}), farNode: newFarNode(t)}
 	tracer := func(name string) trace.Tracer {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
 	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
 		Tracer: tracer("box"), Observer: &seen, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
-			return &pairNode{name: "box", running: make(chan struct{})}
+			return its
 		},
 	})
 	settled(t, boxes)
@@ -368,7 +350,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 		node.handler = h
 		return node
 	}})
-	node.other = newClusterHost(boxes)
+	node.use(boxes, its)
 	<-node.running
 	node.learn(t)
 	tool, _ := r.parts.Tool("gpu@box:echo")

@@ -13,9 +13,8 @@ type fakeCluster struct {
 	nodes       []NodeInfo
 }
 
-func (f fakeCluster) Nodes() []NodeInfo       { return f.nodes }
-func (fakeCluster) Report() ClusterReport     { return ClusterReport{Connected: true} }
-func (fakeCluster) Counters() ClusterCounters { return ClusterCounters{} }
+func (f fakeCluster) Nodes() []NodeInfo   { return f.nodes }
+func (fakeCluster) Report() ClusterReport { return ClusterReport{Connected: true} }
 
 // A profile lets see the nodes alone that have a server which it allows, and of these no keys.
 func TestNodesOfScope(t *testing.T) {

@@ -52,9 +52,9 @@ func newBox(t testing.TB, flags ...string) *box {
 	r := adapter.New(b.config, adapter.Options{
 		Log:       zaptest.NewLogger(t),
 		ServeNode: func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) },
-	}.Alone())
+	}.Alone(b.identity))
 	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }})
-	b.serve, b.offers = adapter.HostOf(r, b.identity)
+	b.serve, b.offers = adapter.HostOf(r)
 	edits := make(chan config.Config)
 	b.edits = edits
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -49,7 +47,7 @@ func (v *NodeView) do(ctx context.Context, method, params string, origin *sessio
 func runningAsNode(t *testing.T, c config.Config) *Router {
 	t.Helper()
 	r, _ := runningWith(t, c, Options{ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
-		return &pairNode{name: "box", running: make(chan struct{})}
+		return &pairNode{name: "box", running: make(chan struct{}), farNode: newFarNode(t)}
 	}})
 	settled(t, r)
 	return r
@@ -70,7 +68,7 @@ func TestHostAllows(t *testing.T) {
 		_, err := r.registry.Replace(name, offerOf(name))
 		must(t, err)
 	}
-	h := newClusterHost(r)
+	h := newClusterHost(r, new(clusternode.Counts))
 	theirs := map[string]config.Profile{
 		"dev": {}, "other": {Servers: []string{"a@box"}}, "wrong": {Servers: []string{"a"}}, "readers": {ReadOnly: true},
 		"one": {Allow: []string{"a@box:read_*"}}, "nothing": {},
@@ -140,7 +138,7 @@ func TestOffers(t *testing.T) {
 	o.Tools[1].Doubt = "its name says that it deletes"
 	_, err := r.registry.Replace("a", o)
 	must(t, err)
-	h := newClusterHost(r)
+	h := newClusterHost(r, new(clusternode.Counts))
 	first, _ := h.Offers()
 	tools := first["a"].Tools
 	if wire.Member(tools[0], "annotations") == nil || wire.Member(tools[1], "annotations") != nil {
@@ -168,7 +166,7 @@ func TestStandInsOfHost(t *testing.T) {
 	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	must(t, err)
 	for range 3 {
-		result, err := viewOf(newClusterHost(r), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
+		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if err != nil || string(wire.Member(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), "degraded")) != "true" {
 			t.Fatalf("got %s, %v", result, err)
 		}
@@ -185,7 +183,7 @@ func TestHostAsks(t *testing.T) {
 	r := runningAsNode(t, box)
 	for action, failed := range map[string]bool{"accept": false, "decline": true} {
 		client := says(action)
-		result, err := viewOf(newClusterHost(r), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{}}`, nil, client)
+		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{}}`, nil, client)
 		if is := string(wire.Member(result, "isError")) == "true"; err != nil || is != failed || client.asked.Load() != 1 {
 			t.Errorf("%s: %s, %v after %d questions", action, result, err, client.asked.Load())
 		}
@@ -201,7 +199,7 @@ func TestHostTellsNodesApart(t *testing.T) {
 	gpu := fake("gpu", "-tools", "echo")
 	gpu.ToolRates = map[string]config.Rate{"echo": {PerSecond: 1.0 / 3600, Burst: 1}}
 	r := runningAsNode(t, inCluster(config.Config{Servers: []config.Server{gpu}}, "gpu"))
-	host := newClusterHost(r)
+	host := newClusterHost(r, new(clusternode.Counts))
 	for i, tt := range []struct {
 		key  string
 		runs bool
@@ -225,10 +223,8 @@ func TestHostBoundsPatterns(t *testing.T) {
 // of nodes, or from a node that was frozen, is not carried out.
 func TestNodeViewSigns(t *testing.T) {
 	r := runningAsNode(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo,crash")}}, "gpu"))
-	identity, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
-	must(t, err)
-	h := newClusterHost(r)
-	h.signer = func() nodeSigner { return identity }
+	identity := r.members.node()
+	h := newClusterHost(r, new(clusternode.Counts))
 	v := viewOf(h, "gpu", "UA")
 	const params = `{"name":"echo","arguments":{"text" : "é"}}`
 	result, err := v.do(t.Context(), "tools/call", params, nil, new(sink))
