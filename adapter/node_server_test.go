@@ -286,6 +286,11 @@ func TestServeNodeByRules(t *testing.T) {
 	contains(t, "resource", s.ask("resources/read", `"uri":"doc://b"`, about, m), "no server knows doc://b")
 	contains(t, "names that differ in case", s.ask("resources/read", `"uri":"doc://a","URI":"doc://b"`, by("ann"), m), `"doc://a"`)
 
+	contains(t, "names that are there twice", s.ask("resources/read", `"uri":"doc://b","uri":"doc://a"`, about, m), `"doc://a"`)
+	contains(t, "names that are there twice", s.ask("resources/read", `"uri":"doc://a","uri":"doc://b"`, about, m), `no server knows doc://b`)
+	loud := by("ann\nroot")
+	contains(t, "a name with a line end", s.ask("tools/call", echo, loud, m), "invalid metarouter/node")
+
 	edited := b.config
 	edited.Router.Profiles = map[string]config.Profile{"default": {Deny: []string{"gpu:echo"}}}
 	b.edits <- edited

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -110,8 +112,10 @@ type NodeRequest struct {
 }
 
 const (
-	// maxNodeMeta bounds the member that nodes add to a request, in bytes.
+	// maxNodeMeta bounds the member that nodes add to a request, and maxNodeText each of its texts that
+	// logs have, in bytes.
 	maxNodeMeta = 128 << 10
+	maxNodeText = 1 << 10
 
 	// maxMatched bounds the names and URIs that are compared with patterns of another node's rules, in
 	// bytes: that may take as many steps as the product of both lengths.
@@ -131,7 +135,7 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 	switch {
 	case raw == nil && hasSubject(method):
 		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request has no " + clusternode.MetaKey + " in _meta, which a node adds"}
-	case len(raw) > maxNodeMeta, raw != nil && json.Unmarshal(raw, &r.sent) != nil:
+	case len(raw) > maxNodeMeta, raw != nil && (json.Unmarshal(raw, &r.sent) != nil || !isPrintable(r.sent)):
 		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: "invalid " + clusternode.MetaKey + " in _meta; the versions of metarouter may differ"}
 	case raw != nil:
 		r.Meta = wire.DeleteMember(meta, clusternode.MetaKey)
@@ -154,6 +158,17 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 		return r, r.find()
 	}
 	return r, r.relayable()
+}
+
+// isPrintable reports whether the texts of a request that logs have are short, without control characters.
+func isPrintable(r clusternode.Request) bool {
+	texts := []string{r.ID}
+	if o := r.Origin; o != nil {
+		texts = append(texts, o.Profile, o.Principal, o.Name)
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return len(text) > maxNodeText || strings.ContainsFunc(text, unicode.IsControl)
+	})
 }
 
 // hasSubject reports whether a request of the method is about a tool, prompt, resource or task, so that

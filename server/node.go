@@ -142,7 +142,10 @@ func admitted(ctx context.Context) *adapter.NodeRequest {
 func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
 	params := json.RawMessage(m.Params)
 	if m.Method != "tools/call" { // whose parameters package execute selects
-		params = exactly(wire.DeleteMember(params, "_meta"), "name", "uri", "ref", "taskId")
+		params = once(wire.DeleteMember(params, "_meta"), "name", "uri", "ref", "taskId")
+		if ref := wire.Member(params, "ref"); ref != nil {
+			params = wire.SetMember(params, "ref", once(ref, "type", "name", "uri"))
+		}
 	}
 	q, err := v.Admit(m.Method, params, m.Meta)
 	if err != nil {
@@ -168,6 +171,18 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	}
 	context.AfterFunc(r.Context(), func() { n.bytes.Add(-size) })
 	return r, nil
+}
+
+// once returns an object in which the names have one value each, whichever of equal names a server takes:
+// the value that rules are applied to.
+func once(object json.RawMessage, names ...string) json.RawMessage {
+	object = exactly(object, names...)
+	for _, name := range names {
+		if value := wire.Member(object, name); value != nil {
+			object = wire.SetMember(object, name, value)
+		}
+	}
+	return object
 }
 
 // errNodeBusy says that the node sends more requests than are carried out at once.
