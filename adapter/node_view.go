@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -41,9 +43,28 @@ func (v *NodeView) Server() string { return v.stream.Server }
 // [reflect.DeepEqual] has it, must not be resumed.
 func (v *NodeView) Rules() any { return v.host.router.current.load().config.Router.Profiles }
 
-// Listing returns what clients without a profile see of the server.
-func (v *NodeView) Listing() registry.Listing {
-	return v.host.view("").Snapshot().Offer(v.stream.Server)
+// Describe returns the capabilities of the server, and its serverInfo.
+func (v *NodeView) Describe() (capabilities, info json.RawMessage) {
+	l := v.host.view("").Snapshot().Offer(v.stream.Server)
+	if capabilities = l.Capabilities; capabilities == nil {
+		capabilities = json.RawMessage("{}")
+	}
+	return capabilities, wire.Marshal(map[string]string{"name": v.stream.Server, "version": l.Version})
+}
+
+// Definitions returns the definitions that clients without a profile see, and the member of the answer to
+// the list request that has them.
+func (v *NodeView) Definitions(method string) (member string, all []json.RawMessage) {
+	o := clusterOffer(v.host.view("").Snapshot().Offer(v.stream.Server))
+	switch method {
+	case "prompts/list":
+		return "prompts", o.Prompts
+	case "resources/list":
+		return "resources", o.Resources
+	case "resources/templates/list":
+		return "resourceTemplates", o.Templates
+	}
+	return "tools", o.Tools
 }
 
 // Listen has hear called with the messages of the server that belong to no request; see
@@ -91,8 +112,10 @@ type NodeRequest struct {
 }
 
 const (
-	// maxNodeMeta bounds the member that nodes add to a request, in bytes.
+	// maxNodeMeta bounds the member that nodes add to a request, and maxNodeText each of its texts that
+	// logs have, in bytes.
 	maxNodeMeta = 128 << 10
+	maxNodeText = 1 << 10
 
 	// maxMatched bounds the names and URIs that are compared with patterns of another node's rules, in
 	// bytes: that may take as many steps as the product of both lengths.
@@ -112,7 +135,7 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 	switch {
 	case raw == nil && hasSubject(method):
 		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: "the request has no " + clusternode.MetaKey + " in _meta, which a node adds"}
-	case len(raw) > maxNodeMeta, raw != nil && json.Unmarshal(raw, &r.sent) != nil:
+	case len(raw) > maxNodeMeta, raw != nil && (json.Unmarshal(raw, &r.sent) != nil || !isPrintable(r.sent)):
 		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: "invalid " + clusternode.MetaKey + " in _meta; the versions of metarouter may differ"}
 	case raw != nil:
 		r.Meta = wire.DeleteMember(meta, clusternode.MetaKey)
@@ -135,6 +158,17 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 		return r, r.find()
 	}
 	return r, r.relayable()
+}
+
+// isPrintable reports whether the texts of a request that logs have are short, without control characters.
+func isPrintable(r clusternode.Request) bool {
+	texts := []string{r.ID}
+	if o := r.Origin; o != nil {
+		texts = append(texts, o.Profile, o.Principal, o.Name)
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return len(text) > maxNodeText || strings.ContainsFunc(text, unicode.IsControl)
+	})
 }
 
 // hasSubject reports whether a request of the method is about a tool, prompt, resource or task, so that

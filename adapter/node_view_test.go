@@ -22,8 +22,8 @@ import (
 // serveNothing is the ServeNode of routers whose hosts are called without a stream.
 func serveNothing(context.Context, *NodeView, net.Conn) {}
 
-// nodeOf returns the view of the node laptop with the key.
-func nodeOf(h *clusterHost, server, key string) *NodeView {
+// viewOf returns the view of the node laptop with the key.
+func viewOf(h *clusterHost, server, key string) *NodeView {
 	return &NodeView{h, clusternode.Stream{
 		Server: server, Key: key, Node: "laptop", Lapsed: func() bool { return false }, Local: func(t time.Time) time.Time { return t },
 	}}
@@ -107,12 +107,12 @@ func TestHostAllows(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // an allowed call ends at once, since the router does not run
-		_, err := nodeOf(h, tt.server, "UA").do(ctx, "tools/call", `{"name":"`+tt.tool+`","arguments":{"owner":"a","title":"b"}}`, origin, new(sink))
+		_, err := viewOf(h, tt.server, "UA").do(ctx, "tools/call", `{"name":"`+tt.tool+`","arguments":{"owner":"a","title":"b"}}`, origin, new(sink))
 		_, refused := errors.AsType[*session.Error](err)
 		if err == nil || refused == tt.allowed {
 			t.Errorf("%+v: %v", tt, err)
 		}
-		_, err = nodeOf(h, tt.server, "UA").do(ctx, "resources/read", `{"uri":"doc://a/a"}`, origin, new(sink))
+		_, err = viewOf(h, tt.server, "UA").do(ctx, "resources/read", `{"uri":"doc://a/a"}`, origin, new(sink))
 		if tt.tool == "read_x" && tt.rules != "one" {
 			if errors.Is(err, context.Canceled) != tt.allowed {
 				t.Errorf("%+v: read: %v", tt, err)
@@ -166,7 +166,7 @@ func TestStandInsOfHost(t *testing.T) {
 	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	must(t, err)
 	for range 3 {
-		result, err := nodeOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
+		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if err != nil || string(wire.Member(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), "degraded")) != "true" {
 			t.Fatalf("got %s, %v", result, err)
 		}
@@ -183,7 +183,7 @@ func TestHostAsks(t *testing.T) {
 	r := runningAsNode(t, box)
 	for action, failed := range map[string]bool{"accept": false, "decline": true} {
 		client := says(action)
-		result, err := nodeOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{}}`, nil, client)
+		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{}}`, nil, client)
 		if is := string(wire.Member(result, "isError")) == "true"; err != nil || is != failed || client.asked.Load() != 1 {
 			t.Errorf("%s: %s, %v after %d questions", action, result, err, client.asked.Load())
 		}
@@ -204,7 +204,7 @@ func TestHostTellsNodesApart(t *testing.T) {
 		key  string
 		runs bool
 	}{{"UA", true}, {"UA", false}, {"UB", true}} {
-		result, err := nodeOf(host, "gpu", tt.key).do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
+		result, err := viewOf(host, "gpu", tt.key).do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if failed := string(wire.Member(result, "isError")) == "true"; err != nil || failed == tt.runs {
 			t.Errorf("call %d of %s: %s, %v", i, tt.key, result, err)
 		}
@@ -225,7 +225,7 @@ func TestNodeViewSigns(t *testing.T) {
 	r := runningAsNode(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo,crash")}}, "gpu"))
 	identity := r.members.node()
 	h := newClusterHost(r, new(clusternode.Counts))
-	v := nodeOf(h, "gpu", "UA")
+	v := viewOf(h, "gpu", "UA")
 	const params = `{"name":"echo","arguments":{"text" : "é"}}`
 	result, err := v.do(t.Context(), "tools/call", params, nil, new(sink))
 	must(t, err)

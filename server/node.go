@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -143,7 +142,10 @@ func admitted(ctx context.Context) *adapter.NodeRequest {
 func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
 	params := json.RawMessage(m.Params)
 	if m.Method != "tools/call" { // whose parameters package execute selects
-		params = exactly(wire.DeleteMember(params, "_meta"), "name", "uri", "ref", "taskId")
+		params = once(wire.DeleteMember(params, "_meta"), "name", "uri", "ref", "taskId")
+		if ref := wire.Member(params, "ref"); ref != nil {
+			params = wire.SetMember(params, "ref", once(ref, "type", "name", "uri"))
+		}
 	}
 	q, err := v.Admit(m.Method, params, m.Meta)
 	if err != nil {
@@ -171,57 +173,40 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	return r, nil
 }
 
+// once returns an object in which the names have one value each, whichever of equal names a server takes:
+// the value that rules are applied to.
+func once(object json.RawMessage, names ...string) json.RawMessage {
+	object = exactly(object, names...)
+	for _, name := range names {
+		if value := wire.Member(object, name); value != nil {
+			object = wire.SetMember(object, name, value)
+		}
+	}
+	return object
+}
+
 // errNodeBusy says that the node sends more requests than are carried out at once.
 var errNodeBusy = errors.Join(session.ErrNotSent, errors.New("the node is busy"))
 
 // initialize answers the client of a stream of the legacy era.
 func (n *nodeServer) initialize(_ context.Context, c conversation.Call) (json.RawMessage, error) {
-	capabilities, info := n.describe()
+	capabilities, info := n.view.Describe()
 	return wire.Marshal(map[string]any{"protocolVersion": c.Revision(), "capabilities": capabilities, "serverInfo": info}), nil
 }
 
 // discover answers a node that begins to use a stream for the modern era.
 func (n *nodeServer) discover(context.Context, conversation.Call) (json.RawMessage, error) {
-	capabilities, info := n.describe()
+	capabilities, info := n.view.Describe()
 	return wire.Marshal(map[string]any{
 		"resultType": "complete", "supportedVersions": conversation.Revisions(), "capabilities": capabilities,
 		"_meta": map[string]any{conversation.MetaServer: info},
 	}), nil
 }
 
-// describe returns the capabilities of the server and its serverInfo.
-func (n *nodeServer) describe() (capabilities json.RawMessage, info map[string]string) {
-	l := n.view.Listing()
-	if capabilities = l.Capabilities; !wire.IsObject(capabilities) {
-		capabilities = json.RawMessage("{}")
-	}
-	return capabilities, map[string]string{"name": n.view.Server(), "version": l.Version}
-}
-
 // list answers the list requests on one page.
 func (n *nodeServer) list(_ context.Context, c conversation.Call) (json.RawMessage, error) {
-	l, all := n.view.Listing(), []json.RawMessage{}
-	member := strings.TrimSuffix(c.Method, "/list")
-	switch member {
-	case "tools":
-		for _, t := range l.Tools {
-			all = append(all, t.Definition)
-		}
-	case "prompts":
-		for _, p := range l.Prompts {
-			all = append(all, p.Definition)
-		}
-	case "resources":
-		for _, r := range l.Resources {
-			all = append(all, r.Definition)
-		}
-	case "resources/templates":
-		member = "resourceTemplates"
-		for _, t := range l.Templates {
-			all = append(all, t.Definition)
-		}
-	}
-	return wire.Marshal(map[string]any{member: all}), nil
+	member, definitions := n.view.Definitions(c.Method)
+	return wire.Marshal(map[string]any{member: append([]json.RawMessage{}, definitions...)}), nil
 }
 
 // setLevel sets the log messages that the client of a stream of the legacy era wants.
