@@ -96,7 +96,7 @@ func (p packed) unpack() (*Definitions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expand the definitions: %w", err)
 	}
-	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != p.Sum {
+	if sum := sha256.Sum256(text); len(text) != p.Size || hex.EncodeToString(sum[:]) != p.Sum {
 		return nil, errors.New("the definitions are not those that were announced: their hash differs")
 	}
 	d := &Definitions{}
