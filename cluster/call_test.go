@@ -1,108 +1,161 @@
 package cluster_test
 
 import (
-	"encoding/json"
+	"bufio"
+	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
-	"go.uber.org/zap"
+	"github.com/nats-io/nkeys"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
-func call(tool, argument string) session.Request {
-	return session.Request{
-		Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{"text":%q}}`, tool, argument)),
-		Origin: &session.Origin{}, Ran: &session.Run{},
-	}
+// A line is a stream to a server that answers lines.
+type line struct {
+	clusternode.Stream
+	answers *bufio.Reader
 }
 
-func TestCall(t *testing.T) {
+func (r *router) dial(t testing.TB, server string) *line {
+	t.Helper()
+	s, err := r.Dial(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	s.SetReadDeadline(time.Now().Add(time.Minute))
+	return &line{s, bufio.NewReader(s)}
+}
+
+// call returns the answer to a line.
+func (l *line) call(text string) (string, error) {
+	if _, err := fmt.Fprintln(l, text); err != nil {
+		return "", err
+	}
+	answer, err := l.answers.ReadString('\n')
+	return strings.TrimSuffix(answer, "\n"), err
+}
+
+// pair returns two running routers that trust each other; box shares a server.
+func pair(t *testing.T) (ann, box *router, c config.Cluster) {
 	s := natsserver.Start(t)
 	fileA, keyA := newKey(t)
 	fileB, keyB := newKey(t)
 	log := zaptest.NewLogger(t)
-	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	ann, box = newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
 	box.offer(1, "gpu")
 	ann.run(t, configOf(s, "ann", keyB))
-	c := configOf(s, "box", keyA)
+	c = configOf(s, "box", keyA)
 	box.run(t, c)
 	ann.has(t, "gpu@box: gpu_0")
-	one, err := ann.Session(t.Context(), "gpu@box", nil)
-	if err != nil {
-		t.Fatal(err)
+	return ann, box, c
+}
+
+func TestStream(t *testing.T) {
+	ann, box, c := pair(t)
+	one := ann.dial(t, "gpu@box")
+	if one.Server != "gpu" || one.Node != "box" || one.Key != box.key || one.Lapsed() {
+		t.Errorf("%+v", one)
+	}
+	if now := time.Now(); one.Local(now).Sub(now).Abs() > time.Second {
+		t.Error(one.Local(now), now)
 	}
 	for _, size := range []int{10, 3 << 20} {
-		r := call("gpu_0", strings.Repeat("x", size))
-		result, err := one.Call(t.Context(), r)
-		if want := `{"content":[{"type":"text","text":"gpu_0 of gpu for ann"}]}`; err != nil || string(result) != want {
-			t.Errorf("%s, %v", result, err)
-		}
-		if !r.Ran.Verified || len(r.Ran.Nodes) != 1 || r.Ran.Nodes[0] != "box" {
-			t.Errorf("%+v", r.Ran)
+		text := strings.Repeat("x", size)
+		if answer, err := one.call(text); err != nil || answer != "gpu for ann: "+text {
+			t.Errorf("%.100s, %v", answer, err)
 		}
 	}
-	if i := one.Info(); i.Name != "gpu" || !i.Remote || i.PID != 0 {
-		t.Errorf("%+v", i)
+	signature, err := box.Sign([]byte("metarouter result 2\n"))
+	public, _ := nkeys.Decode(nkeys.PrefixByteUser, []byte(box.Key()))
+	if err != nil || box.Key() != box.key || !ed25519.Verify(public, []byte("metarouter result 2\n"), signature) {
+		t.Error(box.Key(), err)
 	}
 
-	c.Share = []string{"nothing"} // the session ends, and no call is made any more
+	c.Share = []string{"nothing"} // the stream ends, and no other one opens
 	box.configs <- c
-	<-one.Done()
-	if _, err := one.Call(t.Context(), call("gpu_0", "x")); !errors.Is(err, session.ErrNotSent) {
+	if _, err := one.answers.ReadString('\n'); err == nil {
+		t.Error("the stream goes on")
+	}
+	ann.has(t)
+	if _, err := ann.Dial(t.Context(), "gpu@box"); !errors.Is(err, session.ErrNotSent) || !errors.As(err, new(*status.UnavailableError)) {
 		t.Error(err)
-	}
-	if to := ann.Counters().To["box"]; to["ok"] != 2 {
-		t.Errorf("%v", to)
-	}
-	if from := box.Counters().From["ann"]; from["ok"] != 2 {
-		t.Errorf("%v", from)
 	}
 }
 
-// Calls under way when the node leaves in peace have their results; those after it are not sent.
-func TestLeaveUnderLoad(t *testing.T) {
-	s := natsserver.Start(t)
-	fileA, keyA := newKey(t)
-	fileB, keyB := newKey(t)
-	ann, box := newRouter(t, zap.NewNop(), fileA, keyA), newRouter(t, zap.NewNop(), fileB, keyB)
-	box.offer(1, "gpu")
-	ann.run(t, configOf(s, "ann", keyB))
-	box.run(t, configOf(s, "box", keyA))
-	ann.has(t, "gpu@box: gpu_0")
-	one, err := ann.Session(t.Context(), "gpu@box", nil)
-	if err != nil {
-		t.Fatal(err)
+// Loss of trust ends streams at once, whichever end loses it.
+func TestStreamsEndWithTrust(t *testing.T) {
+	ann, box, c := pair(t)
+	one := ann.dial(t, "gpu@box")
+	trusted := c.Trusted
+	c.Trusted = nil
+	box.configs <- c
+	if answer, err := one.answers.ReadString('\n'); err == nil {
+		t.Error(answer)
 	}
-	var callers sync.WaitGroup
-	var mu sync.Mutex
-	ok := 0
-	for range 16 {
-		callers.Go(func() {
-			for {
-				_, err := one.Call(t.Context(), call("gpu_0", "x"))
-				if err != nil {
-					if !errors.Is(err, session.ErrNotSent) {
-						t.Error(err)
-					}
-					return
-				}
-				mu.Lock()
-				if ok++; ok == 500 {
-					go box.stop()
-				}
-				mu.Unlock()
-			}
-		})
+	if _, err := ann.Dial(t.Context(), "gpu@box"); !errors.Is(err, session.ErrNotSent) {
+		t.Error(err)
 	}
-	callers.Wait()
+	ann.until(t, "problem of box", func() bool {
+		nodes := ann.Nodes()
+		return len(nodes) == 2 && strings.HasPrefix(nodes[1].Problem, "it does not trust this node; ")
+	})
+	c.Trusted = trusted
+	box.configs <- c
+	one = ann.dial(t, "gpu@box")
+	use := c
+	use.Node, use.Trusted = "ann", nil
+	ann.configs <- use
+	if answer, err := one.answers.ReadString('\n'); err == nil {
+		t.Error(answer)
+	}
+	ann.has(t)
+}
+
+// A router that has begun to end takes no stream, and waits for calls under way.
+func TestLeave(t *testing.T) {
+	ann, box, _ := pair(t)
+	one := ann.dial(t, "gpu@box")
+	answered := make(chan error, 1)
+	go func() {
+		answer, err := one.call("wait")
+		if err == nil && answer != "gpu for ann: wait" {
+			err = errors.New(answer)
+		}
+		answered <- err
+	}()
+	for limit := time.After(time.Minute); ; {
+		if _, running, _ := box.State("gpu"); running > 0 {
+			break
+		}
+		select {
+		case <-limit:
+			t.Fatal("no call")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	go box.stop()
+	ann.has(t)
+	if _, err := ann.Dial(t.Context(), "gpu@box"); !errors.Is(err, session.ErrNotSent) {
+		t.Error(err)
+	}
+	close(box.finish)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if _, err := one.answers.ReadString('\n'); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Error("the stream goes on", err, io.EOF)
+	}
 	box.stop()
-	if box.calls != ok {
-		t.Errorf("%d calls ran, %d have a result", box.calls, ok)
-	}
 }

@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +45,9 @@ type router struct {
 	changed chan struct{}
 	learned map[string][]string // names of tools by server
 	entries map[string]config.Server
-	calls   int
+	calls   int // that were served
+	running int
+	finish  chan struct{} // ends calls that wait
 
 	patience  time.Duration // how long until waits; at least a minute
 	onlyCount bool          // the names of learned tools are not kept
@@ -80,10 +84,10 @@ func newRouter(t testing.TB, log *zap.Logger, file, key string) *router {
 	r := &router{
 		key: key, keyFile: file, configs: make(chan config.Cluster),
 		offers: map[string]clusternode.Offer{}, changed: make(chan struct{}), learned: map[string][]string{}, entries: map[string]config.Server{}, counts: map[string]int{},
+		finish: make(chan struct{}),
 	}
 	r.Node = cluster.New(cluster.Options{
 		KeyFile: file, Version: "1.2.3", Host: r, Handler: r, Log: log,
-		OnMessage: func(string, session.Client, session.Message) {},
 	})
 	return r
 }
@@ -123,23 +127,38 @@ func (r *router) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 	return r.offers, r.changed
 }
 
-func (r *router) State(server string) (status.State, int, int) { return status.Ready, 0, 0 }
-
-func (r *router) Execute(ctx context.Context, in clusternode.Incoming) (json.RawMessage, bool, error) {
+func (r *router) State(server string) (status.State, int, int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.calls++
-	return json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"%s of %s for %s"}]}`, in.Tool, in.Server, in.Gateway)), false, nil
+	return status.Ready, r.running, 0
 }
 
-func (r *router) Subscribe(context.Context, clusternode.Incoming) (<-chan struct{}, func(), error) {
-	return nil, nil, errors.New("no subscriptions")
+// Serve answers each line with the names of the server and the other node, and the line. The line
+// "wait" is answered when the channel of the router is closed.
+func (r *router) Serve(ctx context.Context, s clusternode.Stream) {
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	lines := bufio.NewScanner(s)
+	lines.Buffer(nil, 8<<20)
+	for lines.Scan() {
+		r.mu.Lock()
+		r.running++
+		r.calls++
+		r.mu.Unlock()
+		if lines.Text() == "wait" {
+			select {
+			case <-r.finish:
+			case <-ctx.Done():
+			}
+		}
+		_, err := fmt.Fprintf(s, "%s for %s: %s\n", s.Server, s.Node, lines.Text())
+		r.mu.Lock()
+		r.running--
+		r.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
 }
-func (r *router) Listen(func(string, session.Client, session.Message)) func() { return func() {} }
-func (r *router) Release(session.Client)                                      {}
-func (r *router) Keeps(string, session.Client) bool                           { return false }
-func (r *router) Tell(session.Client, string, json.RawMessage)                {}
-func (r *router) SetLevel(context.Context, string)                            {}
 
 func (r *router) Learn(ctx context.Context, entry config.Server, s session.Session) error {
 	result, err := s.Call(ctx, session.Request{Method: "tools/list"})
@@ -187,7 +206,7 @@ func (r *router) tools() (all []string) {
 // until waits for a change after which done reports true.
 func (r *router) until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	limit := time.After(max(r.patience, time.Minute))
+	limit := time.After(cmp.Or(r.patience, time.Minute))
 	for {
 		changed := r.Changed()
 		if done() {
@@ -275,7 +294,7 @@ func TestTwoNodes(t *testing.T) {
 
 	box.stop() // and goes
 	ann.has(t)
-	if _, err := ann.Session(t.Context(), "gpu@tower", nil); !errors.Is(err, session.ErrNotSent) {
+	if _, err := ann.Dial(t.Context(), "gpu@tower"); !errors.Is(err, session.ErrNotSent) {
 		t.Error(err)
 	}
 }

@@ -102,7 +102,7 @@ func (m *member) followLink(ctx context.Context) {
 		accepting.Wait()
 	}()
 	for {
-		changed := m.link.Changed()
+		changed, read := m.link.Changed(), m.directory.Changed()
 		if now := m.link.State(); now.Connected && now.Epoch != epoch {
 			epoch = now.Epoch
 			m.directory.Retry()
@@ -125,6 +125,7 @@ func (m *member) followLink(ctx context.Context) {
 		m.node.changed.Notify()
 		select {
 		case <-changed:
+		case <-read:
 		case <-ctx.Done():
 			return
 		}

@@ -65,7 +65,7 @@ func TestObserveUntrusting(t *testing.T) {
 			break
 		}
 	}
-	if len(nodes) != 2 || nodes[0].Problem != "" || !nodes[1].Alive || !strings.Contains(nodes[1].Problem, "it does not answer this node, which it may not trust") {
+	if len(nodes) != 2 || nodes[0].Problem != "" || !nodes[1].Alive || !strings.Contains(nodes[1].Problem, "it does not trust this node") {
 		t.Errorf("%+v", nodes)
 	}
 }

@@ -11,13 +11,18 @@ import (
 )
 
 // permissionsOf returns all that a node of the cluster "office" needs of NATS. With these no node can
-// read frames to another one, or beat or announce in its place. $JS.FC is for buckets with much in them.
+// read streams to another one, or announce or open a stream in its place. $JS.FC is for buckets with
+// much in them.
 func permissionsOf(key string) string {
 	return fmt.Sprintf(`permissions: {
 		publish: { allow: [
-			"metarouter.office.beat.%[1]s", "metarouter.office.to.>", "$JS.API.>", "$JS.FC.>", "$KV.metarouter-office-nodes.%[1]s", "$KV.metarouter-office-definitions.>"
+			"metarouter.office.stream.*.*.%[1]s.>", "$SRV.PING.metarouter.>", "$KV.metarouter-office.%[1]s.>",
+			"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_metarouter-office", "$JS.API.STREAM.INFO.KV_metarouter-office",
+			"$JS.API.CONSUMER.CREATE.KV_metarouter-office.>", "$JS.API.CONSUMER.INFO.KV_metarouter-office.>",
+			"$JS.API.CONSUMER.DELETE.KV_metarouter-office.>", "$JS.API.DIRECT.GET.KV_metarouter-office.>", "$JS.FC.KV_metarouter-office.>"
 		] }
-		subscribe: { allow: ["metarouter.office.beat.*", "metarouter.office.to.%[1]s.>", "_INBOX.>"] }
+		subscribe: { allow: ["metarouter.office.stream.%[1]s.>", "metarouter.office.beat.*", "$SRV.>", "_INBOX.>"] }
+		allow_responses: true
 	}`, key)
 }
 
@@ -38,12 +43,8 @@ func TestPermissionsOfNodes(t *testing.T) {
 	ann.run(t, configOf("ann", fileA, keyB))
 	box.run(t, configOf("box", fileB, keyA))
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
-	remote, err := ann.Session(t.Context(), "gpu@box", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := remote.Call(t.Context(), call("gpu_0", "x")); err != nil {
-		t.Error(err)
+	if answer, err := ann.dial(t, "gpu@box").call("x"); err != nil {
+		t.Error(answer, err)
 	}
 	for _, r := range []*router{ann, box} {
 		r.until(t, "JetStream", func() bool { return r.Report().JetStream })

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
@@ -24,9 +25,6 @@ type spec struct {
 	directory.Server
 }
 
-// sameOffer reports whether two specs need the same to be learned.
-func (s spec) sameOffer(other spec) bool { return s.Server == other.Server }
-
 // entry returns the entry of the server for the handler.
 func (s spec) entry(name string) config.Server {
 	return config.Server{
@@ -38,21 +36,22 @@ func (s spec) entry(name string) config.Server {
 // A remote is a server of another node that this router uses. The mutex of its member guards it.
 type remote struct {
 	spec
-	gone    chan struct{} // closed when the server is gone
-	info    session.Info  // once it was learned
-	learned bool          // some offer of it
-	current bool          // the offer of spec
-	problem string        // why it could not be learned
-	since   time.Time     // when it entered its state
-	tries   int           // that failed in a row
-	next    time.Time     // of the next try
-	last    time.Time     // when it was learned last
-	cancel  context.CancelFunc
+	name    string             // here, such as "gpu@box"
+	ctx     context.Context    // ends when the server is gone
+	end     context.CancelFunc // of ctx
+	edited  signal.Change      // of spec
+	offer   directory.Server   // as it was learned; zero before
+	info    session.Info       // of offer
+	problem string             // why it could not be learned
+	since   time.Time          // when it entered its state
 }
+
+// learned reports whether some offer of the server is known.
+func (r *remote) learned() bool { return r.offer.Name != "" }
 
 // state returns the state of the server. load is its load as its node said last.
 func (r *remote) state(load roster.ServerLoad) status.State {
-	if !r.learned {
+	if !r.learned() {
 		return status.Starting
 	}
 	if s := status.State(load.State); isState(s) {
@@ -72,7 +71,6 @@ func isState(s status.State) bool {
 
 // A listing is a session that answers the methods that list from definitions.
 type listing struct {
-	info        session.Info
 	definitions *directory.Definitions
 	done        <-chan struct{}
 }
@@ -113,4 +111,4 @@ func (l listing) Listen(func(session.Message)) (stop func()) { return func() {} 
 func (l listing) Done() <-chan struct{} { return l.done }
 
 // Info implements [session.Session].
-func (l listing) Info() session.Info { return l.info }
+func (l listing) Info() session.Info { return l.definitions.Info }

@@ -120,10 +120,11 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 		if !r.shares(name) || !directory.IsServerName(name) {
 			continue
 		}
+		o.Info.PID = 0 // it is of this machine
 		list = append(list, directory.Offering{
 			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service},
 			Definitions: &directory.Definitions{
-				Info: directory.InfoOf(o.Info), Tools: o.Tools, Prompts: o.Prompts, Resources: o.Resources, Templates: o.Templates,
+				Info: o.Info, Tools: o.Tools, Prompts: o.Prompts, Resources: o.Resources, Templates: o.Templates,
 			},
 		})
 	}

@@ -58,17 +58,16 @@ func TestNoLeader(t *testing.T) {
 	c.Stop(1)
 	c.Stop(2) // no quorum
 
-	box.stop() // a node that leaves and comes back needs nothing of JetStream
-	ann.has(t)
-	box = newRouter(t, log.Named("box"), fileB, keyB)
-	box.offer(1, "gpu")
-	box.run(t, configOf(c.Server(0), "box", keyA))
-	ann.has(t, "gpu@box: gpu_0")
-
+	if answer, err := ann.dial(t, "gpu@box").call("x"); err != nil { // calls need nothing of JetStream
+		t.Error(answer, err)
+	}
 	box.offer(2, "gpu", "disk")
 	box.until(t, "problem", func() bool { return len(box.Report().Problems) > 0 })
 	if got := ann.tools(); !slices.Equal(got, []string{"gpu@box: gpu_0"}) {
 		t.Errorf("%q", got)
+	}
+	if answer, err := ann.dial(t, "gpu@box").call("x"); err != nil {
+		t.Error(answer, err)
 	}
 	c.Continue(1)
 	c.Continue(2)

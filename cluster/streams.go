@@ -69,6 +69,9 @@ func (s *streams) which(is func(*tracked) bool) (all []*tracked) {
 // endStreams ends the streams that the rules, or a change of another node, no longer allow. They end at
 // once: their calls are not waited for.
 func (m *member) endStreams() {
+	if len(m.streams.which(func(*tracked) bool { return true })) == 0 {
+		return
+	}
 	m.mu.Lock()
 	to := make(map[stream.Address]map[string]bool) // servers in use by router
 	for _, r := range m.remotes {

@@ -23,9 +23,9 @@ func (m *member) target(server string) (t target, problem string, ok bool) {
 	switch {
 	case r == nil:
 		return target{}, "", false
-	case !r.learned && r.problem != "":
+	case !r.learned() && r.problem != "":
 		return target{}, r.problem, false
-	case !r.learned:
+	case !r.learned():
 		return target{}, fmt.Sprintf("it is not known yet what it offers on the node %s", r.node), false
 	}
 	return target{r.router, r.node, r.Name}, "", true
@@ -74,7 +74,7 @@ func (m *member) status() []status.Status {
 			Name: name, State: r.state(load), Transport: transport, LastError: r.problem, Since: r.since,
 			ProtocolVersion: r.info.ProtocolVersion,
 		}
-		if r.learned {
+		if r.learned() {
 			s.Era = r.info.Era()
 		} else {
 			s.Doing = "learning what it offers on the node " + r.node
@@ -172,13 +172,14 @@ func (m *member) report() clusternode.Report {
 	s := m.link.State()
 	r := clusternode.Report{
 		Connected: s.Connected, URL: s.URL, Server: s.Server, TLS: s.TLS, RoundTrip: s.RoundTrip, MaxPayload: s.MaxPayload,
-		JetStream: s.JetStream, Denied: s.Denied, Problems: s.Problems, Versions: map[string]string{},
+		Denied: s.Denied, Problems: s.Problems, Versions: map[string]string{},
 	}
 	add := func(format string, arguments ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, arguments...))
 	}
-	if p := m.directory.Problem(); p != "" && s.Connected {
-		add("The catalog of the cluster does not change: %s.", p)
+	p := m.directory.Problem()
+	if r.JetStream = p == "" && s.Connected && m.directory.Watched(); p != "" && s.Connected {
+		add("JetStream does not answer, so that the servers of other nodes do not change: %s.", p)
 	}
 	m.mu.Lock()
 	if m.shared.problem != "" {
@@ -254,7 +255,7 @@ func (m *member) settling() settling {
 	}
 	if !m.directory.Watched() {
 		if p := m.directory.Problem(); p != "" {
-			return m.repairing(fmt.Errorf("what other nodes share can't be read: %s", p))
+			return m.repairing(fmt.Errorf("what other nodes share can't be read, since JetStream does not answer: %s", p))
 		}
 		return settling{missing: errors.New("what other nodes share was not read yet")}
 	}
@@ -275,10 +276,10 @@ func (m *member) unlearned() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rules := m.rules.Load()
-	for p := range m.sharing(true) {
+	for p := range m.sharing() {
 		for _, s := range p.Servers {
 			name := s.Name + "@" + p.Name
-			if r := m.remotes[name]; rules.uses(name) && (r == nil || !r.learned && r.problem == "") {
+			if r := m.remotes[name]; p.Alive && rules.uses(name) && (r == nil || !r.learned() && r.problem == "") {
 				return fmt.Errorf("what the server %s offers is not known yet", name)
 			}
 		}

@@ -15,8 +15,6 @@ type Info struct {
 	Latency  float64   `json:"latency_ms"`
 	LastSeen time.Time `json:"last_seen"`
 
-	// Clock is how many milliseconds its clock is ahead of ours.
-	Clock float64 `json:"clock_ms,omitempty"`
 	// Routers is how many of its routers run: one shares, the others only use.
 	Routers int `json:"routers,omitempty"`
 	// Problem describes the problem of the node and its solution; "" without a problem.
@@ -33,11 +31,10 @@ type Report struct {
 	MaxPayload int64         `json:"max_payload,omitempty"`
 	JetStream  bool          `json:"jetstream"`
 
-	Denied    []string                 `json:"denied,omitempty"`    // operations that NATS's permissions refuse, such as "publish to metarouter.office.to.U…"
-	Clocks    map[string]time.Duration `json:"clocks,omitempty"`    // by node: clocks that differ by more than 5 s; positive is ahead of ours
-	Versions  map[string]string        `json:"versions,omitempty"`  // by node: versions of the router other than ours
-	Untrusted []string                 `json:"untrusted,omitempty"` // keys of nodes that are not trusted
-	Conflicts []string                 `json:"conflicts,omitempty"` // names that several nodes have
+	Denied    []string          `json:"denied,omitempty"`    // operations that NATS's permissions refuse, such as "publish to $JS.API.INFO"
+	Versions  map[string]string `json:"versions,omitempty"`  // by node: versions of the router other than ours
+	Untrusted []string          `json:"untrusted,omitempty"` // keys of nodes that are not trusted
+	Conflicts []string          `json:"conflicts,omitempty"` // names that several nodes have
 
 	// Problems are sentences, each a problem and its solution. They include the problems above.
 	Problems []string `json:"problems,omitempty"`

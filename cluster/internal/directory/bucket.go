@@ -108,16 +108,16 @@ func words(err error) string {
 	api, _ := errors.AsType[*jetstream.APIError](err)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-		return "JetStream is off on the NATS server, so that no servers can be announced or learned; start it with 'nats-server -js'"
+		return `it is off; start nats-server with -js, or set "jetstream" in its configuration`
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return "JetStream is off for the account at the NATS server, so that no servers can be announced or learned; enable it for the account"
+		return "it is off for the account of this router; enable it for the account"
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout),
 		api != nil && api.Code == 503:
-		return "JetStream does not answer: it has no leader at the moment, or NATS's permissions refuse the requests; the last known servers stay in use"
+		return "no answer came in time, as during an election, without the majority of the servers, or if the permissions of NATS refuse the requests"
 	case isDisconnected(err):
 		return "there is no connection to NATS"
 	case errors.Is(err, nats.ErrMaxPayload):
-		return "the payload limit of the NATS server is too low for the announcement; raise max_payload to 1 MB"
+		return "the NATS server takes messages of too few bytes for the announcement; raise max_payload to 1 MB"
 	}
-	return "JetStream: " + err.Error()
+	return err.Error()
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -22,11 +23,11 @@ const (
 
 // Definitions describe a server and its tools, prompts and resources.
 type Definitions struct {
-	Info      Info  `json:"info"`
-	Tools     Items `json:"tools,omitempty"`
-	Prompts   Items `json:"prompts,omitempty"`
-	Resources Items `json:"resources,omitempty"`
-	Templates Items `json:"templates,omitempty"`
+	Info      session.Info `json:"info"` // of a remote server
+	Tools     Items        `json:"tools,omitempty"`
+	Prompts   Items        `json:"prompts,omitempty"`
+	Resources Items        `json:"resources,omitempty"`
+	Templates Items        `json:"templates,omitempty"`
 }
 
 // Items are the definitions of one kind.
@@ -47,29 +48,6 @@ func (i *Items) UnmarshalJSON(text []byte) error {
 		err = fmt.Errorf("it has more than %d items of one kind", MaxTools)
 	}
 	return err
-}
-
-// Info is the part of a [session.Info] that other nodes may know.
-type Info struct {
-	ProtocolVersion string          `json:"protocol_version"`
-	Name            string          `json:"name"`
-	Version         string          `json:"version"`
-	Title           string          `json:"title,omitempty"`
-	Instructions    string          `json:"instructions,omitempty"`
-	Capabilities    json.RawMessage `json:"capabilities,omitempty"`
-}
-
-// InfoOf returns the part of i that other nodes may know.
-func InfoOf(i session.Info) Info {
-	return Info{i.ProtocolVersion, i.Name, i.Version, i.Title, i.Instructions, i.Capabilities}
-}
-
-// Session returns the info of a session with the server from another node.
-func (i Info) Session() session.Info {
-	return session.Info{
-		ProtocolVersion: i.ProtocolVersion, Name: i.Name, Version: i.Version, Title: i.Title,
-		Instructions: i.Instructions, Capabilities: i.Capabilities, Remote: true,
-	}
 }
 
 // A packed is definitions as the bucket has them: compressed.
@@ -101,22 +79,30 @@ func (p packed) chunk(i int) []byte {
 	return p.data[min(i*size, len(p.data)):min((i+1)*size, len(p.data))]
 }
 
+// readers has readers to use again: they are large.
+var readers sync.Pool
+
 // unpack expands definitions, and compares their hash with the reference.
 func (p packed) unpack() (*Definitions, error) {
-	r, err := gzip.NewReader(bytes.NewReader(p.data))
-	if err != nil {
+	r, _ := readers.Get().(*gzip.Reader)
+	if r == nil {
+		r = new(gzip.Reader)
+	}
+	defer readers.Put(r)
+	if err := r.Reset(bytes.NewReader(p.data)); err != nil {
 		return nil, fmt.Errorf("expand the definitions: %w", err)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, int64(p.Size)+1))
 	if err != nil {
 		return nil, fmt.Errorf("expand the definitions: %w", err)
 	}
-	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != p.Sum {
+	if sum := sha256.Sum256(text); len(text) != p.Size || hex.EncodeToString(sum[:]) != p.Sum {
 		return nil, errors.New("the definitions are not those that were announced: their hash differs")
 	}
 	d := &Definitions{}
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, fmt.Errorf("decode the definitions: %w", err)
 	}
+	d.Info.PID, d.Info.Remote = 0, true
 	return d, nil
 }

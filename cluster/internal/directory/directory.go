@@ -109,7 +109,8 @@ func (d *Directory) Share(offers []Offering) (leftOut []string) {
 		servers, mine[p.Sum] = append(servers, o.Server), p
 	}
 	servers, over := bound(servers)
-	for _, name := range over {
+	servers, more := fit(servers)
+	for _, name := range append(over, more...) {
 		leftOut = append(leftOut, name+": this node shares too much; share fewer servers or tools")
 	}
 	d.mu.Lock()

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nkeys"
-
-	"github.com/mcp-metarouter/metarouter/cluster/internal/frame"
 )
 
 // pair returns a connection of the dialer, and the other end.
@@ -100,29 +98,20 @@ func TestSignNonce(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed, _ := key.Seed()
-	public, _ := key.PublicKey()
 	file := filepath.Join(t.TempDir(), "seed")
 	if err := os.WriteFile(file, seed, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	nonce := []byte("oSDFzI-gG_W7M2U")
-	if signature, err := signNonce(file, nonce); err != nil || frame.Verify(public, nonce, signature) != nil {
+	if signature, err := signNonce(file, nonce); err != nil || key.Verify(nonce, signature) != nil {
 		t.Error(err)
 	}
-	data, err := frame.Encode(frame.Header{Kind: frame.Ping}, nil, signer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range []string{"", string(data[:40]), `{"servers"}`, "a b", strings.Repeat("a", 65)} {
+	for _, bad := range []string{"", "metarouter announcement 2\n{}", "metarouter result 2\n", `{"servers"}`, "a b", strings.Repeat("a", 65)} {
 		if _, err := signNonce(file, []byte(bad)); !errors.Is(err, errNonce) {
 			t.Errorf("%q is signed: %v", bad, err)
 		}
 	}
 }
-
-type signer struct{}
-
-func (signer) Sign([]byte) ([]byte, error) { return make([]byte, 64), nil }
 
 func TestSecrets(t *testing.T) {
 	s := secretsOf([]string{"nats://user:pa%40ss@hub:4222", "nats://token-7@hub", "nats://hub", "nats://user:p%zz@hub"})
@@ -149,17 +138,18 @@ func TestOlder(t *testing.T) {
 }
 
 func TestPermission(t *testing.T) {
+	l := &Link{prefix: "metarouter.office.", options: Options{Key: "UABC"}}
 	for subject, want := range map[string]string{
-		"publish to metarouter.office.beat.UABC":      "metarouter.office.beat.UABC",
-		"subscribe to metarouter.office.beat.*":       "metarouter.office.beat.*",
-		"publish to metarouter.office.to.UABC.X":      "metarouter.office.to.>",
-		"subscribe to metarouter.office.to.UABC.X":    "metarouter.office.to.UABC.>",
-		"subscribe to _INBOX.x.*":                     "_INBOX.>",
-		"publish to $JS.API.INFO":                     "$JS.API.>",
-		"publish to $KV.metarouter-office-nodes.UABC": "$KV.metarouter-office-nodes.>",
-		"publish to elsewhere":                        "elsewhere",
+		"subscribe to metarouter.office.beat.*":              "metarouter.office.beat.*",
+		"publish to metarouter.office.stream.UX.R.UABC.open": "metarouter.office.stream.*.*.UABC.>",
+		"subscribe to metarouter.office.stream.UABC.R.>":     "metarouter.office.stream.UABC.>",
+		"subscribe to _INBOX.x.*":                            "_INBOX.>",
+		"subscribe to $SRV.PING":                             "$SRV.>",
+		"publish to $JS.API.INFO":                            "$JS.API.>",
+		"publish to $KV.metarouter-office.UABC.R.node":       "$KV.metarouter-office.UABC.>",
+		"publish to elsewhere":                               "elsewhere",
 	} {
-		if got := permission(subject, "metarouter.office."); got != want {
+		if got := l.permission(subject); got != want {
 			t.Errorf("%s: %q, want %q", subject, got, want)
 		}
 	}

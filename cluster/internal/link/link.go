@@ -37,7 +37,7 @@ type Link struct {
 	up     atomic.Uint64           // which connection of the dialer is in use
 	using  atomic.Pointer[current] // nil before the first attempt to connect has ended
 	closed chan struct{}           // has an element when the current one has given up
-	check  chan struct{}           // has an element when JetStream is to be checked again
+	check  chan struct{}           // has an element when the connection is to be measured again
 
 	mu      sync.Mutex // guards the fields below
 	state   state

@@ -39,7 +39,6 @@ type State struct {
 	TLS        bool
 	RoundTrip  time.Duration // measured lately; 0 before
 	MaxPayload int64         // bytes of a message
-	JetStream  bool          // it answered lately
 
 	// Err is why there is no connection; nil if there is one, or before the first attempt. It shows
 	// no credentials, and wraps the error of nats.go.
@@ -56,7 +55,6 @@ type state struct {
 	State
 	loggedAt    time.Time // when a failure was logged
 	connectedAt time.Time
-	streams     string // why there is no JetStream; "" before this is known
 	denied      []string
 }
 
@@ -93,8 +91,6 @@ func (l *Link) problems(s *state) (all []string) {
 		add("There is no connection to NATS: %v.", s.Err)
 	case !s.Connected:
 		add("There is no connection to NATS yet.")
-	case s.streams != "":
-		add("JetStream does not answer, so that the servers of other nodes do not change: %s.", s.streams)
 	}
 	if s.Connected && older(s.Server, 2, 11) {
 		add("The NATS server has version %s; a cluster needs 2.11 or later.", s.Server)
@@ -153,7 +149,7 @@ func (l *Link) connected(conn *nats.Conn) {
 	url, version, size := l.masked.clean(conn.ConnectedUrlRedacted()), conn.ConnectedServerVersion(), conn.MaxPayload()
 	l.edit(func(s *state) {
 		s.State = State{Connected: true, Epoch: s.Epoch + 1, URL: url, Server: version, TLS: err == nil, MaxPayload: size}
-		s.streams, s.denied, s.connectedAt = "", nil, time.Now()
+		s.denied, s.connectedAt = nil, time.Now()
 	})
 	l.options.Log.Info("connected to NATS", zap.String("url", url), zap.String("version", version))
 	signal.Leave(l.check)
@@ -172,7 +168,7 @@ func (l *Link) disconnected(err error) {
 			l.options.Log.Warn("lost the connection to NATS", zap.Error(err))
 			s.Err = err
 		}
-		s.Connected, s.JetStream, s.RoundTrip = false, false, 0
+		s.Connected, s.RoundTrip = false, 0
 	})
 }
 
@@ -218,48 +214,29 @@ func (l *Link) denied(err error) {
 	l.options.Log.Warn("the permissions of NATS refuse an operation of this router", zap.String("refused", what))
 }
 
-// examine measures the connection and asks JetStream whether it answers, from time to time.
+// examine measures the connection from time to time.
 func (l *Link) examine(ctx context.Context) {
-	for wait := checkInterval; ; {
+	for {
 		select {
 		case <-l.check:
-		case <-time.After(wait):
+		case <-time.After(checkInterval):
 		case <-ctx.Done():
 			return
 		}
-		wait = checkInterval
-		if now := l.using.Load(); now != nil && l.Up() && !l.examineOnce(ctx, now) {
-			wait = time.Second
+		now := l.using.Load()
+		if now == nil || !l.Up() {
+			continue
 		}
+		l.reconnectIfRefused(now.conn)
+		flushing, cancel := context.WithTimeout(ctx, checkTimeout)
+		began := time.Now()
+		if now.conn.FlushWithContext(flushing) == nil {
+			l.mu.Lock()
+			l.state.RoundTrip = time.Since(began)
+			l.mu.Unlock()
+		}
+		cancel()
 	}
-}
-
-// examineOnce reports whether JetStream answers.
-func (l *Link) examineOnce(ctx context.Context, now *current) bool {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	l.reconnectIfRefused(now.conn)
-	began := time.Now()
-	if now.conn.FlushWithContext(ctx) != nil {
-		return false
-	}
-	took := time.Since(began)
-	_, err := now.js.AccountInfo(ctx)
-	if ctx.Err() != nil && err == nil {
-		return false
-	}
-	why := ""
-	if err != nil {
-		why = streamWords(err)
-	}
-	l.mu.Lock()
-	l.state.RoundTrip = took
-	same := !l.state.Connected || l.state.streams == why && l.state.JetStream == (err == nil)
-	l.mu.Unlock()
-	if !same {
-		l.edit(func(s *state) { s.streams, s.JetStream = why, err == nil })
-	}
-	return err == nil
 }
 
 // reconnectIfRefused connects again if NATS has refused a subscription that streams need: it

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // secrets are the texts of URLs that nothing may show.
@@ -140,15 +139,4 @@ func (l *Link) addresses() string {
 		}
 	}
 	return strings.Join(all, ", ")
-}
-
-// streamWords returns the sentence for people about an error of JetStream.
-func streamWords(err error) string {
-	switch {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return `it is off; start nats-server with -js, or set "jetstream" in its configuration`
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return "it is off for the account of this router; enable it for the account"
-	}
-	return "no answer came in time, as during an election or without the majority of the servers (" + short(strings.TrimPrefix(err.Error(), "nats: ")) + ")"
 }

@@ -29,7 +29,7 @@ func (r *Roster) Peers() []Peer {
 	r.nameAll()
 	peers := make([]Peer, 0, len(r.routers))
 	for address, one := range r.routers {
-		if one.announced != nil && one.state != unproven {
+		if one.state != unproven {
 			peers = append(peers, Peer{one.announced, address, r.names[address.Key], one.state == alive, one.latency, one.trouble, one.seen})
 		}
 	}
@@ -56,7 +56,7 @@ func (r *Roster) Unproven() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range r.routers {
-		if one.announced != nil && one.state == unproven {
+		if one.state == unproven {
 			return true
 		}
 	}
@@ -115,9 +115,6 @@ func (r *Roster) nameAll() {
 	claimed := map[string]string{}
 	latest := map[string]*router{}
 	for address, one := range r.routers {
-		if one.announced == nil {
-			continue
-		}
 		// A router that lives knows best: old announcements may be put again.
 		last := latest[address.Key]
 		if last == nil || (one.state == alive) != (last.state == alive) && one.state == alive || one.state == last.state && one.seen.After(last.seen) {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
-	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -40,14 +39,9 @@ const (
 
 // Bounds of the tables.
 const (
-	maxRouters  = 2000 // that are trusted, alive or lately so
-	perNode     = 64   // of these, with one key
-	maxOthers   = 1000 // keys
-	maxLoad     = 64 << 10
-	perSecond   = 500  // announcements that are checked
-	mostAtOnce  = 5000 // of these, as when a cluster is joined
-	strangers   = 50   // the same for nodes that are not trusted
-	mostStrange = 1000
+	maxRouters = 2000 // that are trusted, alive or lately so
+	maxOthers  = 1000 // keys
+	maxLoad    = 64 << 10
 )
 
 // Options configure a Roster. Log may be nil.
@@ -67,7 +61,6 @@ type Options struct {
 // goroutines at once.
 type Roster struct {
 	options Options
-	checks  struct{ trusted, others *rate.Limiter }
 
 	mu      sync.Mutex // guards the fields below
 	routers map[stream.Address]*router
@@ -81,8 +74,8 @@ type Roster struct {
 
 // A router is a running router that is not this one, or was one.
 type router struct {
-	announced *directory.Announcement // nil until it has come
-	sum       [sha256.Size]byte       // of the value
+	announced *directory.Announcement
+	sum       [sha256.Size]byte // of the value
 	state     state
 	seen      time.Time // when it was alive last, by our clock
 	load      map[string]ServerLoad
@@ -127,9 +120,7 @@ func New(o Options) *Roster {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Roster{options: o, routers: map[stream.Address]*router{}, others: map[string]*Other{}, pings: map[string]stream.Address{}}
-	r.checks.trusted, r.checks.others = rate.New(perSecond, mostAtOnce), rate.New(strangers, mostStrange)
-	return r
+	return &Roster{options: o, routers: map[stream.Address]*router{}, others: map[string]*Other{}, pings: map[string]stream.Address{}}
 }
 
 // Run finds out who lives until ctx ends.
@@ -165,7 +156,7 @@ func (r *Roster) check() {
 		switch {
 		case one.state == dead && quiet > keep:
 			r.remove(address)
-		case one.state == dead || one.announced == nil:
+		case one.state == dead:
 		case one.token != "" && now.Sub(one.pinged) < pingWait:
 		case one.token != "" && one.pinged.After(one.seen) && (one.state == unproven || quiet >= silence):
 			r.lose(address, one)
@@ -220,7 +211,7 @@ func (r *Roster) Answered(token string, lives bool) {
 // lives notes that a router is alive now. r.mu must be held.
 func (r *Roster) lives(one *router, now time.Time) {
 	one.seen = now
-	if one.state != alive && one.announced != nil && !one.announced.Leaving {
+	if one.state != alive && !one.announced.Leaving {
 		one.state = alive
 		r.edited()
 	}
@@ -278,9 +269,9 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	sum := sha256.Sum256(value)
 	r.mu.Lock()
 	one := r.routers[address]
-	known := one != nil && one.announced != nil && one.sum == sum
+	known := one != nil && one.sum == sum
 	r.mu.Unlock()
-	if known || r.checks.trusted.Take(key, 1, 1) > 0 {
+	if known {
 		return
 	}
 	a, err := directory.Decode(r.options.Cluster, key, token, value, true)
@@ -290,7 +281,11 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one = r.make(address); one == nil || one.announced != nil && one.announced.Revision >= a.Revision {
+	if one = r.routers[address]; one == nil && r.makeRoom() {
+		one = &router{seen: time.Now()}
+		r.routers[address] = one
+	}
+	if one == nil || one.announced != nil && one.announced.Revision >= a.Revision { // an old one may be put again
 		return
 	}
 	one.announced, one.sum = a, sum
@@ -317,7 +312,7 @@ func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
 		}
 		return
 	}
-	one := r.make(stream.Address{Key: key, Router: token})
+	one := r.routers[stream.Address{Key: key, Router: token}]
 	if one == nil || stored {
 		return
 	}
@@ -351,42 +346,22 @@ func sameStates(a, b map[string]ServerLoad) bool {
 	return true
 }
 
-// make returns a router, which may be new; nil if there is no room. A router that does not live makes
-// room for another one of its node. r.mu must be held.
-func (r *Roster) make(address stream.Address) *router {
-	if one := r.routers[address]; one != nil {
-		return one
-	}
-	n := 0
-	var oldest *router
-	var at stream.Address
-	if len(r.routers) >= perNode { // else no node has too many
-		for other, one := range r.routers {
-			if other.Key != address.Key {
-				continue
-			}
-			if n++; one.state != alive && (oldest == nil || one.seen.Before(oldest.seen)) {
-				oldest, at = one, other
-			}
+// makeRoom reports whether there is room for another router: a lost one makes room. r.mu must be held.
+func (r *Roster) makeRoom() bool {
+	for address, one := range r.routers {
+		if len(r.routers) < maxRouters {
+			break
+		}
+		if one.state == dead {
+			r.remove(address)
 		}
 	}
-	switch {
-	case n >= perNode && oldest != nil:
-		r.remove(at)
-	case n >= perNode, len(r.routers) >= maxRouters:
-		return nil
-	}
-	one := &router{seen: time.Now()}
-	r.routers[address] = one
-	return one
+	return len(r.routers) < maxRouters
 }
 
 // noteOther notes a node that is not trusted. The signature of its announcement is not checked, so
 // that its name may be a lie; people trust a key.
 func (r *Roster) noteOther(key, token string, value []byte) {
-	if r.checks.others.Take("", 1, 1) > 0 {
-		return
-	}
 	if a, err := directory.Decode(r.options.Cluster, key, token, value, false); err == nil {
 		r.note(Other{Key: key, Node: a.Node, Version: a.Version})
 	}

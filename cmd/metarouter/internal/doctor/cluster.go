@@ -62,11 +62,10 @@ const (
 var covered = []string{"The NATS server has version", "The NATS server takes messages", "The name ", "The node "}
 
 const (
-	fewestPayload = 1 << 20     // bytes; NATS's default
-	clockLimit    = time.Minute // frames of a clock that differs by more are dropped
-	leastMajor    = 2           // of NATS, and
-	leastMinor    = 11          // of that
-	maxStrangers  = 10          // untrusted nodes that are named
+	fewestPayload = 1 << 20 // bytes; NATS's default
+	leastMajor    = 2       // of NATS, and
+	leastMinor    = 11      // of that
+	maxStrangers  = 10      // untrusted nodes that are named
 	releasesURL   = "https://github.com/nats-io/nats-server/releases"
 )
 
@@ -127,7 +126,7 @@ func aboutCluster(c config.Cluster, seen *Cluster) string {
 
 // checkNATS checks the NATS server, and adds the problems that no other member of the report has.
 func checkNATS(x *findings, r clusternode.Report) {
-	at, recent, isJetStreamDown := plain.Line(r.URL), isRecent(r.Server), false
+	at, recent := plain.Line(r.URL), isRecent(r.Server)
 	if !recent {
 		x.add(Broken, fmt.Sprintf("NATS at %s has version %s, and the cluster needs %d.%d or later.", at, plain.Line(r.Server), leastMajor, leastMinor),
 			"install a newer nats-server there: "+releasesURL+" (packages of distributions are often older)")
@@ -135,9 +134,6 @@ func checkNATS(x *findings, r clusternode.Report) {
 	if r.MaxPayload > 0 && r.MaxPayload < fewestPayload {
 		x.add(Warning, fmt.Sprintf("NATS at %s takes messages of at most %d bytes, so long lists of tools and results may not pass.", at, r.MaxPayload),
 			"write max_payload: 1MB, its default, or more into the configuration of NATS")
-	}
-	for _, text := range r.Problems {
-		isJetStreamDown = isJetStreamDown || strings.HasPrefix(text, jetStreamDown)
 	}
 	for _, text := range r.Problems {
 		begins := func(beginning string) bool { return strings.HasPrefix(text, beginning) }
@@ -148,7 +144,6 @@ func checkNATS(x *findings, r clusternode.Report) {
 		case begins(jetStreamDown) && recent:
 			x.add(Broken, problem, fix)
 		case begins(jetStreamDown), slices.ContainsFunc(covered, begins):
-		case begins("The catalog of the cluster") && (!recent || isJetStreamDown): // it follows
 		default:
 			x.add(Warning, problem, fix)
 		}
@@ -165,21 +160,9 @@ func isRecent(version string) bool {
 	return err != nil || bad != nil || a > leastMajor || a == leastMajor && b >= leastMinor
 }
 
-// checkNodes checks the clocks, versions and names of trusted nodes.
+// checkNodes checks the versions, names and problems of trusted nodes.
 func checkNodes(x *findings, seen *Cluster) {
 	r := seen.Report
-	for _, node := range slices.Sorted(maps.Keys(r.Clocks)) {
-		ahead, severity, effect := r.Clocks[node], Warning, "; calls fail from a difference of a minute on"
-		if ahead.Abs() > clockLimit {
-			severity, effect = Broken, ", so neither takes calls of the other"
-		}
-		differs := "ahead of"
-		if ahead < 0 {
-			differs = "behind"
-		}
-		x.add(severity, fmt.Sprintf("the clock of node %s is %s %s this one's%s.", plain.Line(node), short(ahead.Abs()), differs, effect),
-			"have both machines set their clocks by the network (timedatectl set-ntp true; w32tm /resync)")
-	}
 	for _, node := range slices.Sorted(maps.Keys(r.Versions)) {
 		x.add(Note, fmt.Sprintf("node %s runs metarouter %s, which is not this one's version.", plain.Line(node), plain.Line(r.Versions[node])), "update the older one when you can")
 	}
@@ -188,7 +171,7 @@ func checkNodes(x *findings, seen *Cluster) {
 		x.add(Warning, problem, fix)
 	}
 	for _, n := range seen.Nodes {
-		if r.Clocks[n.Node].Abs() > clockLimit || n.Problem == "" || !n.Trusted {
+		if n.Problem == "" || !n.Trusted {
 			continue // said above, or below
 		}
 		problem, fix := parted(n.Problem)

@@ -50,28 +50,22 @@ func TestCheckCluster(t *testing.T) {
 			*c = Cluster{Err: errors.New(`There is no connection to NATS: no NATS server answers at nats://hub:4222; start one there, or correct "urls".`)}
 		}, Broken, "there is no connection to NATS: no NATS server answers at nats://hub:4222, so servers of other nodes are missing", `start one there, or correct "urls"`},
 		{"old", func(c *Cluster, _ *config.Cluster) {
-			c.Report.Server, c.Report.Problems = "2.10.29", []string{"The NATS server has version 2.10.29; a cluster needs 2.11 or later.", "The catalog of the cluster does not change: it is older than 2.11."}
+			c.Report.Server, c.Report.Problems = "2.10.29", []string{"The NATS server has version 2.10.29; a cluster needs 2.11 or later."}
 		}, Broken, "has version 2.10.29, and the cluster needs 2.11", releasesURL},
 		{"no JetStream", func(c *Cluster, _ *config.Cluster) {
-			c.Report.Problems = []string{"JetStream does not answer, so that the servers of other nodes do not change: it is off; start nats-server with -js.", "The catalog of the cluster does not change: x."}
+			c.Report.Problems = []string{"JetStream does not answer, so that the servers of other nodes do not change: it is off; start nats-server with -js."}
 		}, Broken, "JetStream does not answer, so that the servers of other nodes do not change: it is off.", "start nats-server with -js"},
 		{"denied", func(c *Cluster, _ *config.Cluster) {
-			c.AddDenied(clusternode.Report{Problems: []string{"Else.", `The permissions of NATS do not let this router publish to metarouter.office.to.UABC.X; allow it "metarouter.office.to.>".`}})
-		}, Broken, "the permissions of NATS do not let this router publish to metarouter.office.to.UABC.X.", `allow it "metarouter.office.to.>" in the configuration`},
+			c.AddDenied(clusternode.Report{Problems: []string{"Else.", `The permissions of NATS do not let this router publish to $JS.API.INFO; allow it "$JS.API.>".`}})
+		}, Broken, "the permissions of NATS do not let this router publish to $JS.API.INFO.", `allow it "$JS.API.>" in the configuration`},
 		{"small", func(c *Cluster, _ *config.Cluster) { c.Report.MaxPayload = 8192 }, Warning, "at most 8192 bytes", "max_payload: 1MB"},
-		{"clock", func(c *Cluster, _ *config.Cluster) {
-			c.Report.Clocks = map[string]time.Duration{"box": -7 * time.Second}
-		}, Warning, "the clock of node box is 7.0 s behind this one's; calls fail", "timedatectl"},
-		{"wrong clock", func(c *Cluster, _ *config.Cluster) {
-			c.Report.Clocks = map[string]time.Duration{"box": 2 * time.Minute}
-		}, Broken, "the clock of node box is 120 s ahead of this one's, so neither takes calls", "timedatectl"},
 		{"version", func(c *Cluster, _ *config.Cluster) { c.Report.Versions = map[string]string{"box": "0.9.0"} }, Note, "node box runs metarouter 0.9.0", "update"},
 		{"two names", func(c *Cluster, _ *config.Cluster) {
 			c.Report.Conflicts = []string{"The name box is that of several nodes; one is called box-abcd here. Give it another name: \"node\" in its configuration."}
 		}, Warning, "the name box is that of several nodes; one is called box-abcd here.", `Give it another name: "node"`},
 		{"problem", func(c *Cluster, _ *config.Cluster) {
-			c.Nodes[1].Problem = "it speaks version 2 of frames; update this one"
-		}, Warning, "node box: it speaks version 2 of frames.", "update this one"},
+			c.Nodes[1].Problem = "it runs an older version of metarouter, which this one can't call; update it"
+		}, Warning, "node box: it runs an older version of metarouter, which this one can't call.", "update it"},
 		{"server", func(c *Cluster, _ *config.Cluster) {
 			c.Report.Problems = []string{"The server gpu@box can't be used: its definitions are not known yet.", "The node box: x."}
 		}, Warning, "the server gpu@box can't be used: its definitions are not known yet.", ""},

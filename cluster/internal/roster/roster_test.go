@@ -1,0 +1,293 @@
+package roster
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+)
+
+// A world is a roster, and other nodes as the directory shows them.
+type world struct {
+	*Roster
+	t       *testing.T
+	trusted []string
+
+	mu    sync.Mutex // guards pings
+	pings []call
+}
+
+// sent returns the pings that were sent since it was called last.
+func (w *world) sent() (all []call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all, w.pings = w.pings, nil
+	return all
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t}
+	w.Roster = New(Options{
+		Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(key string) bool { return slices.Contains(w.trusted, key) },
+		Ping: func(instance, token string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.pings = append(w.pings, call{instance, token})
+		},
+	})
+	go w.Run(t.Context())
+	return w
+}
+
+// A node signs announcements.
+type node struct {
+	id *nodeidentity.Identity
+	a  directory.Announcement
+}
+
+func (w *world) node(name string, trusted bool) *node {
+	w.t.Helper()
+	id, err := nodeidentity.Open(filepath.Join(w.t.TempDir(), "node.nk"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if trusted {
+		w.trusted = append(w.trusted, id.Key())
+	}
+	return &node{id, directory.Announcement{Protocol: directory.Protocol, Cluster: "office", Key: id.Key(), Router: "R", Instance: "I" + name, Node: name, Version: "1", Revision: 1}}
+}
+
+func (n *node) value() []byte {
+	text, _ := json.Marshal(n.a)
+	signature, _ := n.id.Sign(append([]byte("metarouter announcement 2\n"), text...))
+	return append([]byte(base64.StdEncoding.EncodeToString(signature)+"\n"), text...)
+}
+
+func (w *world) announce(n *node, stored bool) { w.Announced(n.a.Key, n.a.Router, n.value(), stored) }
+func (w *world) load(n *node)                  { w.Loaded(n.a.Key, n.a.Router, []byte("{}"), false) }
+
+// alive returns the names of the nodes that are alive.
+func (w *world) alive() string {
+	var names []string
+	for _, p := range w.Peers() {
+		if p.Alive {
+			names = append(names, p.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func (w *world) expect(want string) {
+	w.t.Helper()
+	synctest.Wait()
+	if got := w.alive(); got != want {
+		w.t.Errorf("alive are %q, want %q", got, want)
+	}
+}
+
+// beat has nodes put a load each second.
+func (w *world) beat(seconds int, nodes ...*node) {
+	for range seconds {
+		for _, n := range nodes {
+			w.load(n)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// A router whose load stops is pinged, and lost without an answer, within 3 s.
+func TestLiveness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		box, tower := w.node("box", true), w.node("tower", true)
+		w.announce(box, false)
+		w.announce(tower, false)
+		w.expect("box tower")
+		w.beat(5, box, tower)
+		w.expect("box tower")
+		w.load(tower) // box has died
+		for range 3 {
+			time.Sleep(time.Second - 50*time.Millisecond)
+			w.load(tower)
+		}
+		w.expect("tower")
+		w.load(box) // it is back
+		w.expect("box tower")
+
+		w.sent() // JetStream is away: only pings show that they live
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			for _, p := range w.sent() {
+				w.Answered(p.token, true)
+			}
+		}
+		w.expect("box tower")
+		time.Sleep(1900 * time.Millisecond)
+		synctest.Wait()
+		for _, p := range w.sent() {
+			w.Answered(p.token, p.instance == "Itower") // nobody responds for box
+		}
+		w.expect("tower")
+		tower.a.Leaving, tower.a.Revision = true, 2
+		w.announce(tower, false)
+		w.load(tower)
+		w.expect("")
+	})
+}
+
+// A stored announcement counts when the router answers a ping, or puts a load.
+func TestStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		live, gone, silent, busy := w.node("live", true), w.node("gone", true), w.node("silent", true), w.node("busy", true)
+		for _, n := range []*node{live, gone, silent, busy} {
+			w.announce(n, true)
+			w.Loaded(n.a.Key, n.a.Router, []byte("{}"), true)
+		}
+		w.expect("")
+		w.Watched()
+		w.load(busy)
+		time.Sleep(2 * checkEvery)
+		synctest.Wait()
+		for _, p := range w.sent() {
+			switch p.instance {
+			case "Ilive":
+				w.Answered(p.token, true)
+			case "Igone":
+				w.Answered(p.token, false)
+			}
+		}
+		w.expect("busy live")
+		if !w.Unproven() {
+			t.Error("the silent router is settled at once")
+		}
+		time.Sleep(pingWait)
+		synctest.Wait()
+		if w.Unproven() {
+			t.Error("the silent router is not settled")
+		}
+	})
+}
+
+// After a pause of this process, silence of others says nothing.
+func TestFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		box := w.node("box", true)
+		w.announce(box, false)
+		w.Roster.mu.Lock()
+		w.checked = w.checked.Add(-time.Minute)
+		for _, one := range w.routers {
+			one.seen = one.seen.Add(-time.Minute)
+		}
+		w.Roster.mu.Unlock()
+		time.Sleep(2 * checkEvery)
+		w.expect("box")
+		if pings := w.sent(); len(pings) > 1 {
+			t.Error(pings)
+		}
+	})
+}
+
+// Forged, foreign and repeated announcements change nothing.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		box, rogue := w.node("box", true), w.node("box", false)
+		first := box.value()
+		w.announce(box, false)
+		box.a.Revision, box.a.Servers = 2, []directory.Server{{Name: "gpu", Definitions: directory.Reference{Sum: strings.Repeat("ab", 32), Size: 1, Chunks: 1}}}
+		w.announce(box, false)
+		for _, value := range [][]byte{
+			first, // again
+			bytes.Replace(first, []byte(`"revision":1`), []byte(`"revision":9`), 1),
+			rogue.value(), // of another node
+			[]byte("x"),
+		} {
+			w.Announced(box.a.Key, "R", value, false)
+		}
+		w.Announced(box.a.Key, "S", box.value(), false) // for another router
+		w.announce(rogue, false)
+		w.load(rogue)
+		w.expect("box")
+		peers := w.Peers()
+		if len(peers) != 1 || peers[0].Revision != 2 || len(peers[0].Servers) != 1 {
+			t.Errorf("%+v", peers)
+		}
+		if others := w.Others(); len(others) != 1 || others[0].Key != rogue.a.Key || others[0].Node != "box" {
+			t.Errorf("%+v", others)
+		}
+		w.trusted = nil
+		w.Trust()
+		w.expect("")
+	})
+}
+
+// Nodes with an older version are shown, unless they have a router of this version too.
+func TestOld(t *testing.T) {
+	w := &world{t: t}
+	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }})
+	box := w.node("box", true)
+	w.Old(box.a.Key)
+	if others := w.Others(); len(others) != 1 || !others[0].Old || others[0].Key != box.a.Key {
+		t.Errorf("%+v", others)
+	}
+	w.announce(box, false)
+	if others := w.Others(); len(others) != 0 {
+		t.Errorf("%+v", others)
+	}
+	for i := range 2 * maxOthers {
+		w.Old("U" + strings.Repeat("A", i))
+	}
+	if n := len(w.Others()); n > maxOthers {
+		t.Error(n)
+	}
+}
+
+func TestLoads(t *testing.T) {
+	w := &world{t: t}
+	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }})
+	box := w.node("box", true)
+	address := stream.Address{Key: box.a.Key, Router: "R"}
+	w.announce(box, false)
+	changed := w.Changed()
+	w.Loaded(box.a.Key, "R", []byte(`{"servers":{"gpu":{"state":"failed","calls":2,"waiting":1}}}`), false)
+	if load, count := w.Load(address, "gpu"); load != (ServerLoad{"failed", 2, 1}) || count != 1 {
+		t.Error(load, count)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("a change of state is no change")
+	}
+	changed = w.Changed()
+	for _, text := range []string{`{"servers":{"gpu":{"state":"failed","calls":3}}}`, `[`, strings.Repeat(" ", maxLoad) + "{}"} {
+		w.Loaded(box.a.Key, "R", []byte(text), false)
+	}
+	if load, count := w.Load(address, "gpu"); load.Calls != 3 || count != 3 {
+		t.Error(load, count)
+	}
+	select {
+	case <-changed:
+		t.Error("another number of calls is a change")
+	default:
+	}
+}
+
+func TestNames(t *testing.T) {
+	names := nameAll(map[string]string{"UABCDEF": "box", "UBBCDEF": "box", "UCQRSTU": "box", "UDABCDE": "tower"})
+	if names["UABCDEF"] != "box" || names["UBBCDEF"] != "box-bcde" || names["UCQRSTU"] != "box-qrst" || names["UDABCDE"] != "tower" {
+		t.Error(names)
+	}
+}
