@@ -89,8 +89,12 @@ type Clients struct {
 
 // New returns the clients of a router, which has no clients yet.
 func New(o Options) *Clients {
+	prefix := statePrefix
+	if o.Raw != nil {
+		prefix = nodeStatePrefix
+	}
 	return &Clients{
-		Options: o, suspended: newSuspensions(o.Secret, o.Budgets.suspended), open: make(map[*Conversation]bool),
+		Options: o, suspended: newSuspensions(o.Secret, prefix, o.Budgets.suspended), open: make(map[*Conversation]bool),
 		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
 		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
 	}

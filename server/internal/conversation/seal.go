@@ -11,15 +11,21 @@ import (
 	"time"
 )
 
-// statePrefix marks a requestState as ours.
-const statePrefix = "mr1."
+// What marks a requestState as ours: for clients, and for other nodes, which pass theirs on to clients.
+const (
+	statePrefix     = "mr1."
+	nodeStatePrefix = "mrn1."
+)
 
 // A sealer makes the requestState that a client keeps for a suspended request. Only the
 // router that has the key can read or make one.
-type sealer struct{ cipher.AEAD }
+type sealer struct {
+	cipher.AEAD
+	prefix string // of each state
+}
 
 // newSealer takes a key of 32 bytes.
-func newSealer(key []byte) sealer {
+func newSealer(key []byte, prefix string) sealer {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // the key has the wrong length
@@ -28,7 +34,7 @@ func newSealer(key []byte) sealer {
 	if err != nil {
 		panic(err)
 	}
-	return sealer{aead}
+	return sealer{aead, prefix}
 }
 
 // seal returns the requestState of a suspended request.
@@ -38,13 +44,13 @@ func (s sealer) seal(id uint64, fingerprint [sha256.Size]byte, until time.Time) 
 	plain = append(plain, fingerprint[:]...)
 	nonce := make([]byte, s.NonceSize())
 	rand.Read(nonce)
-	return statePrefix + base64.RawURLEncoding.EncodeToString(s.Seal(nonce, nonce, plain, nil))
+	return s.prefix + base64.RawURLEncoding.EncodeToString(s.Seal(nonce, nonce, plain, nil))
 }
 
 // unseal is the inverse of seal. It reports false if the state was not sealed with the
 // key, or has expired.
 func (s sealer) unseal(state string) (id uint64, fingerprint [sha256.Size]byte, ok bool) {
-	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(state, statePrefix))
+	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(state, s.prefix))
 	if err != nil || len(sealed) < s.NonceSize() {
 		return 0, fingerprint, false
 	}

@@ -40,9 +40,10 @@ type suspensions struct {
 	ended bool // no more are suspended
 }
 
-// newSuspensions takes the key of 32 bytes that seals the state that clients keep.
-func newSuspensions(key []byte, q *budget.Quota) *suspensions {
-	return &suspensions{sealer: newSealer(key), quota: q, byID: make(map[uint64]*suspension)}
+// newSuspensions takes the key of 32 bytes that seals the state that clients keep, and the prefix of
+// that state.
+func newSuspensions(key []byte, prefix string, q *budget.Quota) *suspensions {
+	return &suspensions{sealer: newSealer(key, prefix), quota: q, byID: make(map[uint64]*suspension)}
 }
 
 // handle handles a request of a modern client, or goes on with a suspended one.
@@ -113,7 +114,7 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 // new one.
 func (all *suspensions) resume(r *Request) (*suspension, error) {
 	state, _ := wire.String(wire.Member(r.Params, "requestState"))
-	if !strings.HasPrefix(state, statePrefix) {
+	if !strings.HasPrefix(state, all.sealer.prefix) {
 		return nil, nil
 	}
 	id, fingerprint, ok := all.sealer.unseal(state)
