@@ -25,37 +25,40 @@ import (
 
 // A NodeView is one server that this router shares, as another node uses it over one stream. It never
 // sends a request on to a third node. Its methods may be called by many goroutines at once.
-type NodeView struct {
+type NodeView struct{ nodeStream }
+
+// A nodeStream is a stream from another node for one server.
+type nodeStream struct {
 	host   *clusterHost
 	stream clusternode.Stream
 }
 
 // Key identifies the other node and the server. It is a principal of no client.
-func (v *NodeView) Key() string { return v.stream.Key + "/" + v.stream.Server }
+func (s nodeStream) Key() string { return s.stream.Key + "/" + s.stream.Server }
 
 // Node returns the name of the other node. It may be the name of another node later.
-func (v *NodeView) Node() string { return v.stream.Node }
+func (s nodeStream) Node() string { return s.stream.Node }
 
 // Server returns the name of the server.
-func (v *NodeView) Server() string { return v.stream.Server }
+func (s nodeStream) Server() string { return s.stream.Server }
 
 // Rules returns the rules of this router. A request that was suspended under other rules, as
 // [reflect.DeepEqual] has it, must not be resumed.
-func (v *NodeView) Rules() any { return v.host.router.current.load().config.Router.Profiles }
+func (s nodeStream) Rules() any { return s.host.router.current.load().config.Router.Profiles }
 
 // Describe returns the capabilities of the server, and its serverInfo.
-func (v *NodeView) Describe() (capabilities, info json.RawMessage) {
-	l := v.host.view("").Snapshot().Offer(v.stream.Server)
+func (s nodeStream) Describe() (capabilities, info json.RawMessage) {
+	l := s.host.view("").Snapshot().Offer(s.stream.Server)
 	if capabilities = l.Capabilities; capabilities == nil {
 		capabilities = json.RawMessage("{}")
 	}
-	return capabilities, wire.Marshal(map[string]string{"name": v.stream.Server, "version": l.Version})
+	return capabilities, wire.Marshal(map[string]string{"name": s.stream.Server, "version": l.Version})
 }
 
 // Definitions returns the definitions that clients without a profile see, and the member of the answer to
 // the list request that has them.
-func (v *NodeView) Definitions(method string) (member string, all []json.RawMessage) {
-	o := clusterOffer(v.host.view("").Snapshot().Offer(v.stream.Server))
+func (s nodeStream) Definitions(method string) (member string, all []json.RawMessage) {
+	o := clusterOffer(s.host.view("").Snapshot().Offer(s.stream.Server))
 	switch method {
 	case "prompts/list":
 		return "prompts", o.Prompts
@@ -69,23 +72,23 @@ func (v *NodeView) Definitions(method string) (member string, all []json.RawMess
 
 // Listen has hear called with the messages of the server that belong to no request; see
 // [View.Listen].
-func (v *NodeView) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
-	return v.host.router.listeners.add(func(server string, owner Client, m Message) {
-		if server == v.stream.Server && v.host.router.current.load().has(server) {
+func (s nodeStream) Listen(hear func(server string, owner Client, m Message)) (stop func()) {
+	return s.host.router.listeners.add(func(server string, owner Client, m Message) {
+		if server == s.stream.Server && s.host.router.current.load().has(server) {
 			hear(server, owner, m)
 		}
 	})
 }
 
 // Release ends the session of a client that has left.
-func (v *NodeView) Release(home Client) {
-	v.host.router.supervisor.Release(home)
-	v.host.router.executor.ForgetClient(home)
+func (s nodeStream) Release(home Client) {
+	s.host.router.supervisor.Release(home)
+	s.host.router.executor.ForgetClient(home)
 }
 
 // Tell sends a notification of a client to the server, if it has a session for the client alone.
-func (v *NodeView) Tell(home Client, method string, params json.RawMessage) {
-	v.host.router.supervisor.Notify(home, method, params)
+func (s nodeStream) Tell(home Client, method string, params json.RawMessage) {
+	s.host.router.supervisor.Notify(home, method, params)
 }
 
 // A NodeRequest is a request of a client of another node that may be carried out.
