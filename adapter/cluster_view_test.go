@@ -29,7 +29,7 @@ func TestNodesOfScope(t *testing.T) {
 	}
 	nodes := []NodeInfo{
 		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}},
-		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x", Clock: 3},
+		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x"},
 		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
 		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
 	}
