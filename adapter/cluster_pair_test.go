@@ -81,7 +81,7 @@ func gpu(flags ...string) config.Config {
 	return config.Config{Servers: []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}}
 }
 
-func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Client) (selector.Result, error) {
+func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Client, meta ...string) (selector.Result, error) {
 	t.Helper()
 	tool, ok := p.Laptop.Tool(id)
 	if !ok {
@@ -89,7 +89,11 @@ func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Clie
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	return p.Laptop.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(`{"progressToken":"p"}`)})
+	if from != nil && !from.Modern() {
+		meta = nil
+	}
+	all := "{" + strings.Join(append(meta, `"progressToken":"p"`), ",") + "}"
+	return p.Laptop.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(all)})
 }
 
 // Two routers, with package server between them: calls, questions, progress, updates and cancellation
@@ -98,7 +102,7 @@ func TestPair(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			trace := filepath.Join(t.TempDir(), "trace")
-			p := adapter.NewPair(t, gpu("-trace", trace, "-era", era, "-tools", "echo,ask,progress,touch,raw,hang,meta,error", "-resources", "doc://a", "-prompts", "greet"), config.Config{})
+			p := adapter.NewPair(t, gpu("-trace", trace, "-era", era, "-tools", "echo,ask,progress,touch,raw,hang,log,error", "-logging", "-resources", "doc://a", "-prompts", "greet"), config.Config{})
 			modern := &person{modern: true, alone: true}
 			for name, from := range map[string]*person{"legacy": {}, "modern": modern, "without a session": {alone: true}} {
 				r, err := call(t, p, "gpu@box:echo", `{"message":"hello"}`, from)
@@ -123,6 +127,14 @@ func TestPair(t *testing.T) {
 			}
 			if _, err := p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern}); err != nil {
 				t.Errorf("prompts/get: %v", err)
+			}
+			p.Laptop.SetLevel(t.Context(), "info")
+			for name, from := range map[string]*person{"legacy": {}, "modern": modern} {
+				stop := p.Laptop.Listen(func(_ string, _ adapter.Client, m adapter.Message) { from.Notify("", m) })
+				if r, err := call(t, p, "gpu@box:log", `{"n":1,"level":"error"}`, from, `"io.modelcontextprotocol/logLevel":"info"`); err != nil || !from.hears("notifications/message") {
+					t.Errorf("%s: log: %s, %v; heard %q", name, r.JSON, err, from.heard)
+				}
+				stop()
 			}
 			if n := p.Streams(); n != 1 {
 				t.Errorf("%d streams", n)

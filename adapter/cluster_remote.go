@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nkeys"
@@ -34,9 +35,10 @@ type remotes struct {
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // their goroutines
 
-	mu    sync.Mutex // guards the fields below; also held when running grows
-	all   map[streamKey]*remoteStream
-	level string // of the log messages that servers are to send; "" is their own
+	level atomic.Pointer[string] // of the log messages that legacy clients want; nil before they have said so
+
+	mu  sync.Mutex // guards all; also held when running grows
+	all map[streamKey]*remoteStream
 }
 
 // A streamKey identifies a stream.
@@ -144,7 +146,9 @@ func (r *remotes) open(ctx context.Context, key streamKey) (*remoteStream, error
 // serve opens a stream and keeps it until it ends, is not used any more, or life ends.
 func (r *remotes) serve(life context.Context, s *remoteStream) {
 	defer s.end(nil)
-	s.err = r.connect(life, s)
+	if s.err = r.connect(life, s); s.err != nil && life.Err() != nil {
+		s.err = fmt.Errorf("%w: %w", session.ErrNotSent, context.Cause(life))
+	}
 	close(s.ready)
 	defer func() {
 		r.mu.Lock()
@@ -196,10 +200,9 @@ func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
 	if s.Connection, err = supervisor.Connect(ctx, s.to.Conn, o); err != nil {
 		return fmt.Errorf("%w: open a session with node %q: %w", session.ErrNotSent, s.to.Node, err)
 	}
-	r.mu.Lock()
-	level := r.level
-	r.mu.Unlock()
-	s.SetLevel(ctx, level)
+	if level := r.level.Load(); level != nil {
+		s.SetLevel(ctx, *level)
+	}
 	return nil
 }
 
@@ -244,12 +247,10 @@ func (r *remotes) Notify(home Client, method string, params json.RawMessage) {
 	}
 }
 
-// SetLevel asks for log messages from the level on, also over streams of clients that are opened later.
-// Requests over shared streams have the level of their client. It waits at most two seconds.
+// SetLevel asks for log messages from the level on for clients of the legacy era: at once over their own
+// streams, else with each request. It waits at most two seconds.
 func (r *remotes) SetLevel(ctx context.Context, level string) {
-	r.mu.Lock()
-	r.level = level
-	r.mu.Unlock()
+	r.level.Store(&level)
 	var setting sync.WaitGroup
 	for _, s := range r.opened(func(key streamKey) bool { return key.home != nil }) {
 		setting.Go(func() { s.SetLevel(ctx, level) })

@@ -27,7 +27,7 @@ type remoteSession struct {
 // Call implements [session.Session].
 func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	id := rand.Text()
-	r.Meta = requestMeta(ctx, id, r)
+	r.Meta = s.remotes.requestMeta(ctx, id, r)
 	stream := s.stream.Load()
 	result, err := stream.Call(ctx, r)
 	if errors.Is(err, session.ErrNotSent) && !stream.Usable() && ctx.Err() == nil { // it ended since it was used last
@@ -43,19 +43,27 @@ func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMe
 	return result, err
 }
 
-// clientInfo is the member of _meta with the client's name.
-const clientInfo = "io.modelcontextprotocol/clientInfo"
+// Members of _meta that requests of the modern era have, and that clients of the legacy era don't send.
+const (
+	clientInfo = "io.modelcontextprotocol/clientInfo"
+	logLevel   = "io.modelcontextprotocol/logLevel"
+)
 
 // requestMeta returns the _meta of a request as the other node gets it.
-func requestMeta(ctx context.Context, id string, r session.Request) json.RawMessage {
-	meta := r.Meta
+func (r *remotes) requestMeta(ctx context.Context, id string, one session.Request) json.RawMessage {
+	meta := one.Meta
 	if meta == nil {
 		meta = json.RawMessage("{}")
 	}
-	if r.From != nil && !r.From.Modern() && r.From.ClientName() != "" {
-		meta = wire.SetMember(meta, clientInfo, wire.Marshal(map[string]string{"name": r.From.ClientName(), "version": ""}))
+	if from := one.From; from != nil && !from.Modern() {
+		if name := from.ClientName(); name != "" {
+			meta = wire.SetMember(meta, clientInfo, wire.Marshal(map[string]string{"name": name, "version": ""}))
+		}
+		if level := r.level.Load(); level != nil {
+			meta = wire.SetMember(meta, logLevel, wire.AppendString(nil, *level))
+		}
 	}
-	about := clusternode.Request{ID: id, Origin: r.Origin}
+	about := clusternode.Request{ID: id, Origin: one.Origin}
 	if deadline, ok := ctx.Deadline(); ok {
 		about.Deadline = deadline.UnixMilli()
 	}

@@ -28,6 +28,9 @@
 // [Supervisor.Session] takes the shared session from published, or one from pool. Its
 // Call is [peer.Peer.Call], which writes one line with transport.Lines.Send and waits.
 //
+// [Connect] makes the same session over a connection, without process and entry: with a server of another
+// node.
+//
 // # Imports
 //
 // Imports point one way: supervisor → internal/launch, and

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -53,9 +54,19 @@ type Signed struct {
 // Bytes returns the bytes to sign.
 func (s Signed) Bytes() []byte {
 	arguments := sha256.Sum256(wire.Member(s.Params, "arguments"))
+	names, parts := []string{"content", "structuredContent", "isError"}, make([][]byte, 3)
+	if wire.Members(s.Result, func(key string, value []byte) bool {
+		if i := slices.Index(names, key); i >= 0 {
+			parts[i] = value
+		}
+		return true
+	}) != nil {
+		clear(parts)
+	}
 	result := sha256.New()
-	for _, name := range []string{"content", "structuredContent", "isError"} {
-		result.Write(lengthPrefixed(nil, wire.Member(s.Result, name)))
+	for _, part := range parts {
+		result.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		result.Write(part)
 	}
 	b := []byte("metarouter result 2\n")
 	for _, part := range [][]byte{[]byte(s.ID), []byte(s.Owner), []byte(s.Caller), []byte(s.Server), []byte(s.Tool), arguments[:], result.Sum(nil)} {
