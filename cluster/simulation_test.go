@@ -53,7 +53,7 @@ func TestSimulation(t *testing.T) {
 	began := time.Now()
 	for i := range nodes {
 		nodes[i] = newRouter(t, zap.NewNop(), files[i], keys[i])
-		nodes[i].onlyCount, nodes[i].patience = true, 20*time.Second
+		nodes[i].onlyCount, nodes[i].patience = true, 5*time.Minute
 		var servers []string
 		for n := range simulatedServers {
 			servers = append(servers, fmt.Sprintf("server-%d", n))

@@ -85,7 +85,7 @@ func (d *Directory) Run(ctx context.Context) {
 
 // An Offering is a server that this node shares.
 type Offering struct {
-	Server      // without Definitions and Tools
+	Server      // without Definitions
 	Definitions *Definitions
 }
 
@@ -105,7 +105,7 @@ func (d *Directory) Share(offers []Offering) (leftOut []string) {
 			leftOut = append(leftOut, o.Name+": "+err.Error())
 			continue
 		}
-		o.Server.Definitions, o.Tools = p.Reference, len(o.Definitions.Tools)
+		o.Server.Definitions = p.Reference
 		servers, mine[p.Sum] = append(servers, o.Server), p
 	}
 	servers, over := bound(servers)

@@ -278,14 +278,15 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	}
 }
 
-// Fetch returns definitions that the node with the key has announced. The first time it waits for
+// Fetch returns the definitions of a server that the node with the key has announced. The first time it waits for
 // JetStream, for at most 4 s per chunk. The error is a sentence for people.
-func (d *Directory) Fetch(ctx context.Context, key string, r Reference) (*Definitions, error) {
+func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitions, error) {
+	r := s.Definitions
 	d.mu.Lock()
 	p, ok := d.cache[r.Sum]
 	d.mu.Unlock()
 	if ok {
-		return p.unpack()
+		return p.unpack(s.Tools)
 	}
 	kv, err := d.open(ctx)
 	if err != nil {
@@ -305,7 +306,7 @@ func (d *Directory) Fetch(ctx context.Context, key string, r Reference) (*Defini
 		}
 		p.data = append(p.data, chunk...)
 	}
-	definitions, err := p.unpack()
+	definitions, err := p.unpack(s.Tools)
 	if err != nil {
 		return nil, err
 	}
