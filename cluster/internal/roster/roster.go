@@ -26,6 +26,7 @@ const (
 	// its answer: a router that has ended is lost within 3 s.
 	silence  = 1800 * time.Millisecond
 	pingWait = time.Second
+	echoWait = 2 * time.Second // for the answer to a ping to this router
 
 	checkEvery = 100 * time.Millisecond
 	pingEvery  = 10 * time.Second // for the latency
@@ -51,9 +52,9 @@ type Options struct {
 	Node    string // our name, before conflicts
 	Trusted func(key string) bool
 
-	// Ping sends a ping to the instance of a router, for Answered to be called with the token. It
-	// does not wait, and does nothing without a connection.
-	Ping func(instance, token string)
+	// Ping sends a ping to the instance of a router, or to this router for "", for Answered to be
+	// called with the token. It does not wait, and reports false without a connection.
+	Ping func(instance, token string) bool
 	Log  *zap.Logger
 }
 
@@ -70,6 +71,9 @@ type Roster struct {
 	changed signal.Change
 	checked time.Time
 	watched bool
+	echo    call      // the ping to this router that was not answered yet; zero if there is none
+	sent    time.Time // when it was sent
+	echoed  time.Time // when the last one was sent that was answered
 }
 
 // A router is a running router that is not this one, or was one.
@@ -147,7 +151,7 @@ func (r *Roster) check() {
 	late := !r.checked.IsZero() && now.Sub(r.checked) > checkEvery+frozen
 	r.checked = now
 	var pings []call
-	latencies := 1
+	latencies, doubt := 1, false
 	for address, one := range r.routers {
 		if late { // we did not listen
 			one.seen, one.token = now, ""
@@ -159,7 +163,12 @@ func (r *Roster) check() {
 		case one.state == dead:
 		case one.token != "" && now.Sub(one.pinged) < pingWait:
 		case one.token != "" && one.pinged.After(one.seen) && (one.state == unproven || quiet >= silence):
-			r.lose(address, one)
+			// If our own ping, which was sent later, was not answered either, the delay is ours.
+			if r.echoed.Before(one.pinged.Add(pingWait)) {
+				doubt = true
+			} else {
+				r.lose(address, one)
+			}
 		case one.state == unproven && r.watched, one.state == alive && quiet >= silence:
 			pings = append(pings, r.ping(address, one, now))
 		case one.state == alive && latencies > 0 && now.Sub(one.pinged) > pingEvery:
@@ -173,9 +182,18 @@ func (r *Roster) check() {
 			r.changed.Notify()
 		}
 	}
+	if r.echo.token != "" && now.Sub(r.sent) > echoWait {
+		r.echo, r.echoed = call{}, now
+	}
+	if doubt && r.echo.token == "" {
+		r.echo, r.sent = call{token: rand.Text()}, now
+		pings = append(pings, r.echo)
+	}
 	r.mu.Unlock()
 	for _, p := range pings {
-		r.options.Ping(p.instance, p.token)
+		if !r.options.Ping(p.instance, p.token) && p.instance == "" {
+			r.Answered(p.token, true) // no answer of another router will come
+		}
 	}
 }
 
@@ -191,6 +209,10 @@ func (r *Roster) ping(address stream.Address, one *router, now time.Time) call {
 func (r *Roster) Answered(token string, lives bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if token == r.echo.token {
+		r.echo, r.echoed = call{}, r.sent
+		return
+	}
 	address, ok := r.pings[token]
 	one := r.routers[address]
 	delete(r.pings, token)
