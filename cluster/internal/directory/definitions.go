@@ -2,6 +2,7 @@ package directory
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -116,7 +117,23 @@ func (p packed) unpack(tools int) (*Definitions, error) {
 		return nil, errors.New("the definitions are not those that were announced: their hash differs")
 	}
 	d := &Definitions{}
-	if err := json.Unmarshal(text, d); err != nil {
+	var bad error
+	err = wire.Members(text, func(key string, value []byte) bool {
+		switch key {
+		case "info":
+			bad = json.Unmarshal(value, &d.Info)
+		case "tools":
+			d.Tools = value
+		case "prompts":
+			d.Prompts = value
+		case "resources":
+			d.Resources = value
+		case "templates":
+			d.Templates = value
+		}
+		return true
+	})
+	if err = cmp.Or(err, bad); err != nil {
 		return nil, fmt.Errorf("decode the definitions: %w", err)
 	}
 	d.Info.PID, d.Info.Remote = 0, true

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -10,14 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bytes"
-
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
-	// BeatEvery is the time between two puts of the load; a changed load is put after beatSoon.
-	BeatEvery = time.Second
+	// beatEvery is the time between two puts of the load; a changed load is put after beatSoon.
+	beatEvery = time.Second
 	beatSoon  = 200 * time.Millisecond
 
 	putAgain     = 8 * time.Hour // before values expire
@@ -127,7 +126,7 @@ func (d *Directory) beat(ctx context.Context) {
 			continue
 		}
 		load := d.options.Load()
-		if time.Since(at) < BeatEvery && bytes.Equal(load, last) {
+		if time.Since(at) < beatEvery && bytes.Equal(load, last) {
 			continue
 		}
 		last, at = load, time.Now()
@@ -256,7 +255,7 @@ func (d *Directory) haveWatched() {
 	d.changed.Notify()
 }
 
-// take passes a value on. A value that has gone says nothing: it may have expired.
+// take passes a value on. The removal of a value says nothing: it may have expired.
 func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	key, rest, _ := strings.Cut(e.Key(), ".")
 	router, kind, _ := strings.Cut(rest, ".")
@@ -264,7 +263,7 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	if a := d.self(); key == a.Key && router == a.Router {
 		d.mu.Lock()
 		if kind == "node" && !stored && !a.Leaving && (!isPut || sha256.Sum256(e.Value()) != d.last) {
-			signal.Leave(d.dirty) // somebody else has removed or replaced it
+			signal.Leave(d.dirty) // another client of NATS has removed or replaced it
 		}
 		d.mu.Unlock()
 		return
