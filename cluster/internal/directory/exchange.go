@@ -19,6 +19,9 @@ const (
 	beatEvery = time.Second
 	beatSoon  = 200 * time.Millisecond
 
+	// watchWait is how long the watch may show no load of this router before it starts again.
+	watchWait = 5 * time.Second
+
 	putAgain     = 8 * time.Hour // before values expire
 	shortestWait = time.Second   // before another try
 	longestWait  = 5 * time.Second
@@ -134,9 +137,16 @@ func (d *Directory) beat(ctx context.Context) {
 		if err == nil {
 			err = put(ctx, kv, d.loadKey(a.Router), load)
 		}
-		if ctx.Err() == nil {
-			d.report("saying that this router lives", err)
+		if ctx.Err() != nil {
+			return
 		}
+		d.report("saying that this router lives", err)
+		d.mu.Lock()
+		if err == nil && time.Since(d.seen) > watchWait {
+			d.seen = time.Now()
+			signal.Leave(d.again)
+		}
+		d.mu.Unlock()
 	}
 }
 
@@ -262,6 +272,7 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	isPut := e.Operation() == jetstream.KeyValuePut
 	if a := d.self(); key == a.Key && router == a.Router {
 		d.mu.Lock()
+		d.seen = time.Now()
 		if kind == "node" && !stored && !a.Leaving && (!isPut || sha256.Sum256(e.Value()) != d.last) {
 			signal.Leave(d.dirty) // another client of NATS has removed or replaced it
 		}
