@@ -15,7 +15,8 @@
 //
 // The permissions of NATS can so bind the sender's key to a login. Frames have sequence numbers. Once
 // the TLS handshake is complete they have a MAC too, with a key of the TLS session. An outsider who
-// may publish to the subject cannot end or change an open stream, only keep one from being opened.
+// may publish to the subject cannot end or change an open stream, unless NATS drops messages in a flood,
+// but can keep a stream from being opened.
 //
 // # Liveness
 //

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,6 +306,9 @@ func TestDialErrors(t *testing.T) {
 		t.Error(err)
 	}
 	far.Close()
+	if err := far.nc.FlushTimeout(patience); err != nil { // NATS knows that it does not subscribe any more
+		t.Fatal(err)
+	}
 	fails(far.Address(), "", ErrUnreachable)
 	near.nc.Close()
 	fails(far.Address(), "", ErrDisconnected)
@@ -473,4 +477,48 @@ func TestManyStreams(t *testing.T) {
 	}
 	group.Wait()
 	until(t, "the streams end", func() bool { return len(far.all()) == 0 })
+}
+
+// Writers take turns, and Close ends all that wait.
+func TestConcurrentUse(t *testing.T) {
+	near, far := pair(t)
+	a, b := dial(t, near, far)
+	const writers, rounds, size = 8, 50, 3000
+	var group sync.WaitGroup
+	for i := range writers {
+		group.Go(func() {
+			for range rounds {
+				if _, err := a.Write(bytes.Repeat([]byte{byte(i)}, size)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	counts := make([]int, writers)
+	for record := make([]byte, size); ; {
+		if _, err := io.ReadFull(b, record); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(record, bytes.Repeat(record[:1], size)) {
+			t.Fatal("records are mixed")
+		}
+		if counts[record[0]]++; slices.Min(counts) == rounds {
+			break
+		}
+	}
+	group.Wait()
+
+	for _, c := range []*Conn{a, b} {
+		c.SetDeadline(time.Time{})
+		group.Go(func() { io.Copy(io.Discard, c) })
+	}
+	for range 4 {
+		group.Go(func() {
+			for _, err := a.Write(make([]byte, window)); err == nil; {
+				_, err = a.Write(make([]byte, window))
+			}
+		})
+		group.Go(func() { a.Lapsed(); a.Close(); near.CloseUntrusted() })
+	}
+	group.Wait()
 }
