@@ -14,7 +14,7 @@ import (
 
 const (
 	learnAtOnce = 4 // servers
-	gather      = 50 * time.Millisecond
+	gather      = 100 * time.Millisecond
 
 	// The pause before a server is learned again after a failure doubles from one to the other. A
 	// server that changes again and again is learned once in the first.
