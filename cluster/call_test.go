@@ -159,3 +159,30 @@ func TestLeave(t *testing.T) {
 	}
 	box.stop()
 }
+
+// After a restart of NATS, the nodes find and call each other again.
+func TestNATSRestarts(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	log := zaptest.NewLogger(t)
+	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	box.offer(1, "gpu")
+	ann.run(t, configOf(s, "ann", keyB))
+	box.run(t, configOf(s, "box", keyA))
+	ann.has(t, "gpu@box: gpu_0")
+	one := ann.dial(t, "gpu@box")
+	s.Kill()
+	if answer, err := one.call("x"); err == nil {
+		t.Error(answer)
+	}
+	ann.has(t)
+	if _, err := ann.Dial(t.Context(), "gpu@box"); !errors.Is(err, session.ErrNotSent) {
+		t.Error(err)
+	}
+	s.Restart()
+	ann.has(t, "gpu@box: gpu_0")
+	if answer, err := ann.dial(t, "gpu@box").call("x"); err != nil || answer != "gpu for ann: x" {
+		t.Error(answer, err)
+	}
+}

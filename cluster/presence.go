@@ -7,7 +7,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"go.uber.org/zap"
 	"golang.org/x/mod/semver"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
@@ -88,30 +87,28 @@ func (p *presence) close() {
 func (p *presence) answered(m *member) nats.MsgHandler {
 	return func(msg *nats.Msg) {
 		token := strings.TrimPrefix(msg.Subject, p.inbox)
-		if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" { // no responders
-			m.roster.Answered(token, false)
-			return
-		}
 		var ping micro.Ping
-		if json.Unmarshal(msg.Data, &ping) == nil && ping.Metadata["cluster"] == m.config.Name {
+		switch {
+		case msg.Header.Get("Status") == "503": // no responders
+			m.roster.Answered(token, false)
+		case len(msg.Data) == 0, json.Unmarshal(msg.Data, &ping) == nil && ping.Metadata["cluster"] == m.config.Name:
 			m.roster.Answered(token, true)
 		}
 	}
 }
 
-// ping sends a ping to an instance of the service.
-func (m *member) ping(instance, token string) {
+// ping sends a ping to an instance of the service, or to this router for "". It reports false
+// without a connection.
+func (m *member) ping(instance, token string) bool {
 	p := m.present.Load()
 	if p == nil || !m.link.Up() {
-		return // no answer will come
+		return false
+	}
+	if instance == "" {
+		return p.conn.Publish(p.inbox+token, nil) == nil
 	}
 	subject, err := micro.ControlSubject(micro.PingVerb, service, instance)
-	if err == nil {
-		err = p.conn.PublishRequest(subject, p.inbox+token, nil)
-	}
-	if err != nil {
-		m.log.Debug("can't ping a router", zap.Error(err))
-	}
+	return err == nil && p.conn.PublishRequest(subject, p.inbox+token, nil) == nil
 }
 
 // heardOld notes the sign of life of a node with protocol 1.

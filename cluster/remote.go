@@ -77,7 +77,7 @@ type listing struct {
 
 // Call implements [session.Session].
 func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
-	member, items := "", []json.RawMessage(nil)
+	member, items := "", json.RawMessage(nil)
 	switch d := l.definitions; r.Method {
 	case "tools/list":
 		member, items = "tools", d.Tools
@@ -91,9 +91,9 @@ func (l listing) Call(ctx context.Context, r session.Request) (json.RawMessage, 
 		return nil, fmt.Errorf("%w: %s is not answered from announced definitions", session.ErrNotSent, r.Method)
 	}
 	if items == nil {
-		items = []json.RawMessage{}
+		items = json.RawMessage("[]")
 	}
-	return json.Marshal(map[string]any{member: items})
+	return json.RawMessage(`{"` + member + `":` + string(items) + "}"), nil
 }
 
 // Notify implements [session.Session]. It does nothing.

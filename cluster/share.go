@@ -122,9 +122,10 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 		}
 		o.Info.PID = 0 // it is of this machine
 		list = append(list, directory.Offering{
-			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service},
+			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service, Tools: len(o.Tools)},
 			Definitions: &directory.Definitions{
-				Info: o.Info, Tools: o.Tools, Prompts: o.Prompts, Resources: o.Resources, Templates: o.Templates,
+				Info: o.Info, Tools: directory.Array(o.Tools), Prompts: directory.Array(o.Prompts),
+				Resources: directory.Array(o.Resources), Templates: directory.Array(o.Templates),
 			},
 		})
 	}

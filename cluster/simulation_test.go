@@ -24,12 +24,16 @@ const (
 )
 
 // TestSimulation has many nodes in one process learn each other's servers, at a real NATS server:
-// METAROUTER_SIMULATED_NODES of them, 20 if it is not set. The figures are logged.
+// METAROUTER_SIMULATED_NODES of them; if that is not set, 20, or 100 with METAROUTER_TESTS=all. The
+// figures are logged.
 func TestSimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many nodes take some seconds")
 	}
 	count := 20
+	if os.Getenv("METAROUTER_TESTS") == "all" {
+		count = 100
+	}
 	if text := os.Getenv("METAROUTER_SIMULATED_NODES"); text != "" {
 		var err error
 		if count, err = strconv.Atoi(text); err != nil || count < 3 {
@@ -53,7 +57,7 @@ func TestSimulation(t *testing.T) {
 	began := time.Now()
 	for i := range nodes {
 		nodes[i] = newRouter(t, zap.NewNop(), files[i], keys[i])
-		nodes[i].onlyCount, nodes[i].patience = true, 20*time.Second
+		nodes[i].onlyCount, nodes[i].patience = true, 5*time.Minute
 		var servers []string
 		for n := range simulatedServers {
 			servers = append(servers, fmt.Sprintf("server-%d", n))
@@ -83,7 +87,7 @@ func TestSimulation(t *testing.T) {
 
 	first := s.Stats()
 	began = time.Now()
-	time.Sleep(5 * time.Second) // the traffic over NATS at rest
+	<-time.After(5 * time.Second) // the traffic over NATS at rest
 	second := s.Stats()
 	rest := time.Since(began).Seconds()
 	t.Logf("at rest NATS takes %.0f messages and %.0f KiB a second, and sends %.0f messages and %.0f KiB; it uses %d MiB",

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -15,7 +14,7 @@ import (
 
 const (
 	learnAtOnce = 4 // servers
-	gather      = 50 * time.Millisecond
+	gather      = 100 * time.Millisecond
 
 	// The pause before a server is learned again after a failure doubles from one to the other. A
 	// server that changes again and again is learned once in the first.
@@ -157,10 +156,7 @@ func (m *member) wanted(r *remote) (want spec, current bool) {
 
 // learn has the handler learn a server, and notes the outcome.
 func (m *member) learn(r *remote, want spec) error {
-	definitions, err := m.directory.Fetch(r.ctx, want.router.Key, want.Definitions)
-	if err == nil && len(definitions.Tools) > want.Tools { // the sum of the announced tools of a node is bounded
-		err = fmt.Errorf("it has %d tools, and %d were announced", len(definitions.Tools), want.Tools)
-	}
+	definitions, err := m.directory.Fetch(r.ctx, want.router.Key, want.Server)
 	if err == nil {
 		err = m.node.options.Handler.Learn(r.ctx, want.entry(r.name), listing{definitions, r.ctx.Done()})
 	}

@@ -151,11 +151,12 @@ func TestBound(t *testing.T) {
 }
 
 func TestDefinitions(t *testing.T) {
-	var tools Items
+	var tools []json.RawMessage
 	for i := range 2000 {
 		tools = append(tools, json.RawMessage(fmt.Sprintf(`{"name":"t%d","x":"%x"}`, i, i*i*7919)))
 	}
-	p, err := pack(&Definitions{Info: session.Info{Name: "gpu", PID: 7}, Tools: tools}, minChunk)
+	all := Array(tools)
+	p, err := pack(&Definitions{Info: session.Info{Name: "gpu", PID: 7}, Tools: all}, minChunk)
 	if err != nil || p.Chunks < 2 || !p.valid() {
 		t.Fatalf("%+v, %v", p.Reference, err)
 	}
@@ -167,21 +168,25 @@ func TestDefinitions(t *testing.T) {
 			again.data = append(again.data, chunk...)
 		}
 	}
-	d, err := again.unpack()
-	if err != nil || len(d.Tools) != 2000 || string(d.Tools[1999]) != string(tools[1999]) || !d.Info.Remote || d.Info.PID != 0 {
+	d, err := again.unpack(2000)
+	if err != nil || !bytes.Equal(d.Tools, all) || !d.Info.Remote || d.Info.PID != 0 {
 		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := again.unpack(1999); err == nil {
+		t.Error("a server has more tools than announced")
 	}
 	short := again
 	short.Size--
-	if _, err := short.unpack(); err == nil {
+	if _, err := short.unpack(2000); err == nil {
 		t.Error("definitions are larger than announced, and read")
 	}
 	other := again
 	other.Sum = strings.Repeat("0", 64)
-	if _, err := other.unpack(); err == nil {
+	if _, err := other.unpack(2000); err == nil {
 		t.Error("definitions with another hash are read")
 	}
-	if err := json.Unmarshal([]byte("["+strings.Repeat("1,", MaxTools)+"1]"), new(Items)); err == nil {
-		t.Error("too many items are read")
+	none, _ := pack(&Definitions{Prompts: json.RawMessage("{}")}, minChunk)
+	if _, err := none.unpack(0); err == nil {
+		t.Error("an object is read as an array")
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -56,6 +58,10 @@ func (d *Directory) open(ctx context.Context) (jetstream.KeyValue, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok && !d.made.Equal(s.StreamInfo().Created) { // all that was put has gone
+		if !d.made.IsZero() {
+			signal.Leave(d.again)
+			signal.Leave(d.dirty)
+		}
 		d.made = s.StreamInfo().Created
 		clear(d.put)
 	}

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,33 +22,49 @@ const (
 	maxChunks = MaxDefinitions/minChunk + 16
 )
 
-// Definitions describe a server and its tools, prompts and resources.
+// Definitions describe a server and its tools, prompts and resources, each an array or nil.
 type Definitions struct {
-	Info      session.Info `json:"info"` // of a remote server
-	Tools     Items        `json:"tools,omitempty"`
-	Prompts   Items        `json:"prompts,omitempty"`
-	Resources Items        `json:"resources,omitempty"`
-	Templates Items        `json:"templates,omitempty"`
+	Info      session.Info    `json:"info"` // of a remote server
+	Tools     json.RawMessage `json:"tools,omitempty"`
+	Prompts   json.RawMessage `json:"prompts,omitempty"`
+	Resources json.RawMessage `json:"resources,omitempty"`
+	Templates json.RawMessage `json:"templates,omitempty"`
 }
 
-// Items are the definitions of one kind.
-type Items []json.RawMessage
-
-// UnmarshalJSON reads at most [MaxTools] items: short ones take much more memory than their bytes.
-func (i *Items) UnmarshalJSON(text []byte) error {
-	*i = nil
-	if string(text) == "null" {
+// Array returns the items as a JSON array.
+func Array(items []json.RawMessage) json.RawMessage {
+	if len(items) == 0 {
 		return nil
 	}
-	text = bytes.Clone(text) // the caller uses the memory again
-	err := wire.Elements(text, func(value []byte) bool {
-		*i = append(*i, value)
-		return len(*i) <= MaxTools
-	})
-	if err == nil && len(*i) > MaxTools {
-		err = fmt.Errorf("it has more than %d items of one kind", MaxTools)
+	array := []byte("[")
+	for i, item := range items {
+		if i > 0 {
+			array = append(array, ',')
+		}
+		array = append(array, item...)
 	}
-	return err
+	return append(array, ']')
+}
+
+// check returns an error for more than tools tools, or too many items of another kind.
+func (d *Definitions) check(tools int) error {
+	for i, array := range []json.RawMessage{d.Tools, d.Prompts, d.Resources, d.Templates} {
+		limit, n := MaxTools, 0
+		if i == 0 {
+			limit = tools
+		}
+		if array == nil {
+			continue
+		}
+		err := wire.Elements(array, func([]byte) bool { n++; return n <= limit })
+		if err == nil && n > limit {
+			err = fmt.Errorf("more than %d items of one kind", limit)
+		}
+		if err != nil {
+			return fmt.Errorf("the definitions are not those that were announced: %w", err)
+		}
+	}
+	return nil
 }
 
 // A packed is definitions as the bucket has them: compressed.
@@ -82,8 +99,8 @@ func (p packed) chunk(i int) []byte {
 // readers has readers to use again: they are large.
 var readers sync.Pool
 
-// unpack expands definitions, and compares their hash with the reference.
-func (p packed) unpack() (*Definitions, error) {
+// unpack expands definitions of a server with so many tools, and compares their hash with the reference.
+func (p packed) unpack(tools int) (*Definitions, error) {
 	r, _ := readers.Get().(*gzip.Reader)
 	if r == nil {
 		r = new(gzip.Reader)
@@ -100,9 +117,25 @@ func (p packed) unpack() (*Definitions, error) {
 		return nil, errors.New("the definitions are not those that were announced: their hash differs")
 	}
 	d := &Definitions{}
-	if err := json.Unmarshal(text, d); err != nil {
+	var bad error
+	err = wire.Members(text, func(key string, value []byte) bool {
+		switch key {
+		case "info":
+			bad = json.Unmarshal(value, &d.Info)
+		case "tools":
+			d.Tools = value
+		case "prompts":
+			d.Prompts = value
+		case "resources":
+			d.Resources = value
+		case "templates":
+			d.Templates = value
+		}
+		return true
+	})
+	if err = cmp.Or(err, bad); err != nil {
 		return nil, fmt.Errorf("decode the definitions: %w", err)
 	}
 	d.Info.PID, d.Info.Remote = 0, true
-	return d, nil
+	return d, d.check(tools)
 }

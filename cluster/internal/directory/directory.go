@@ -57,6 +57,7 @@ type Directory struct {
 	mine     map[string]packed // the definitions that own refers to, by sum
 	put      map[string]time.Time
 	last     [sha256.Size]byte // of the announcement that was put last
+	seen     time.Time         // when the watch showed a value of this router
 	cache    map[string]packed
 	problems map[string]string // by our request
 	changed  signal.Change
@@ -85,7 +86,7 @@ func (d *Directory) Run(ctx context.Context) {
 
 // An Offering is a server that this node shares.
 type Offering struct {
-	Server      // without Definitions and Tools
+	Server      // without Definitions
 	Definitions *Definitions
 }
 
@@ -105,7 +106,7 @@ func (d *Directory) Share(offers []Offering) (leftOut []string) {
 			leftOut = append(leftOut, o.Name+": "+err.Error())
 			continue
 		}
-		o.Server.Definitions, o.Tools = p.Reference, len(o.Definitions.Tools)
+		o.Server.Definitions = p.Reference
 		servers, mine[p.Sum] = append(servers, o.Server), p
 	}
 	servers, over := bound(servers)
@@ -137,6 +138,7 @@ func (d *Directory) edited() {
 func (d *Directory) Introduce(a Announcement) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.seen = time.Now()
 	d.own.Protocol, d.own.Cluster, d.own.Key = Protocol, d.options.Cluster, d.options.Key
 	d.own.Router, d.own.Instance, d.own.Node, d.own.Version = a.Router, a.Instance, a.Node, a.Version
 	d.edited()

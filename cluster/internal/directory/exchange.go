@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -10,15 +11,16 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bytes"
-
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
-	// BeatEvery is the time between two puts of the load; a changed load is put after beatSoon.
-	BeatEvery = time.Second
+	// beatEvery is the time between two puts of the load; a changed load is put after beatSoon.
+	beatEvery = time.Second
 	beatSoon  = 200 * time.Millisecond
+
+	// watchWait is how long the watch may show no load of this router before it starts again.
+	watchWait = 5 * time.Second
 
 	putAgain     = 8 * time.Hour // before values expire
 	shortestWait = time.Second   // before another try
@@ -127,7 +129,7 @@ func (d *Directory) beat(ctx context.Context) {
 			continue
 		}
 		load := d.options.Load()
-		if time.Since(at) < BeatEvery && bytes.Equal(load, last) {
+		if time.Since(at) < beatEvery && bytes.Equal(load, last) {
 			continue
 		}
 		last, at = load, time.Now()
@@ -135,9 +137,16 @@ func (d *Directory) beat(ctx context.Context) {
 		if err == nil {
 			err = put(ctx, kv, d.loadKey(a.Router), load)
 		}
-		if ctx.Err() == nil {
-			d.report("saying that this router lives", err)
+		if ctx.Err() != nil {
+			return
 		}
+		d.report("saying that this router lives", err)
+		d.mu.Lock()
+		if err == nil && time.Since(d.seen) > watchWait {
+			d.seen = time.Now()
+			signal.Leave(d.again)
+		}
+		d.mu.Unlock()
 	}
 }
 
@@ -256,15 +265,16 @@ func (d *Directory) haveWatched() {
 	d.changed.Notify()
 }
 
-// take passes a value on. A value that has gone says nothing: it may have expired.
+// take passes a value on. The removal of a value says nothing: it may have expired.
 func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	key, rest, _ := strings.Cut(e.Key(), ".")
 	router, kind, _ := strings.Cut(rest, ".")
 	isPut := e.Operation() == jetstream.KeyValuePut
 	if a := d.self(); key == a.Key && router == a.Router {
 		d.mu.Lock()
+		d.seen = time.Now()
 		if kind == "node" && !stored && !a.Leaving && (!isPut || sha256.Sum256(e.Value()) != d.last) {
-			signal.Leave(d.dirty) // somebody else has removed or replaced it
+			signal.Leave(d.dirty) // another client of NATS has removed or replaced it
 		}
 		d.mu.Unlock()
 		return
@@ -278,14 +288,15 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	}
 }
 
-// Fetch returns definitions that the node with the key has announced. The first time it waits for
+// Fetch returns the definitions of a server that the node with the key has announced. The first time it waits for
 // JetStream, for at most 4 s per chunk. The error is a sentence for people.
-func (d *Directory) Fetch(ctx context.Context, key string, r Reference) (*Definitions, error) {
+func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitions, error) {
+	r := s.Definitions
 	d.mu.Lock()
 	p, ok := d.cache[r.Sum]
 	d.mu.Unlock()
 	if ok {
-		return p.unpack()
+		return p.unpack(s.Tools)
 	}
 	kv, err := d.open(ctx)
 	if err != nil {
@@ -305,7 +316,7 @@ func (d *Directory) Fetch(ctx context.Context, key string, r Reference) (*Defini
 		}
 		p.data = append(p.data, chunk...)
 	}
-	definitions, err := p.unpack()
+	definitions, err := p.unpack(s.Tools)
 	if err != nil {
 		return nil, err
 	}

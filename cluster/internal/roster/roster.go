@@ -6,11 +6,9 @@
 package roster
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -26,6 +24,7 @@ const (
 	// its answer: a router that has ended is lost within 3 s.
 	silence  = 1800 * time.Millisecond
 	pingWait = time.Second
+	echoWait = 2 * time.Second // for the answer to a ping to this router
 
 	checkEvery = 100 * time.Millisecond
 	pingEvery  = 10 * time.Second // for the latency
@@ -51,9 +50,9 @@ type Options struct {
 	Node    string // our name, before conflicts
 	Trusted func(key string) bool
 
-	// Ping sends a ping to the instance of a router, for Answered to be called with the token. It
-	// does not wait, and does nothing without a connection.
-	Ping func(instance, token string)
+	// Ping sends a ping to the instance of a router, or to this router for "", for Answered to be
+	// called with the token. It does not wait, and reports false without a connection.
+	Ping func(instance, token string) bool
 	Log  *zap.Logger
 }
 
@@ -70,6 +69,9 @@ type Roster struct {
 	changed signal.Change
 	checked time.Time
 	watched bool
+	echo    call      // the ping to this router that was not answered yet; zero if there is none
+	sent    time.Time // when it was sent
+	echoed  time.Time // when the last one was sent that was answered
 }
 
 // A router is a running router that is not this one, or was one.
@@ -147,9 +149,10 @@ func (r *Roster) check() {
 	late := !r.checked.IsZero() && now.Sub(r.checked) > checkEvery+frozen
 	r.checked = now
 	var pings []call
-	latencies := 1
+	latencies, doubt := 1, false
 	for address, one := range r.routers {
 		if late { // we did not listen
+			delete(r.pings, one.token)
 			one.seen, one.token = now, ""
 		}
 		quiet := now.Sub(one.seen)
@@ -159,7 +162,12 @@ func (r *Roster) check() {
 		case one.state == dead:
 		case one.token != "" && now.Sub(one.pinged) < pingWait:
 		case one.token != "" && one.pinged.After(one.seen) && (one.state == unproven || quiet >= silence):
-			r.lose(address, one)
+			// If our own ping, which was sent later, was not answered either, the delay is ours.
+			if r.echoed.Before(one.pinged.Add(pingWait)) {
+				doubt = true
+			} else {
+				r.lose(address, one)
+			}
 		case one.state == unproven && r.watched, one.state == alive && quiet >= silence:
 			pings = append(pings, r.ping(address, one, now))
 		case one.state == alive && latencies > 0 && now.Sub(one.pinged) > pingEvery:
@@ -173,9 +181,18 @@ func (r *Roster) check() {
 			r.changed.Notify()
 		}
 	}
+	if r.echo.token != "" && now.Sub(r.sent) > echoWait {
+		r.echo, r.echoed = call{}, now
+	}
+	if doubt && r.echo.token == "" {
+		r.echo, r.sent = call{token: rand.Text()}, now
+		pings = append(pings, r.echo)
+	}
 	r.mu.Unlock()
 	for _, p := range pings {
-		r.options.Ping(p.instance, p.token)
+		if !r.options.Ping(p.instance, p.token) && p.instance == "" {
+			r.Answered(p.token, true) // no answer of another router will come
+		}
 	}
 }
 
@@ -191,6 +208,10 @@ func (r *Roster) ping(address stream.Address, one *router, now time.Time) call {
 func (r *Roster) Answered(token string, lives bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if token == r.echo.token {
+		r.echo, r.echoed = call{}, r.sent
+		return
+	}
 	address, ok := r.pings[token]
 	one := r.routers[address]
 	delete(r.pings, token)
@@ -255,133 +276,6 @@ func (r *Roster) SetTrouble(address stream.Address, text string) {
 	defer r.mu.Unlock()
 	if one := r.routers[address]; one != nil && one.trouble != text {
 		one.trouble = text
-		r.changed.Notify()
-	}
-}
-
-// Announced takes the announcement of a router. A stored one does not show that the router lives.
-func (r *Roster) Announced(key, token string, value []byte, stored bool) {
-	address := stream.Address{Key: key, Router: token}
-	if !r.trusted(key) {
-		r.noteOther(key, token, value)
-		return
-	}
-	sum := sha256.Sum256(value)
-	r.mu.Lock()
-	one := r.routers[address]
-	known := one != nil && one.sum == sum
-	r.mu.Unlock()
-	if known {
-		return
-	}
-	a, err := directory.Decode(r.options.Cluster, key, token, value, true)
-	if err != nil {
-		r.options.Log.Debug("refused an announcement", zap.String("key", key), zap.Error(err))
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if one = r.routers[address]; one == nil && r.makeRoom() {
-		one = &router{seen: time.Now()}
-		r.routers[address] = one
-	}
-	if one == nil || one.announced != nil && one.announced.Revision >= a.Revision { // an old one may be put again
-		return
-	}
-	one.announced, one.sum = a, sum
-	switch {
-	case a.Leaving:
-		r.lose(address, one)
-	case !stored:
-		r.lives(one, time.Now())
-	}
-	r.edited()
-}
-
-// Loaded takes the load of a router.
-func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
-	if len(value) > maxLoad {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if !r.trusted(key) {
-		if o := r.others[key]; o != nil && !stored {
-			o.LastSeen = now
-		}
-		return
-	}
-	one := r.routers[stream.Address{Key: key, Router: token}]
-	if one == nil || stored {
-		return
-	}
-	one.count++
-	r.lives(one, now)
-	if one.text != nil && bytes.Equal(one.text, value) {
-		return
-	}
-	var load Load
-	if json.Unmarshal(value, &load) != nil || len(load.Servers) > directory.MaxServers {
-		return
-	}
-	if !sameStates(one.load, load.Servers) {
-		r.changed.Notify()
-	}
-	one.load, one.text = load.Servers, bytes.Clone(value)
-}
-
-// sameStates reports whether two loads have the same servers in the same states.
-func sameStates(a, b map[string]ServerLoad) bool {
-	for name, s := range b {
-		if a[name].State != s.State {
-			return false
-		}
-	}
-	for name, s := range a {
-		if b[name].State != s.State {
-			return false
-		}
-	}
-	return true
-}
-
-// makeRoom reports whether there is room for another router: a lost one makes room. r.mu must be held.
-func (r *Roster) makeRoom() bool {
-	for address, one := range r.routers {
-		if len(r.routers) < maxRouters {
-			break
-		}
-		if one.state == dead {
-			r.remove(address)
-		}
-	}
-	return len(r.routers) < maxRouters
-}
-
-// noteOther notes a node that is not trusted. The signature of its announcement is not checked, so
-// that its name may be a lie; people trust a key.
-func (r *Roster) noteOther(key, token string, value []byte) {
-	if a, err := directory.Decode(r.options.Cluster, key, token, value, false); err == nil {
-		r.note(Other{Key: key, Node: a.Node, Version: a.Version})
-	}
-}
-
-// Old notes that a node runs an older version.
-func (r *Roster) Old(key string) {
-	r.note(Other{Key: key, Node: "node-" + cut(tail(key), 4), Old: true})
-}
-
-func (r *Roster) note(o Other) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := r.others[o.Key]
-	if before == nil && len(r.others) >= maxOthers || o.Old && before != nil && !before.Old {
-		return
-	}
-	o.LastSeen = time.Now()
-	r.others[o.Key] = &o
-	if before == nil || before.Node != o.Node || before.Old != o.Old {
 		r.changed.Notify()
 	}
 }

@@ -23,8 +23,9 @@ type world struct {
 	t       *testing.T
 	trusted []string
 
-	mu    sync.Mutex // guards pings
+	mu    sync.Mutex // guards the fields below
 	pings []call
+	slow  bool // our own pings are not answered
 }
 
 // sent returns the pings that were sent since it was called last.
@@ -39,10 +40,15 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.Roster = New(Options{
 		Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(key string) bool { return slices.Contains(w.trusted, key) },
-		Ping: func(instance, token string) {
+		Ping: func(instance, token string) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.pings = append(w.pings, call{instance, token})
+			if instance != "" {
+				w.pings = append(w.pings, call{instance, token})
+			} else if !w.slow {
+				go w.Answered(token, true)
+			}
+			return true
 		},
 	})
 	go w.Run(t.Context())
@@ -197,6 +203,22 @@ func TestFrozen(t *testing.T) {
 		if pings := w.sent(); len(pings) > 1 {
 			t.Error(pings)
 		}
+	})
+}
+
+// While our own pings are not answered either, others are not lost.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		box := w.node("box", true)
+		w.announce(box, false)
+		w.mu.Lock()
+		w.slow = true
+		w.mu.Unlock()
+		time.Sleep(3500 * time.Millisecond)
+		w.expect("box")
+		time.Sleep(2 * time.Second)
+		w.expect("")
 	})
 }
 

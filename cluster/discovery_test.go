@@ -1,0 +1,153 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+// stranger connects to NATS without being a node.
+func stranger(t *testing.T, s *natsserver.Server) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// Each router is an instance of a NATS service, which the tools of NATS show.
+func TestService(t *testing.T) {
+	s := natsserver.Start(t)
+	file, key := newKey(t)
+	box := newRouter(t, zaptest.NewLogger(t), file, key)
+	box.run(t, configOf(s, "box"))
+	conn := stranger(t, s)
+	var info micro.Info
+	for limit := time.Now().Add(time.Minute); info.ID == "" && time.Now().Before(limit); {
+		changed := box.Changed()
+		if answer, err := conn.Request("$SRV.INFO.metarouter", nil, time.Second); err == nil {
+			if err := json.Unmarshal(answer.Data, &info); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Second):
+		}
+	}
+	if m := info.Metadata; info.Name != "metarouter" || info.Version != "1.2.3" || m["cluster"] != "metarouter" || m["node"] != "box" || m["key"] != key || m["router"] == "" || m["version"] != "1.2.3" {
+		t.Errorf("%+v", info)
+	}
+}
+
+// A node with the protocol before this one is shown, and not used.
+func TestOldNode(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	_, keyB := newKey(t)
+	ann := newRouter(t, zaptest.NewLogger(t), fileA, keyA)
+	ann.run(t, configOf(s, "ann", keyB))
+	conn := stranger(t, s)
+	problem := "it runs an older version of metarouter, which this one can't call; update it"
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for limit := time.After(time.Minute); ; {
+		if err := conn.Publish("metarouter.metarouter.beat."+keyB, []byte("beat")); err != nil {
+			t.Fatal(err)
+		}
+		nodes := ann.Nodes()
+		if len(nodes) == 2 && nodes[1].Key == keyB && nodes[1].Problem == problem && nodes[1].Trusted {
+			break
+		}
+		select {
+		case <-ticker.C:
+		case <-limit:
+			t.Fatalf("%+v", ann.Nodes())
+		}
+	}
+	if r := ann.Report(); !strings.Contains(strings.Join(r.Problems, "\n"), problem) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Of two nodes with one name, each has a name of its own here; calls reach the right one.
+func TestOneName(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	fileC, keyC := newKey(t)
+	if keyB > keyC {
+		fileB, keyB, fileC, keyC = fileC, keyC, fileB, keyB
+	}
+	log := zaptest.NewLogger(t)
+	ann, first, second := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("first"), fileB, keyB), newRouter(t, log.Named("second"), fileC, keyC)
+	first.offer(1, "gpu")
+	second.offer(2, "gpu")
+	ann.run(t, configOf(s, "ann", keyB, keyC))
+	first.run(t, configOf(s, "box", keyA, keyC))
+	second.run(t, configOf(s, "box", keyA, keyB))
+	other := "box-" + strings.ToLower(keyC[2:6])
+	want := []string{"gpu@box: gpu_0", "gpu@" + other + ": gpu_0 gpu_1"}
+	slices.Sort(want)
+	ann.has(t, want...)
+	if one := ann.dial(t, "gpu@"+other); one.Key != keyC || one.Node != other {
+		t.Errorf("%+v", one.Stream)
+	}
+	if r := ann.Report(); len(r.Conflicts) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A bucket that is deleted is made again, and what others have removed is put again.
+func TestLostValues(t *testing.T) {
+	s := natsserver.Start(t)
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	log := zaptest.NewLogger(t)
+	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	box.offer(1, "gpu")
+	ann.run(t, configOf(s, "ann", keyB))
+	box.run(t, configOf(s, "box", keyA))
+	ann.has(t, "gpu@box: gpu_0")
+	js, err := jetstream.New(stranger(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), "metarouter-metarouter"); err != nil {
+		t.Fatal(err)
+	}
+	box.offer(2, "gpu", "disk")
+	ann.has(t, "disk@box: disk_0 disk_1", "gpu@box: gpu_0 gpu_1")
+	kv, err := js.KeyValue(t.Context(), "metarouter-metarouter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := kv.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if strings.HasSuffix(key, ".node") || strings.Contains(key, ".def.") {
+			kv.Put(t.Context(), key, []byte("forged"))
+		}
+	}
+	// A node that joins now learns the true values.
+	late := newRouter(t, log.Named("late"), fileA, keyA)
+	late.run(t, configOf(s, "ann", keyB))
+	late.until(t, "node", func() bool {
+		return slices.ContainsFunc(late.Nodes(), func(n clusternode.Info) bool { return n.Key == keyB && n.Tools == 4 })
+	})
+}

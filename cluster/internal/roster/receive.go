@@ -1,0 +1,140 @@
+package roster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
+	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
+)
+
+// Announced takes the announcement of a router. A stored one does not show that the router lives.
+func (r *Roster) Announced(key, token string, value []byte, stored bool) {
+	address := stream.Address{Key: key, Router: token}
+	if !r.trusted(key) {
+		r.noteOther(key, token, value)
+		return
+	}
+	sum := sha256.Sum256(value)
+	r.mu.Lock()
+	one := r.routers[address]
+	known := one != nil && one.sum == sum
+	r.mu.Unlock()
+	if known {
+		return
+	}
+	a, err := directory.Decode(r.options.Cluster, key, token, value, true)
+	if err != nil {
+		r.options.Log.Debug("refused an announcement", zap.String("key", key), zap.Error(err))
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one = r.routers[address]; one == nil && r.makeRoom() {
+		one = &router{seen: time.Now()}
+		r.routers[address] = one
+	}
+	if one == nil || one.announced != nil && one.announced.Revision >= a.Revision { // an old one may be put again
+		return
+	}
+	one.announced, one.sum = a, sum
+	switch {
+	case a.Leaving:
+		r.lose(address, one)
+	case !stored:
+		r.lives(one, time.Now())
+	}
+	r.edited()
+}
+
+// Loaded takes the load of a router.
+func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
+	if len(value) > maxLoad {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !r.trusted(key) {
+		if o := r.others[key]; o != nil && !stored {
+			o.LastSeen = now
+		}
+		return
+	}
+	one := r.routers[stream.Address{Key: key, Router: token}]
+	if one == nil || stored {
+		return
+	}
+	one.count++
+	r.lives(one, now)
+	if one.text != nil && bytes.Equal(one.text, value) {
+		return
+	}
+	var load Load
+	if json.Unmarshal(value, &load) != nil || len(load.Servers) > directory.MaxServers {
+		return
+	}
+	if !sameStates(one.load, load.Servers) {
+		r.changed.Notify()
+	}
+	one.load, one.text = load.Servers, bytes.Clone(value)
+}
+
+// sameStates reports whether two loads have the same servers in the same states.
+func sameStates(a, b map[string]ServerLoad) bool {
+	for name, s := range b {
+		if a[name].State != s.State {
+			return false
+		}
+	}
+	for name, s := range a {
+		if b[name].State != s.State {
+			return false
+		}
+	}
+	return true
+}
+
+// makeRoom reports whether there is room for another router: a lost one makes room. r.mu must be held.
+func (r *Roster) makeRoom() bool {
+	for address, one := range r.routers {
+		if len(r.routers) < maxRouters {
+			break
+		}
+		if one.state == dead {
+			r.remove(address)
+		}
+	}
+	return len(r.routers) < maxRouters
+}
+
+// noteOther notes a node that is not trusted. The signature of its announcement is not checked, so
+// that its name may be a lie; people trust a key.
+func (r *Roster) noteOther(key, token string, value []byte) {
+	if a, err := directory.Decode(r.options.Cluster, key, token, value, false); err == nil {
+		r.note(Other{Key: key, Node: a.Node, Version: a.Version})
+	}
+}
+
+// Old notes that a node runs an older version.
+func (r *Roster) Old(key string) {
+	r.note(Other{Key: key, Node: "node-" + cut(tail(key), 4), Old: true})
+}
+
+func (r *Roster) note(o Other) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.others[o.Key]
+	if before == nil && len(r.others) >= maxOthers || o.Old && before != nil && !before.Old {
+		return
+	}
+	o.LastSeen = time.Now()
+	r.others[o.Key] = &o
+	if before == nil || before.Node != o.Node || before.Old != o.Old {
+		r.changed.Notify()
+	}
+}
