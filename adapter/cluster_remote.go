@@ -22,8 +22,8 @@ import (
 )
 
 // remotes are the streams to servers of other nodes. All clients share one to each server, which
-// speaks the modern era: each request is complete in itself. A client of the legacy era that can be
-// asked has a stream of its own to a server that asks, since no question says which request it is about.
+// speaks the modern era: each request is complete in itself. A client with a session that can be asked
+// has a stream of its own, of the legacy era, to a server that asks: it has a session there, too.
 type remotes struct {
 	node    clusterNode
 	version string // of this router
@@ -49,8 +49,9 @@ type streamKey struct {
 
 // A remoteStream is a session over a stream to a server of another node.
 type remoteStream struct {
-	key streamKey
-	end context.CancelCauseFunc
+	key          streamKey
+	capabilities json.RawMessage // of the only client
+	end          context.CancelCauseFunc
 
 	ready chan struct{} // closed when the fields below are set
 	err   error         // why it could not be opened
@@ -97,13 +98,13 @@ func (r *remotes) close() {
 // Session returns a session with a server for a client, as [execute.Sessions] says. It opens the stream
 // if it does not exist.
 func (r *remotes) Session(ctx context.Context, server string, from Client) (session.Session, error) {
-	key := streamKey{server: server}
-	if terms, _ := r.node.Terms(server); terms.Asks && from != nil && !from.Modern() {
-		if home := from.Home(); home != nil && session.AnswersAny(home.Capabilities()) {
-			key.home = home
+	key, capabilities := streamKey{server: server}, json.RawMessage(nil)
+	if terms, _ := r.node.Terms(server); terms.Asks && from != nil {
+		if home := from.Home(); home != nil && session.AnswersAny(from.Capabilities()) {
+			key.home, capabilities = home, from.Capabilities()
 		}
 	}
-	stream, err := r.open(ctx, key)
+	stream, err := r.open(ctx, key, capabilities)
 	if err != nil {
 		r.counts.To(nodeIn(server), clusternode.OutcomeOf(err))
 		return nil, err
@@ -116,8 +117,9 @@ func (r *remotes) Session(ctx context.Context, server string, from Client) (sess
 // nodeIn returns the node in the name of a server, such as box in gpu@box.
 func nodeIn(server string) string { return server[strings.LastIndexByte(server, '@')+1:] }
 
-// open returns the stream, and opens it if it does not exist or has ended. It waits until ctx ends.
-func (r *remotes) open(ctx context.Context, key streamKey) (*remoteStream, error) {
+// open returns the stream, and opens it if it does not exist or has ended: for a client with these
+// capabilities if it is one client's. It waits until ctx ends.
+func (r *remotes) open(ctx context.Context, key streamKey, capabilities json.RawMessage) (*remoteStream, error) {
 	r.mu.Lock()
 	s := r.all[key]
 	if s == nil || signal.IsClosed(s.ready) && (s.err != nil || !s.Usable()) {
@@ -126,7 +128,7 @@ func (r *remotes) open(ctx context.Context, key streamKey) (*remoteStream, error
 			r.mu.Unlock()
 			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, cmp.Or(err, errFull))
 		}
-		s = &remoteStream{key: key, ready: make(chan struct{})}
+		s = &remoteStream{key: key, capabilities: capabilities, ready: make(chan struct{})}
 		var life context.Context
 		life, s.end = context.WithCancelCause(r.life)
 		r.all[key] = s
@@ -195,7 +197,7 @@ func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
 		OnMessage: func(m Message) { r.hear(s.key.server, s.key.home, m) },
 	}
 	if s.key.home != nil {
-		o.Owner, o.Capabilities = s.key.home, s.key.home.Capabilities()
+		o.Owner, o.Capabilities = s.key.home, s.capabilities
 	}
 	if s.Connection, err = supervisor.Connect(ctx, s.to.Conn, o); err != nil {
 		return fmt.Errorf("%w: open a session with node %q: %w", session.ErrNotSent, s.to.Node, err)

@@ -31,7 +31,7 @@ func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMe
 	stream := s.stream.Load()
 	result, err := stream.Call(ctx, r)
 	if errors.Is(err, session.ErrNotSent) && !stream.Usable() && ctx.Err() == nil { // it ended since it was used last
-		next, failed := s.remotes.open(ctx, stream.key)
+		next, failed := s.remotes.open(ctx, stream.key, stream.capabilities)
 		if err = failed; err == nil {
 			s.stream.Store(next)
 			stream = next
