@@ -29,16 +29,17 @@ type member struct {
 	link      *link.Link
 	roster    *roster.Roster
 	directory *directory.Directory
-	streams   streams
 	rules     atomic.Pointer[rules]
 	present   atomic.Pointer[presence] // nil before the first connection
 	opened    time.Time                // when it began to connect
 	edited    signal.Change            // of rules
 
-	mu      sync.Mutex // guards the fields below; nothing is waited for while it is held
-	shared  shared
-	remotes map[string]*remote // by name
-	leaving bool
+	mu        sync.Mutex         // guards the fields below; nothing is waited for while it is held
+	remotes   map[string]*remote // by name
+	open      map[*tracked]bool
+	leftOut   []string // why servers are not shared
+	cantShare string   // why no server is shared
+	leaving   bool
 }
 
 // join connects to a cluster. The member does nothing before run, or observe.
@@ -54,7 +55,7 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 	}
 	m := &member{
 		node: n, config: c, name: nodeName(c.Node), key: id.Key(), log: n.log, identity: id, link: l, opened: time.Now(),
-		remotes: map[string]*remote{},
+		remotes: map[string]*remote{}, open: map[*tracked]bool{},
 	}
 	m.rules.Store(rulesOf(c))
 	m.roster = roster.New(roster.Options{Key: m.key, Cluster: c.Name, Node: m.name, Trusted: m.trusts, Ping: m.ping, Log: n.log})
@@ -64,9 +65,6 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 	})
 	return m, nil
 }
-
-// observes reports whether this router only looks at the cluster.
-func (m *member) observes() bool { return m.node.options.Host == nil }
 
 // run takes part in the cluster until ctx ends. It leaves in order then: first it takes no further
 // calls, and last it removes its values.
@@ -85,10 +83,10 @@ func (m *member) run(ctx context.Context) {
 	upper.Wait()
 	end()
 	lower.Wait()
-	if p := m.present.Load(); p != nil && m.link.Up() {
+	if m.link.Up() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = m.directory.Remove(ctx, p.endpoint.Address().Router) // they expire otherwise
+		_ = m.directory.Remove(ctx) // they expire otherwise
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,20 @@ func (n *Node) now() *member {
 	return n.member
 }
 
+// known returns the facts about a server of another node; false if there is no such server.
+func (n *Node) known(server string) (m *member, k known, ok bool) {
+	if m = n.now(); m == nil {
+		return nil, k, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.remotes[server]
+	if r == nil {
+		return m, k, false
+	}
+	return m, r.known, true
+}
+
 // Changed returns a channel that is closed at the next change of Status or Nodes but for loads and
 // latencies. Several changes may be one.
 func (n *Node) Changed() <-chan struct{} { return n.changed.Next() }
@@ -118,21 +133,18 @@ func (n *Node) Dial(ctx context.Context, server string) (clusternode.Stream, err
 	defer cancel()
 	for {
 		changed := n.Changed()
-		m := n.now()
-		if m == nil {
-			return clusternode.Stream{}, &status.UnavailableError{Server: server}
-		}
-		to, problem, ok := m.target(server)
+		m, k, ok := n.known(server)
 		switch {
-		case ok:
-			return m.dial(ctx, to)
-		case problem == "":
+		case !ok:
 			return clusternode.Stream{}, &status.UnavailableError{Server: server}
+		case k.learned():
+			return m.dial(ctx, server, k.spec)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return clusternode.Stream{}, &status.UnavailableError{Server: server, State: status.Starting, Reason: problem}
+			reason := cmp.Or(k.problem, "it is not known yet what it offers on the node "+k.node)
+			return clusternode.Stream{}, &status.UnavailableError{Server: server, State: status.Starting, Reason: reason}
 		}
 	}
 }
@@ -155,8 +167,8 @@ func (n *Node) Sign(data []byte) ([]byte, error) {
 
 // State returns the state of a server of another node, "" if there is no such server.
 func (n *Node) State(server string) status.State {
-	if m := n.now(); m != nil {
-		return m.state(server)
+	if m, k, ok := n.known(server); ok {
+		return m.state(k)
 	}
 	return ""
 }
@@ -165,19 +177,19 @@ func (n *Node) State(server string) status.State {
 // run or wait, including calls of this router, and the limit of calls at once, 0 being no limit.
 // heard differs in each load. All are 0 if there is no such server.
 func (n *Node) Load(server string) (calls, limit int, heard uint64) {
-	if m := n.now(); m != nil {
-		return m.load(server)
+	m, k, ok := n.known(server)
+	if !ok {
+		return 0, 0, 0
 	}
-	return 0, 0, 0
+	load, heard := m.roster.Load(k.router, k.Name)
+	return load.Calls + load.Waiting, k.Terms.MaxConcurrent, heard
 }
 
 // Terms returns how calls of a server of another node are made. It reports false for a server that
 // this node does not use.
 func (n *Node) Terms(server string) (clusternode.Terms, bool) {
-	if m := n.now(); m != nil {
-		return m.terms(server)
-	}
-	return clusternode.Terms{}, false
+	_, k, ok := n.known(server)
+	return k.Terms, ok
 }
 
 // Status returns the status of each server of other nodes that this one uses, by name.
@@ -197,42 +209,39 @@ func (n *Node) Nodes() []clusternode.Info {
 }
 
 // Report returns how the connection to the cluster is now. It does not wait.
-func (n *Node) Report() clusternode.Report {
+func (n *Node) Report() (r clusternode.Report) {
 	n.mu.Lock()
 	m, failure := n.member, n.failure
 	n.mu.Unlock()
-	if m != nil {
+	switch {
+	case m != nil:
 		return m.report()
+	case failure != "":
+		r.Problems = []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}
 	}
-	if failure == "" {
-		return clusternode.Report{}
-	}
-	return clusternode.Report{Problems: []string{fmt.Sprintf("This router is in no cluster: %s.", failure)}}
+	return r
 }
 
-// Settled returns when the servers of all nodes that are alive are known, or ctx ends. The error says why servers may be
-// missing; without a working NATS it comes about two seconds after this node began to connect.
+// Settled returns when the servers of all nodes that are alive are known, or ctx ends. The error says
+// why servers may be missing; without a working NATS it comes about two seconds after this node began
+// to connect.
 func (n *Node) Settled(ctx context.Context) error {
 	for {
 		changed := n.Changed()
-		s := n.settling()
-		if s.missing == nil || s.hopeless {
-			return s.missing
-		}
-		var timer <-chan time.Time
-		if s.again > 0 {
-			timer = time.After(s.again)
+		missing, wait := n.settling()
+		if missing == nil || wait <= 0 {
+			return missing
 		}
 		select {
 		case <-changed:
-		case <-timer:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			return s.missing
+			return missing
 		}
 	}
 }
 
-func (n *Node) settling() settling {
+func (n *Node) settling() (missing error, wait time.Duration) {
 	n.mu.Lock()
 	m, failure := n.member, n.failure
 	n.mu.Unlock()
@@ -240,7 +249,7 @@ func (n *Node) settling() settling {
 	case m != nil:
 		return m.settling()
 	case failure != "":
-		return settling{missing: fmt.Errorf("this router is in no cluster: %s", failure), hopeless: true}
+		return fmt.Errorf("this router is in no cluster: %s", failure), 0
 	}
-	return settling{missing: errors.New("this router has not joined its cluster yet")}
+	return errors.New("this router has not joined its cluster yet"), forever
 }

@@ -57,11 +57,7 @@ func Observe(ctx context.Context, c config.Cluster, keyFile, version string) ([]
 func (m *member) observe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, observeWait)
 	defer cancel()
-	for !m.link.State().Connected {
-		changed := m.link.Changed()
-		if m.link.State().Connected {
-			break
-		}
+	for changed := m.link.Changed(); !m.link.State().Connected; changed = m.link.Changed() {
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -103,7 +99,7 @@ func (m *member) tryAll(ctx context.Context) {
 		turns <- struct{}{} // each try ends with ctx
 		trying.Go(func() {
 			c, err := p.endpoint.Dial(ctx, peer.Address, []byte("{}"))
-			m.noteDial(target{router: peer.Address}, err)
+			m.noteDial(peer.Address, err)
 			if err == nil {
 				c.Close()
 			}

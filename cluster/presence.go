@@ -50,7 +50,7 @@ func (m *member) appear(conn *nats.Conn) (p *presence, err error) {
 		}
 		p.subs = append(p.subs, sub)
 	}
-	if m.observes() {
+	if m.node.options.Host == nil { // it only observes
 		return p, nil
 	}
 	p.service, err = micro.AddService(conn, micro.Config{

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
-	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
 // transport is the transport of servers of other nodes in [status.Status].
@@ -35,39 +33,24 @@ func (s spec) entry(name string) config.Server {
 
 // A remote is a server of another node that this router uses. The mutex of its member guards it.
 type remote struct {
+	known
+	name   string             // here, such as "gpu@box"
+	ctx    context.Context    // ends when the server is gone
+	end    context.CancelFunc // of ctx
+	edited signal.Change      // of spec
+}
+
+// known are the facts about a remote.
+type known struct {
 	spec
-	name    string             // here, such as "gpu@box"
-	ctx     context.Context    // ends when the server is gone
-	end     context.CancelFunc // of ctx
-	edited  signal.Change      // of spec
-	offer   directory.Server   // as it was learned; zero before
-	info    session.Info       // of offer
-	problem string             // why it could not be learned
-	since   time.Time          // when it entered its state
+	offer   directory.Server // as it was learned; zero before
+	info    session.Info     // of offer
+	problem string           // why it could not be learned
+	since   time.Time        // when it entered its state
 }
 
 // learned reports whether some offer of the server is known.
-func (r *remote) learned() bool { return r.offer.Name != "" }
-
-// state returns the state of the server. load is its load as its node said last.
-func (r *remote) state(load roster.ServerLoad) status.State {
-	if !r.learned() {
-		return status.Starting
-	}
-	if s := status.State(load.State); isState(s) {
-		return s
-	}
-	return status.Ready
-}
-
-// isState reports whether a server that is shared may be in the state.
-func isState(s status.State) bool {
-	switch s {
-	case status.Starting, status.Ready, status.Idle, status.Restarting, status.Failed, status.NeedsAuth, status.Misconfigured, status.Disabled, status.Stopping, status.Stopped:
-		return true
-	}
-	return false
-}
+func (k *known) learned() bool { return k.offer.Name != "" }
 
 // A listing is a session that answers the methods that list from definitions.
 type listing struct {

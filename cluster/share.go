@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,13 +22,6 @@ const (
 	quiet = 300 * time.Millisecond
 )
 
-// shared has the servers that a router shares at the moment. The zero value shares nothing.
-type shared struct {
-	servers map[string]bool
-	leftOut []string
-	problem string // why it can't share
-}
-
 // share announces the servers of this router, while it has the lock of the routers that share and
 // the configuration shares anything.
 func (m *member) share(ctx context.Context) {
@@ -42,48 +34,43 @@ func (m *member) share(ctx context.Context) {
 			release()
 		}
 	}()
-	for {
+	for ctx.Err() == nil {
 		changed := m.edited.Next()
 		wants := len(m.rules.Load().share) > 0
+		var again <-chan time.Time
 		switch {
-		case wants && release == nil:
-			release = m.lock()
 		case !wants && release != nil:
 			m.announce(nil)
 			release()
 			release = nil
+		case wants && release == nil:
+			release = m.lock()
+			again = time.After(lockEvery)
 		}
 		if release != nil {
 			m.follow(ctx, changed)
+			continue
 		}
 		select {
 		case <-changed:
-		case <-m.pause(wants && release == nil):
+		case <-again:
 		case <-ctx.Done():
-			return
 		}
 	}
-}
-
-// pause is when to try to share again; never if there is nothing to try.
-func (m *member) pause(again bool) <-chan time.Time {
-	if !again {
-		return nil
-	}
-	return time.After(lockEvery)
 }
 
 // lock takes the lock of the routers that share; nil if another one has it.
 func (m *member) lock() (release func()) {
 	release, err := m.identity.TryShare()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := m.shared.problem
-	m.shared.problem = ""
+	problem := ""
 	if err != nil {
-		m.shared.problem = err.Error()
+		problem = err.Error()
 	}
-	if m.shared.problem != before {
+	m.mu.Lock()
+	changed := problem != m.cantShare
+	m.cantShare = problem
+	m.mu.Unlock()
+	if changed {
 		m.node.changed.Notify()
 		if err != nil {
 			m.log.Warn("can't share servers", zap.Error(err))
@@ -133,12 +120,8 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 	for _, text := range leftOut {
 		m.log.Warn("left out a server", zap.String("reason", text))
 	}
-	servers := map[string]bool{}
-	for _, s := range m.directory.Own() {
-		servers[s.Name] = true
-	}
 	m.mu.Lock()
-	m.shared.servers, m.shared.leftOut = servers, leftOut
+	m.leftOut = leftOut
 	m.mu.Unlock()
 	m.endStreams()
 	m.node.changed.Notify()
@@ -146,10 +129,8 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 
 // shares reports whether the rules and the announcement let other nodes call a server.
 func (m *member) shares(server string) bool {
-	m.mu.Lock()
-	ok := m.shared.servers[server]
-	m.mu.Unlock()
-	return ok && m.rules.Load().shares(server)
+	announced := slices.ContainsFunc(m.directory.Own(), func(s directory.Server) bool { return s.Name == server })
+	return announced && m.rules.Load().shares(server)
 }
 
 // maxLoad bounds the bytes of a load. Servers that are left out count as ready.
@@ -157,18 +138,15 @@ const maxLoad = 48 << 10
 
 // loads returns the load of this router.
 func (m *member) loads() []byte {
-	m.mu.Lock()
-	servers := m.shared.servers
-	m.mu.Unlock()
 	load, size := roster.Load{Servers: map[string]roster.ServerLoad{}}, 0
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		state, calls, waiting := m.node.options.Host.State(name)
+	for _, s := range m.directory.Own() {
+		state, calls, waiting := m.node.options.Host.State(s.Name)
 		one := roster.ServerLoad{State: string(state), Calls: calls, Waiting: waiting}
 		if state == status.Ready {
 			one.State = ""
 		}
-		if size += len(name) + 64; one != (roster.ServerLoad{}) && size < maxLoad {
-			load.Servers[name] = one
+		if size += len(s.Name) + 64; one != (roster.ServerLoad{}) && size < maxLoad {
+			load.Servers[s.Name] = one
 		}
 	}
 	text, _ := json.Marshal(load) // of strings and numbers

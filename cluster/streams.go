@@ -22,121 +22,87 @@ type terms struct {
 	Server string `json:"server"` // its name on its own node; "" only tries whether a stream opens
 }
 
-// streams are the open streams of a router. The zero value has none.
-type streams struct {
-	mu   sync.Mutex // guards the fields below
-	open map[*tracked]bool
-}
-
-// A tracked is an open stream. Close takes it out of its streams.
+// A tracked is an open stream. Close takes it out of the streams of its member.
 type tracked struct {
 	*stream.Conn
-	all      *streams
-	server   string // its name on its own node
-	incoming bool
-}
-
-func (s *streams) add(t *tracked) *tracked {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[*tracked]bool{}
-	}
-	t.all, s.open[t] = s, true
-	return t
+	member *member
+	name   string // of the server here, such as "gpu@box"; "" for a stream that another node opened
+	server string // its name on its own node
 }
 
 // Close implements [net.Conn].
 func (t *tracked) Close() error {
-	t.all.mu.Lock()
-	delete(t.all.open, t)
-	t.all.mu.Unlock()
+	t.member.mu.Lock()
+	delete(t.member.open, t)
+	t.member.mu.Unlock()
 	return t.Conn.Close()
 }
 
-// which returns the streams for which is reports true.
-func (s *streams) which(is func(*tracked) bool) (all []*tracked) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for t := range s.open {
-		if is(t) {
-			all = append(all, t)
-		}
-	}
-	return all
+// uses reports whether a server is still the server of a router. m.mu must be held.
+func (m *member) uses(name string, router stream.Address) bool {
+	r := m.remotes[name]
+	return r != nil && r.router == router
 }
 
 // endStreams ends the streams that the rules, or a change of another node, no longer allow. They end at
 // once: their calls are not waited for.
 func (m *member) endStreams() {
-	if len(m.streams.which(func(*tracked) bool { return true })) == 0 {
-		return
-	}
-	m.mu.Lock()
-	to := make(map[stream.Address]map[string]bool) // servers in use by router
-	for _, r := range m.remotes {
-		if to[r.router] == nil {
-			to[r.router] = map[string]bool{}
-		}
-		to[r.router][r.Name] = true
-	}
-	m.mu.Unlock()
 	leaving := map[stream.Address]bool{} // these end streams themselves, after calls under way
 	for _, p := range m.roster.Peers() {
-		leaving[p.Address] = p.Leaving && time.Since(p.LastSeen) < 2*leaveWait
+		leaving[p.Address] = p.Leaving
 	}
-	for _, t := range m.streams.which(func(t *tracked) bool {
-		switch {
-		case !m.trusts(t.Peer.Key):
-			return true
-		case t.incoming:
-			return !m.shares(t.server)
+	var ending []*tracked
+	m.mu.Lock()
+	for t := range m.open {
+		ok := m.uses(t.name, t.Peer) || leaving[t.Peer]
+		if t.name == "" {
+			ok = m.shares(t.server)
 		}
-		return !to[t.Peer][t.server] && !leaving[t.Peer]
-	}) {
+		if !ok || !m.trusts(t.Peer.Key) {
+			ending = append(ending, t)
+		}
+	}
+	m.mu.Unlock()
+	for _, t := range ending {
 		_ = t.NetConn().Close() // at once, which Close of TLS may not be
 	}
 }
 
-// A target is a server of another node that can be called.
-type target struct {
-	router       stream.Address
-	node, server string
-}
-
-// dial opens a stream. The error wraps [session.ErrNotSent].
-func (m *member) dial(ctx context.Context, to target) (clusternode.Stream, error) {
-	name := to.server + "@" + to.node
+// dial opens a stream to a server. name is its name here. The error wraps [session.ErrNotSent].
+func (m *member) dial(ctx context.Context, name string, to spec) (clusternode.Stream, error) {
 	p := m.present.Load()
 	if p == nil || !m.link.Up() {
 		return clusternode.Stream{}, &status.UnavailableError{Server: name, State: status.Failed, Reason: "there is no connection to NATS"}
 	}
-	text, err := json.Marshal(terms{to.server})
-	if err != nil {
-		return clusternode.Stream{}, fmt.Errorf("%w: %w", session.ErrNotSent, err)
-	}
+	text, _ := json.Marshal(terms{to.Name}) // of a string
 	c, err := p.endpoint.Dial(ctx, to.router, text)
-	m.noteDial(to, err)
+	m.noteDial(to.router, err)
 	if err != nil {
 		return clusternode.Stream{}, fmt.Errorf("%w: open a stream to %s: %w", session.ErrNotSent, name, err)
 	}
-	t := m.streams.add(&tracked{Conn: c, server: to.server})
-	if still, _, ok := m.target(name); !ok || still.router != to.router { // it went meanwhile
-		t.Close()
+	t := &tracked{c, m, name, to.Name}
+	m.mu.Lock()
+	ok := m.uses(name, to.router)
+	if ok {
+		m.open[t] = true
+	}
+	m.mu.Unlock()
+	if !ok { // it went meanwhile
+		c.Close()
 		return clusternode.Stream{}, &status.UnavailableError{Server: name}
 	}
 	return m.streamOf(t), nil
 }
 
 // noteDial notes what an attempt to open a stream says about its router.
-func (m *member) noteDial(to target, err error) {
+func (m *member) noteDial(router stream.Address, err error) {
 	switch {
 	case err == nil, errors.Is(err, stream.ErrRefused):
-		m.roster.SetTrouble(to.router, "")
+		m.roster.SetTrouble(router, "")
 	case errors.Is(err, stream.ErrUntrusted):
-		m.roster.SetTrouble(to.router, untrusting)
+		m.roster.SetTrouble(router, untrusting)
 	case errors.Is(err, stream.ErrUnreachable), errors.Is(err, stream.ErrSilent):
-		m.roster.Doubt(to.router)
+		m.roster.Doubt(router)
 	}
 }
 
@@ -169,15 +135,16 @@ func (m *member) accept(ctx context.Context, p *presence) {
 		}
 		var of terms
 		_ = json.Unmarshal(c.Terms, &of) // admit has read it
-		t := m.streams.add(&tracked{Conn: c, server: of.Server, incoming: true})
+		t := &tracked{c, m, "", of.Server}
+		m.mu.Lock()
+		m.open[t] = true
+		m.mu.Unlock()
 		serving.Go(func() {
 			defer t.Close()
 			m.log.Debug("serving another node", zap.String("server", t.server), zap.String("key", t.Peer.Key))
 			m.node.options.Host.Serve(ctx, m.streamOf(t))
 		})
-		if !m.trusts(c.Peer.Key) || !m.shares(of.Server) { // the rules have just changed
-			m.endStreams()
-		}
+		m.endStreams() // the rules may just have changed
 	}
 }
 
@@ -205,22 +172,31 @@ func (m *member) leave() {
 	}
 	ticker := time.NewTicker(leaveAtLeast)
 	defer ticker.Stop()
-	for incoming := m.streams.which(isIncoming); len(incoming) > 0; incoming = m.streams.which(isIncoming) {
+	for servers := m.served(); len(servers) > 0; servers = m.served() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		if !slices.ContainsFunc(incoming, m.isBusy) {
+		if !slices.ContainsFunc(servers, m.isBusy) {
 			return
 		}
 	}
 }
 
-func isIncoming(t *tracked) bool { return t.incoming }
+// served returns the servers of this router to which other nodes have streams.
+func (m *member) served() (servers []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for t := range m.open {
+		if t.name == "" {
+			servers = append(servers, t.server)
+		}
+	}
+	return servers
+}
 
-// isBusy reports whether the server of a stream has calls.
-func (m *member) isBusy(t *tracked) bool {
-	_, calls, waiting := m.node.options.Host.State(t.server)
+func (m *member) isBusy(server string) bool {
+	_, calls, waiting := m.node.options.Host.State(server)
 	return calls+waiting > 0
 }

@@ -2,23 +2,19 @@ package cluster
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 )
 
 const (
 	learnAtOnce = 4 // servers
 	gather      = 100 * time.Millisecond
 
-	// The pause before a server is learned again after a failure doubles from one to the other. A
-	// server that changes again and again is learned once in the first.
-	firstPause, lastPause = time.Second, 15 * time.Second
+	learnPause = time.Second     // for a server that changes again and again
+	learnAgain = 3 * time.Second // after a failure
 )
 
 // use keeps the servers of other nodes that the router uses equal to those that are shared, until ctx
@@ -29,11 +25,9 @@ func (m *member) use(ctx context.Context) {
 	defer learning.Wait()
 	for {
 		rules, peers := m.edited.Next(), m.roster.Changed()
-		desired, sums := m.desired()
-		for _, r := range m.reconcile(desired) {
+		for _, r := range m.reconcile(m.desired()) {
 			learning.Go(func() { m.keepLearned(r, turns) })
 		}
-		m.directory.Retain(sums)
 		m.endStreams()
 		select {
 		case <-rules:
@@ -68,7 +62,7 @@ func (m *member) reconcile(desired map[string]spec) (added []*remote) {
 	}
 	for name, want := range desired {
 		if m.remotes[name] == nil {
-			r := &remote{spec: want, name: name, since: time.Now()}
+			r := &remote{known: known{spec: want, since: time.Now()}, name: name}
 			r.ctx, r.end = context.WithCancel(context.Background())
 			m.remotes[name] = r
 			added = append(added, r)
@@ -84,44 +78,28 @@ func (m *member) reconcile(desired map[string]spec) (added []*remote) {
 	return added
 }
 
-// desired returns the servers of other nodes that the router uses, by name, and the hashes of the
-// definitions to keep: also of nodes that are gone, so that they can be used at once when they are
-// back.
-func (m *member) desired() (all map[string]spec, sums map[string]bool) {
+// desired returns the servers of other nodes that the router uses, by name.
+func (m *member) desired() map[string]spec {
 	rules := m.rules.Load()
-	all, sums = map[string]spec{}, map[string]bool{}
-	for p := range m.sharing() {
+	all, seen := map[string]spec{}, map[string]bool{m.key: true} // our own servers are this user's own
+	for _, p := range m.roster.Peers() {                         // the router that shares is the first of its node
+		if !p.Alive || seen[p.Address.Key] {
+			continue
+		}
+		seen[p.Address.Key] = true
 		for _, s := range p.Servers {
-			name := s.Name + "@" + p.Name
-			if !rules.uses(name) {
-				continue
-			}
-			sums[s.Definitions.Sum] = true
-			if p.Alive {
+			if name := s.Name + "@" + p.Name; rules.uses(name) {
 				all[name] = spec{p.Address, p.Name, s}
 			}
 		}
 	}
-	return all, sums
-}
-
-// sharing yields the router of each other node that shares, or did lately.
-func (m *member) sharing() iter.Seq[roster.Peer] {
-	return func(yield func(roster.Peer) bool) {
-		seen := map[string]bool{m.key: true} // our own servers are this user's own
-		for _, p := range m.roster.Peers() { // the router that shares is the first of its node
-			if !seen[p.Address.Key] && !yield(p) {
-				return
-			}
-			seen[p.Address.Key] = true
-		}
-	}
+	return all
 }
 
 // keepLearned has the handler learn a server, again whenever the server offers something else, until
 // the server is gone.
 func (m *member) keepLearned(r *remote, turns chan struct{}) {
-	for pause := firstPause; ; {
+	for {
 		edited := r.edited.Next()
 		var again <-chan time.Time
 		if want, current := m.wanted(r); !current {
@@ -132,14 +110,12 @@ func (m *member) keepLearned(r *remote, turns chan struct{}) {
 			}
 			err := m.learn(r, want)
 			<-turns
-			again = time.After(pause)
-			if pause = min(2*pause, lastPause); err == nil {
-				edited, pause = nil, firstPause // a node may change its mind as often as it likes
+			if again = time.After(learnAgain); err == nil {
+				edited, again = nil, time.After(learnPause)
 			}
 		}
 		select {
 		case <-edited:
-			pause = firstPause
 		case <-again:
 		case <-r.ctx.Done():
 			return

@@ -9,58 +9,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/roster"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
-// target returns the target for calls of a server. If it can't be called yet, the problem says why;
-// it is "" if there is no such server.
-func (m *member) target(server string) (t target, problem string, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.remotes[server]
-	switch {
-	case r == nil:
-		return target{}, "", false
-	case !r.learned() && r.problem != "":
-		return target{}, r.problem, false
-	case !r.learned():
-		return target{}, fmt.Sprintf("it is not known yet what it offers on the node %s", r.node), false
+// state returns the state of a server, which its node says.
+func (m *member) state(k known) status.State {
+	if !k.learned() {
+		return status.Starting
 	}
-	return target{r.router, r.node, r.Name}, "", true
-}
-
-func (m *member) terms(server string) (clusternode.Terms, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.remotes[server]
-	if r == nil {
-		return clusternode.Terms{}, false
+	load, _ := m.roster.Load(k.router, k.Name)
+	if s := status.State(load.State); slices.Contains(status.States, s) {
+		return s
 	}
-	return r.Terms, true
-}
-
-func (m *member) load(server string) (calls, limit int, heard uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.remotes[server]
-	if r == nil {
-		return 0, 0, 0
-	}
-	load, heard := m.roster.Load(r.router, r.Name)
-	return load.Calls + load.Waiting, r.Terms.MaxConcurrent, heard
-}
-
-func (m *member) state(server string) status.State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.remotes[server]
-	if r == nil {
-		return ""
-	}
-	load, _ := m.roster.Load(r.router, r.Name)
-	return r.state(load)
+	return status.Ready
 }
 
 func (m *member) status() []status.Status {
@@ -68,16 +30,14 @@ func (m *member) status() []status.Status {
 	defer m.mu.Unlock()
 	all := make([]status.Status, 0, len(m.remotes))
 	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
-		r := m.remotes[name]
-		load, _ := m.roster.Load(r.router, r.Name)
+		k := m.remotes[name].known
 		s := status.Status{
-			Name: name, State: r.state(load), Transport: transport, LastError: r.problem, Since: r.since,
-			ProtocolVersion: r.info.ProtocolVersion,
+			Name: name, State: m.state(k), Transport: transport, LastError: k.problem, Since: k.since, ProtocolVersion: k.info.ProtocolVersion,
 		}
-		if r.learned() {
-			s.Era = r.info.Era()
+		if k.learned() {
+			s.Era = k.info.Era()
 		} else {
-			s.Doing = "learning what it offers on the node " + r.node
+			s.Doing = "learning what it offers on the node " + k.node
 		}
 		all = append(all, s)
 	}
@@ -99,7 +59,10 @@ func (m *member) nodes() []clusternode.Info {
 		if i == nil {
 			i = &clusternode.Info{
 				Node: p.Name, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
-				Latency: milliseconds(p.Latency), LastSeen: p.LastSeen, Problem: problemOf(p),
+				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: p.Trouble,
+			}
+			if !p.Alive && !p.Leaving {
+				i.Problem = "it was not heard for 3 s"
 			}
 			infos[p.Address.Key] = i
 		}
@@ -118,14 +81,13 @@ func (m *member) nodes() []clusternode.Info {
 		nodes = append(nodes, *i)
 	}
 	for _, o := range m.roster.Others() {
-		i := clusternode.Info{Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen}
-		switch {
-		case o.Old:
-			i.Problem = old
-		default:
-			i.Problem = "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key
+		problem := "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key
+		if o.Old {
+			problem = old
 		}
-		nodes = append(nodes, i)
+		nodes = append(nodes, clusternode.Info{
+			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem,
+		})
 	}
 	for i := range nodes {
 		if nodes[i].Servers == nil {
@@ -150,8 +112,6 @@ func compareNodes(a, b clusternode.Info) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Node, b.Node), strings.Compare(a.Key, b.Key))
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // otherSilence is how long a node that can't be used counts as alive after it was seen.
 const otherSilence = 3 * time.Second
 
@@ -159,14 +119,6 @@ const (
 	old        = "it runs an older version of metarouter, which this one can't call; update it"
 	untrusting = "it does not trust this node; there, run 'metarouter nodes trust KEY --write' with the key that 'metarouter nodes key' prints here"
 )
-
-// problemOf returns the problem of a trusted node as a sentence; "" without a problem.
-func problemOf(p roster.Peer) string {
-	if !p.Alive && !p.Leaving {
-		return "it was not heard for 3 s"
-	}
-	return p.Trouble
-}
 
 func (m *member) report() clusternode.Report {
 	s := m.link.State()
@@ -182,10 +134,10 @@ func (m *member) report() clusternode.Report {
 		add("JetStream does not answer, so that the servers of other nodes do not change: %s.", p)
 	}
 	m.mu.Lock()
-	if m.shared.problem != "" {
-		add("This router can't share its servers: %s.", m.shared.problem)
+	if m.cantShare != "" {
+		add("This router can't share its servers: %s.", m.cantShare)
 	}
-	for _, text := range m.shared.leftOut {
+	for _, text := range m.leftOut {
 		add("A server is not shared: %s.", text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.remotes)) {
@@ -200,89 +152,66 @@ func (m *member) report() clusternode.Report {
 
 // reportNodes adds the problems of nodes.
 func (m *member) reportNodes(r *clusternode.Report, add func(string, ...any)) {
-	seen := map[string]bool{}
+	conflict := func(format string, arguments ...any) {
+		r.Conflicts = append(r.Conflicts, fmt.Sprintf(format, arguments...))
+		add(format, arguments...)
+	}
+	named := map[string]bool{}
 	for _, p := range m.roster.Peers() {
-		if seen[p.Address.Key] {
-			continue
-		}
-		seen[p.Address.Key] = true
-		if p.Version != m.node.options.Version {
-			r.Versions[p.Name] = p.Version
-		}
-		if p.Name != p.Node {
-			text := fmt.Sprintf("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
-			r.Conflicts = append(r.Conflicts, text)
-			add("%s", text)
-		}
-		if p.Alive && p.Trouble != "" {
-			add("The node %s: %s.", p.Name, p.Trouble)
+		if p.Name != p.Node && !named[p.Name] {
+			named[p.Name] = true
+			conflict("The name %s is that of several nodes; one is called %s here. Give it another name: \"node\" in its configuration.", p.Node, p.Name)
 		}
 	}
-	if own := m.roster.Name(m.key); own != m.name {
-		text := fmt.Sprintf("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, own)
-		r.Conflicts = append(r.Conflicts, text)
-		add("%s", text)
-	}
-	for _, o := range m.roster.Others() {
-		if o.Old {
-			add("The node %s (key %s): %s.", o.Node, o.Key, old)
-			continue
+	for _, i := range m.nodes() {
+		switch {
+		case i.Self:
+			if i.Node != m.name {
+				conflict("The name %s is that of another node; this one is called %s. Set \"node\" in the configuration.", m.name, i.Node)
+			}
+		case i.Problem == old:
+		case !i.Trusted:
+			r.Untrusted = append(r.Untrusted, i.Key)
+		case i.Version != m.node.options.Version:
+			r.Versions[i.Node] = i.Version
 		}
-		r.Untrusted = append(r.Untrusted, o.Key)
-		add("The node %s (key %s) is not trusted, so that nothing of it is used. If you know it, run: metarouter nodes trust %s.", o.Node, o.Key, o.Key)
+		if i.Problem != "" && (i.Alive || !i.Trusted) {
+			add("The node %s (key %s): %s.", i.Node, i.Key, i.Problem)
+		}
 	}
 }
 
-// repairFor is how long a node that has just begun to connect waits for a NATS that fails.
-const repairFor = 2 * time.Second
+const (
+	repairFor = 2 * time.Second // how long a node that has just begun to connect waits for a NATS that fails
+	forever   = time.Hour       // until a change
+)
 
-// A settling says how far a node has learned the servers of the nodes that are alive.
-type settling struct {
-	missing  error         // why servers may be missing; nil if all are known
-	again    time.Duration // it may differ after this time; 0 if only after a change
-	hopeless bool          // NATS fails, and waiting for it may take long
-}
-
-func (m *member) settling() settling {
-	if len(m.rules.Load().use) == 0 {
-		return settling{}
+// settling returns why servers of nodes that are alive may be missing, nil if all are known, and how
+// long to wait for a change at most.
+func (m *member) settling() (missing error, wait time.Duration) {
+	repair := repairFor - time.Since(m.opened)
+	link, problem := m.link.State(), m.directory.Problem()
+	switch {
+	case len(m.rules.Load().use) == 0:
+		return nil, 0
+	case !link.Connected && link.Err != nil:
+		return fmt.Errorf("there is no connection to NATS: %w", link.Err), repair
+	case !link.Connected:
+		return errors.New("there is no connection to NATS yet"), forever
+	case !m.directory.Watched() && problem != "":
+		return fmt.Errorf("what other nodes share can't be read, since JetStream does not answer: %s", problem), repair
+	case !m.directory.Watched():
+		return errors.New("what other nodes share was not read yet"), forever
+	case m.roster.Unproven():
+		return errors.New("other nodes did not answer yet"), forever
 	}
-	if l := m.link.State(); !l.Connected {
-		if l.Err != nil {
-			return m.repairing(fmt.Errorf("there is no connection to NATS: %w", l.Err))
-		}
-		return settling{missing: errors.New("there is no connection to NATS yet")}
-	}
-	if !m.directory.Watched() {
-		if p := m.directory.Problem(); p != "" {
-			return m.repairing(fmt.Errorf("what other nodes share can't be read, since JetStream does not answer: %s", p))
-		}
-		return settling{missing: errors.New("what other nodes share was not read yet")}
-	}
-	if m.roster.Unproven() {
-		return settling{missing: errors.New("other nodes did not answer yet")}
-	}
-	return settling{missing: m.unlearned()}
-}
-
-// repairing is the state of a node for which NATS fails.
-func (m *member) repairing(failure error) settling {
-	rest := repairFor - time.Since(m.opened)
-	return settling{missing: failure, again: max(0, rest), hopeless: rest <= 0}
-}
-
-// unlearned returns an error that names a server without definitions; nil if all are known.
-func (m *member) unlearned() error {
+	desired := m.desired()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	rules := m.rules.Load()
-	for p := range m.sharing() {
-		for _, s := range p.Servers {
-			name := s.Name + "@" + p.Name
-			if r := m.remotes[name]; p.Alive && rules.uses(name) && (r == nil || !r.learned() && r.problem == "") {
-				return fmt.Errorf("what the server %s offers is not known yet", name)
-			}
+	for name := range desired {
+		if r := m.remotes[name]; r == nil || !r.learned() && r.problem == "" {
+			return fmt.Errorf("what the server %s offers is not known yet", name), forever
 		}
 	}
-	return nil
+	return nil, 0
 }

@@ -144,30 +144,17 @@ func Decode(cluster, key, router string, value []byte, trusted bool) (*Announcem
 // bound returns the servers that are valid and keep to the bounds, and the names of the others.
 func bound(servers []Server) (kept []Server, leftOut []string) {
 	seen := map[string]bool{}
-	tools := 0
+	tools, size := 0, 0
 	for _, s := range servers {
+		s.Terms = boundTerms(s.Terms)
+		text, _ := json.Marshal(s) // of strings and numbers
 		if !IsServerName(s.Name) || len(s.Service) > maxService || seen[s.Name] || !s.Definitions.valid() ||
-			s.Tools < 0 || s.Tools > MaxTools-tools || len(kept) == MaxServers {
+			s.Tools < 0 || s.Tools > MaxTools-tools || len(kept) == MaxServers || size+len(text) >= maxList {
 			leftOut = append(leftOut, s.Name)
 			continue
 		}
 		seen[s.Name] = true
-		tools += s.Tools
-		s.Terms = boundTerms(s.Terms)
-		kept = append(kept, s)
-	}
-	return kept, leftOut
-}
-
-// fit returns the servers that one announcement has room for, and the names of the others.
-func fit(servers []Server) (kept []Server, leftOut []string) {
-	size := 0
-	for _, s := range servers {
-		text, _ := json.Marshal(s) // of strings and numbers
-		if size += len(text) + 1; size > maxList {
-			leftOut = append(leftOut, s.Name)
-			continue
-		}
+		tools, size = tools+s.Tools, size+len(text)+1
 		kept = append(kept, s)
 	}
 	return kept, leftOut

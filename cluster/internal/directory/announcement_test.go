@@ -140,7 +140,6 @@ func TestBound(t *testing.T) {
 	id := identity(t)
 	a := announcement(id.Key())
 	a.Servers, _ = bound(many)
-	a.Servers, _ = fit(a.Servers)
 	if value, err := a.encode(id.Sign); err != nil || len(value) > maxAnnouncement || len(a.Servers) < 300 {
 		t.Error(len(value), err, len(a.Servers))
 	}

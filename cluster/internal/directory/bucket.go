@@ -63,7 +63,9 @@ func (d *Directory) open(ctx context.Context) (jetstream.KeyValue, error) {
 			signal.Leave(d.dirty)
 		}
 		d.made = s.StreamInfo().Created
-		clear(d.put)
+		for _, p := range d.mine {
+			p.put = time.Time{}
+		}
 	}
 	d.bucket = kv
 	return kv, nil

@@ -25,7 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
-// Options configure a Directory. Log may be nil.
+// Options configure a Directory.
 type Options struct {
 	JetStream func() jetstream.JetStream // of the current connection; nil before there is one
 	Cluster   string
@@ -52,27 +52,19 @@ type Directory struct {
 
 	mu       sync.Mutex // guards the fields below
 	bucket   jetstream.KeyValue
-	made     time.Time         // when the bucket that put is about was made
-	own      Announcement      // without a router until Introduce
-	mine     map[string]packed // the definitions that own refers to, by sum
-	put      map[string]time.Time
-	last     [sha256.Size]byte // of the announcement that was put last
-	seen     time.Time         // when the watch showed a value of this router
-	cache    map[string]packed
-	problems map[string]string // by our request
+	made     time.Time          // when the bucket that put is about was made
+	own      Announcement       // without a router until Introduce
+	mine     map[string]*packed // the definitions that own refers to, by sum
+	last     [sha256.Size]byte  // of the announcement that was put last
+	seen     time.Time          // when the watch showed a value of this router
+	problems map[string]string  // by our request
 	changed  signal.Change
 	watched  bool // the values that there were at the start have come
 }
 
 // New returns a Directory that knows nothing.
 func New(o Options) *Directory {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	return &Directory{
-		options: o, dirty: make(chan struct{}, 1), again: make(chan struct{}, 1),
-		mine: map[string]packed{}, put: map[string]time.Time{}, cache: map[string]packed{}, problems: map[string]string{},
-	}
+	return &Directory{options: o, dirty: make(chan struct{}, 1), again: make(chan struct{}, 1), problems: map[string]string{}}
 }
 
 // Run puts and watches until ctx ends.
@@ -98,7 +90,7 @@ func (d *Directory) Share(offers []Offering) (leftOut []string) {
 	if js := d.options.JetStream(); js != nil && js.Conn().MaxPayload() > 0 {
 		chunk = max(minChunk, min(chunk, int(js.Conn().MaxPayload()*3/4)))
 	}
-	mine := map[string]packed{}
+	mine := map[string]*packed{}
 	var servers []Server
 	for _, o := range offers {
 		p, err := pack(o.Definitions, chunk)
@@ -110,8 +102,7 @@ func (d *Directory) Share(offers []Offering) (leftOut []string) {
 		servers, mine[p.Sum] = append(servers, o.Server), p
 	}
 	servers, over := bound(servers)
-	servers, more := fit(servers)
-	for _, name := range append(over, more...) {
+	for _, name := range over {
 		leftOut = append(leftOut, name+": this node shares too much; share fewer servers or tools")
 	}
 	d.mu.Lock()
@@ -122,8 +113,12 @@ func (d *Directory) Share(offers []Offering) (leftOut []string) {
 	if len(d.own.Servers) == 0 {
 		d.own.Since = time.Now().UnixMilli()
 	}
+	for sum, p := range mine {
+		if before := d.mine[sum]; before != nil {
+			p.put = before.put
+		}
+	}
 	d.mine, d.own.Servers = mine, servers
-	maps.DeleteFunc(d.put, func(sum string, _ time.Time) bool { _, ok := mine[sum]; return !ok })
 	d.edited()
 	return leftOut
 }

@@ -22,37 +22,28 @@ const (
 	// watchWait is how long the watch may show no load of this router before it starts again.
 	watchWait = 5 * time.Second
 
-	putAgain     = 8 * time.Hour // before values expire
-	shortestWait = time.Second   // before another try
-	longestWait  = 5 * time.Second
-
-	maxCache = 256 << 20 // bytes of definitions in memory, compressed
+	putAgain = 8 * time.Hour   // before values expire
+	tryAgain = 2 * time.Second // after a failure
+	stopWait = time.Second
 )
 
 // publish puts the announcement whenever it has changed or would expire.
 func (d *Directory) publish(ctx context.Context) {
-	wait := shortestWait
-	timer := time.NewTimer(putAgain)
-	defer timer.Stop()
-	for {
+	for wait := putAgain; ; {
 		select {
 		case <-d.dirty:
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
-		next := putAgain
 		err := d.putAll(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		d.report("announcing servers", err)
-		if err != nil {
-			next, wait = wait, min(2*wait, longestWait)
-		} else {
-			wait = shortestWait
+		if wait = putAgain; err != nil {
+			wait = tryAgain
 		}
-		timer.Reset(next)
 	}
 }
 
@@ -73,10 +64,6 @@ func (d *Directory) putAll(ctx context.Context) error {
 			return fmt.Errorf("put the definitions of %s: %w", s.Name, err)
 		}
 	}
-	return d.putAnnouncement(ctx, kv, a)
-}
-
-func (d *Directory) putAnnouncement(ctx context.Context, kv jetstream.KeyValue, a Announcement) error {
 	value, err := a.encode(d.options.Sign)
 	if err != nil {
 		return err
@@ -95,10 +82,10 @@ func chunkKey(key, sum string, i int) string { return fmt.Sprintf("%s.def.%s.%d"
 // putDefinitions puts definitions, unless it did so lately.
 func (d *Directory) putDefinitions(ctx context.Context, kv jetstream.KeyValue, sum string) error {
 	d.mu.Lock()
-	p, ok := d.mine[sum]
-	last := d.put[sum]
+	p := d.mine[sum]
+	fresh := p == nil || time.Since(p.put) < putAgain/2
 	d.mu.Unlock()
-	if !ok || time.Since(last) < putAgain/2 {
+	if fresh {
 		return nil
 	}
 	for i := range p.Chunks {
@@ -108,7 +95,7 @@ func (d *Directory) putDefinitions(ctx context.Context, kv jetstream.KeyValue, s
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.put[sum] = time.Now()
+	p.put = time.Now()
 	return nil
 }
 
@@ -156,18 +143,12 @@ func (d *Directory) Leave(ctx context.Context) error {
 	d.own.Leaving = true
 	d.own.Revision++
 	d.mu.Unlock()
-	d.putting.Lock()
-	defer d.putting.Unlock()
-	a := d.self()
-	kv, err := d.open(ctx)
-	if err != nil || a.Router == "" {
-		return err
-	}
-	return d.putAnnouncement(ctx, kv, a)
+	return d.putAll(ctx)
 }
 
-// Remove removes the values of a router of this node that has ended.
-func (d *Directory) Remove(ctx context.Context, router string) error {
+// Remove removes the values of this router.
+func (d *Directory) Remove(ctx context.Context) error {
+	router := d.self().Router
 	kv, err := d.open(ctx)
 	if err != nil {
 		return err
@@ -177,9 +158,7 @@ func (d *Directory) Remove(ctx context.Context, router string) error {
 
 // watch follows the values of routers.
 func (d *Directory) watch(ctx context.Context) {
-	wait := shortestWait
 	for ctx.Err() == nil {
-		began := time.Now()
 		err := d.follow(ctx)
 		if ctx.Err() != nil {
 			return
@@ -188,16 +167,11 @@ func (d *Directory) watch(ctx context.Context) {
 			continue
 		}
 		d.report("watching announcements", err)
-		if time.Since(began) > longestWait {
-			wait = shortestWait
-		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(tryAgain):
 		case <-d.again:
 		case <-ctx.Done():
-			return
 		}
-		wait = min(2*wait, longestWait)
 	}
 }
 
@@ -229,7 +203,11 @@ func (d *Directory) follow(ctx context.Context) error {
 			case e == nil:
 				stored = false
 				d.report("watching announcements", nil)
-				d.haveWatched()
+				d.options.Watched()
+				d.mu.Lock()
+				d.watched = true
+				d.mu.Unlock()
+				d.changed.Notify()
 			default:
 				d.take(e, stored)
 			}
@@ -244,7 +222,7 @@ func (d *Directory) follow(ctx context.Context) error {
 // stop ends a watch, which may be about to send.
 func stop(w jetstream.KeyWatcher) {
 	_ = w.Stop() // it has ended if that fails
-	limit := time.After(shortestWait)
+	limit := time.After(stopWait)
 	for {
 		select {
 		case _, ok := <-w.Updates():
@@ -255,14 +233,6 @@ func stop(w jetstream.KeyWatcher) {
 			return
 		}
 	}
-}
-
-func (d *Directory) haveWatched() {
-	d.options.Watched()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.watched = true
-	d.changed.Notify()
 }
 
 // take passes a value on. The removal of a value says nothing: it may have expired.
@@ -288,21 +258,15 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	}
 }
 
-// Fetch returns the definitions of a server that the node with the key has announced. The first time it waits for
-// JetStream, for at most 4 s per chunk. The error is a sentence for people.
+// Fetch returns the definitions of a server that the node with the key has announced. It waits for
+// JetStream for at most 4 s per chunk. The error is a sentence for people.
 func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitions, error) {
 	r := s.Definitions
-	d.mu.Lock()
-	p, ok := d.cache[r.Sum]
-	d.mu.Unlock()
-	if ok {
-		return p.unpack(s.Tools)
-	}
 	kv, err := d.open(ctx)
 	if err != nil {
 		return nil, errors.New(words(err))
 	}
-	p = packed{Reference: r}
+	p := packed{Reference: r}
 	for i := range r.Chunks {
 		chunk, err := get(ctx, kv, chunkKey(key, r.Sum, i))
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -316,29 +280,5 @@ func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitio
 		}
 		p.data = append(p.data, chunk...)
 	}
-	definitions, err := p.unpack(s.Tools)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	size := len(p.data)
-	for _, other := range d.cache {
-		size += len(other.data)
-	}
-	if size <= maxCache {
-		d.cache[r.Sum] = p
-	}
-	return definitions, nil
-}
-
-// Retain drops the definitions in memory but for those with the hashes.
-func (d *Directory) Retain(sums map[string]bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for sum := range d.cache {
-		if !sums[sum] {
-			delete(d.cache, sum)
-		}
-	}
+	return p.unpack(s.Tools)
 }
