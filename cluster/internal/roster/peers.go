@@ -19,7 +19,7 @@ type Peer struct {
 	Alive                   bool
 	Latency                 time.Duration // 0 if it is not known
 	Trouble                 string        // why it can't be called; "" if that is not known
-	LastSeen                time.Time
+	LastSeen                time.Time     // when it was alive last, by our clock
 }
 
 // Peers returns the routers that are alive or were lately, by name. The router that shares is the
@@ -28,27 +28,28 @@ func (r *Roster) Peers() []Peer {
 	r.mu.Lock()
 	r.nameAll()
 	peers := make([]Peer, 0, len(r.routers))
-	for address, one := range r.routers {
-		if one.state != unproven {
-			peers = append(peers, Peer{one.announced, address, r.names[address.Key], one.state == alive, one.latency, one.trouble, one.seen})
+	for _, one := range r.routers {
+		if p := one.Peer; one.state != unproven {
+			p.Name, p.Alive = r.names[p.Address.Key], one.state == alive
+			peers = append(peers, p)
 		}
 	}
 	r.mu.Unlock()
 	slices.SortFunc(peers, func(a, b Peer) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), compareBool(b.Alive, a.Alive), compareBool(len(b.Servers) > 0, len(a.Servers) > 0),
-			cmp.Compare(b.Since, a.Since), strings.Compare(a.Address.Router, b.Address.Router))
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.Since, a.Since), strings.Compare(a.Address.Router, b.Address.Router))
 	})
 	return peers
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+// rank is higher for a router that lives, and then for one that shares.
+func (p *Peer) rank() (n int) {
+	if p.Alive {
+		n = 2
 	}
-	return -1
+	if len(p.Servers) > 0 {
+		n++
+	}
+	return n
 }
 
 // Unproven reports whether it is not known yet of a stored router whether it lives.
@@ -117,8 +118,8 @@ func (r *Roster) nameAll() {
 	for address, one := range r.routers {
 		// A router that lives knows best: old announcements may be put again.
 		last := latest[address.Key]
-		if last == nil || (one.state == alive) != (last.state == alive) && one.state == alive || one.state == last.state && one.seen.After(last.seen) {
-			claimed[address.Key], latest[address.Key] = one.announced.Node, one
+		if last == nil || one.state == alive && last.state != alive || one.state == last.state && one.LastSeen.After(last.LastSeen) {
+			claimed[address.Key], latest[address.Key] = one.Node, one
 		}
 	}
 	claimed[r.options.Key] = r.options.Node

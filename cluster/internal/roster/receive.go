@@ -1,8 +1,6 @@
 package roster
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"time"
 
@@ -19,14 +17,6 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 		r.noteOther(key, token, value)
 		return
 	}
-	sum := sha256.Sum256(value)
-	r.mu.Lock()
-	one := r.routers[address]
-	known := one != nil && one.sum == sum
-	r.mu.Unlock()
-	if known {
-		return
-	}
 	a, err := directory.Decode(r.options.Cluster, key, token, value, true)
 	if err != nil {
 		r.options.Log.Debug("refused an announcement", zap.String("key", key), zap.Error(err))
@@ -34,17 +24,20 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one = r.routers[address]; one == nil && r.makeRoom() {
-		one = &router{seen: time.Now()}
+	one := r.routers[address]
+	switch {
+	case one != nil && one.Revision >= a.Revision: // an old one may be put again
+		return
+	case one == nil && !r.makeRoom():
+		return
+	case one == nil:
+		one = &router{Peer: Peer{Address: address, LastSeen: time.Now()}}
 		r.routers[address] = one
 	}
-	if one == nil || one.announced != nil && one.announced.Revision >= a.Revision { // an old one may be put again
-		return
-	}
-	one.announced, one.sum = a, sum
+	one.Announcement = a
 	switch {
 	case a.Leaving:
-		r.lose(address, one)
+		r.lose(one)
 	case !stored:
 		r.lives(one, time.Now())
 	}
@@ -71,9 +64,6 @@ func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
 	}
 	one.count++
 	r.lives(one, now)
-	if one.text != nil && bytes.Equal(one.text, value) {
-		return
-	}
 	var load Load
 	if json.Unmarshal(value, &load) != nil || len(load.Servers) > directory.MaxServers {
 		return
@@ -81,19 +71,16 @@ func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
 	if !sameStates(one.load, load.Servers) {
 		r.changed.Notify()
 	}
-	one.load, one.text = load.Servers, bytes.Clone(value)
+	one.load = load.Servers
 }
 
 // sameStates reports whether two loads have the same servers in the same states.
 func sameStates(a, b map[string]ServerLoad) bool {
-	for name, s := range b {
-		if a[name].State != s.State {
-			return false
-		}
-	}
-	for name, s := range a {
-		if b[name].State != s.State {
-			return false
+	for _, names := range []map[string]ServerLoad{a, b} {
+		for name := range names {
+			if a[name].State != b[name].State {
+				return false
+			}
 		}
 	}
 	return true

@@ -8,13 +8,11 @@ package roster
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
@@ -43,7 +41,7 @@ const (
 	maxLoad    = 64 << 10
 )
 
-// Options configure a Roster. Log may be nil.
+// Options configure a Roster.
 type Options struct {
 	Key     string // of this node
 	Cluster string
@@ -64,8 +62,7 @@ type Roster struct {
 	mu      sync.Mutex // guards the fields below
 	routers map[stream.Address]*router
 	others  map[string]*Other
-	names   map[string]string         // by key; nil if they are to be found again
-	pings   map[string]stream.Address // by token
+	names   map[string]string // by key; nil if they are to be found again
 	changed signal.Change
 	checked time.Time
 	watched bool
@@ -76,17 +73,12 @@ type Roster struct {
 
 // A router is a running router that is not this one, or was one.
 type router struct {
-	announced *directory.Announcement
-	sum       [sha256.Size]byte // of the value
-	state     state
-	seen      time.Time // when it was alive last, by our clock
-	load      map[string]ServerLoad
-	text      []byte // of the load
-	count     uint64 // of loads
-	latency   time.Duration
-	token     string // of the ping that was not answered yet; "" if there is none
-	pinged    time.Time
-	trouble   string
+	Peer   // but for Name and Alive
+	state  state
+	load   map[string]ServerLoad
+	count  uint64 // of loads
+	token  string // of the ping that was not answered yet; "" if there is none
+	pinged time.Time
 }
 
 // A state says whether a router lives.
@@ -119,10 +111,7 @@ type Other struct {
 
 // New returns a Roster without routers.
 func New(o Options) *Roster {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	return &Roster{options: o, routers: map[stream.Address]*router{}, others: map[string]*Other{}, pings: map[string]stream.Address{}}
+	return &Roster{options: o, routers: map[stream.Address]*router{}, others: map[string]*Other{}}
 }
 
 // Run finds out who lives until ctx ends.
@@ -150,29 +139,28 @@ func (r *Roster) check() {
 	r.checked = now
 	var pings []call
 	latencies, doubt := 1, false
-	for address, one := range r.routers {
+	for _, one := range r.routers {
 		if late { // we did not listen
-			delete(r.pings, one.token)
-			one.seen, one.token = now, ""
+			one.LastSeen, one.token = now, ""
 		}
-		quiet := now.Sub(one.seen)
+		quiet := now.Sub(one.LastSeen)
 		switch {
 		case one.state == dead && quiet > keep:
-			r.remove(address)
+			r.remove(one.Address)
 		case one.state == dead:
 		case one.token != "" && now.Sub(one.pinged) < pingWait:
-		case one.token != "" && one.pinged.After(one.seen) && (one.state == unproven || quiet >= silence):
+		case one.token != "" && one.pinged.After(one.LastSeen) && (one.state == unproven || quiet >= silence):
 			// If our own ping, which was sent later, was not answered either, the delay is ours.
 			if r.echoed.Before(one.pinged.Add(pingWait)) {
 				doubt = true
 			} else {
-				r.lose(address, one)
+				r.lose(one)
 			}
 		case one.state == unproven && r.watched, one.state == alive && quiet >= silence:
-			pings = append(pings, r.ping(address, one, now))
+			pings = append(pings, one.ping(now))
 		case one.state == alive && latencies > 0 && now.Sub(one.pinged) > pingEvery:
 			latencies--
-			pings = append(pings, r.ping(address, one, now))
+			pings = append(pings, one.ping(now))
 		}
 	}
 	for key, o := range r.others {
@@ -196,12 +184,10 @@ func (r *Roster) check() {
 	}
 }
 
-// ping notes that a router is pinged. r.mu must be held.
-func (r *Roster) ping(address stream.Address, one *router, now time.Time) call {
-	delete(r.pings, one.token)
+// ping notes that a router is pinged.
+func (one *router) ping(now time.Time) call {
 	one.token, one.pinged = rand.Text(), now
-	r.pings[one.token] = address
-	return call{one.announced.Instance, one.token}
+	return call{one.Instance, one.token}
 }
 
 // Answered notes the answer to a ping: that the router lives, or that no such router is connected.
@@ -212,45 +198,41 @@ func (r *Roster) Answered(token string, lives bool) {
 		r.echo, r.echoed = call{}, r.sent
 		return
 	}
-	address, ok := r.pings[token]
-	one := r.routers[address]
-	delete(r.pings, token)
-	if !ok || one == nil || one.token != token {
-		return
-	}
-	one.token = ""
-	now := time.Now()
-	switch {
-	case lives:
-		one.latency = now.Sub(one.pinged)
-		r.lives(one, now)
-	case one.state == unproven || now.Sub(one.seen) >= silence:
-		r.lose(address, one)
+	for _, one := range r.routers {
+		if one.token == "" || one.token != token {
+			continue
+		}
+		one.token = ""
+		now := time.Now()
+		switch {
+		case lives:
+			one.Latency = now.Sub(one.pinged)
+			r.lives(one, now)
+		case one.state == unproven || now.Sub(one.LastSeen) >= silence:
+			r.lose(one)
+		}
 	}
 }
 
 // lives notes that a router is alive now. r.mu must be held.
 func (r *Roster) lives(one *router, now time.Time) {
-	one.seen = now
-	if one.state != alive && !one.announced.Leaving {
+	one.LastSeen = now
+	if one.state != alive && !one.Leaving {
 		one.state = alive
 		r.edited()
 	}
 }
 
 // lose notes that a router is lost. r.mu must be held.
-func (r *Roster) lose(address stream.Address, one *router) {
-	if one.state == dead {
-		return
+func (r *Roster) lose(one *router) {
+	if one.state != dead {
+		one.state, one.token, one.load = dead, "", nil
+		r.edited()
 	}
-	delete(r.pings, one.token)
-	one.state, one.token, one.load, one.text = dead, "", nil, nil
-	r.edited()
 }
 
 // remove forgets a router. r.mu must be held.
 func (r *Roster) remove(address stream.Address) {
-	delete(r.pings, r.routers[address].token)
 	delete(r.routers, address)
 	r.edited()
 }
@@ -266,7 +248,7 @@ func (r *Roster) Doubt(address stream.Address) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if one := r.routers[address]; one != nil && one.state == alive {
-		one.seen = one.seen.Add(-silence)
+		one.LastSeen = one.LastSeen.Add(-silence)
 	}
 }
 
@@ -274,8 +256,8 @@ func (r *Roster) Doubt(address stream.Address) {
 func (r *Roster) SetTrouble(address stream.Address, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.routers[address]; one != nil && one.trouble != text {
-		one.trouble = text
+	if one := r.routers[address]; one != nil && one.Trouble != text {
+		one.Trouble = text
 		r.changed.Notify()
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
@@ -39,7 +41,7 @@ func (w *world) sent() (all []call) {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.Roster = New(Options{
-		Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(key string) bool { return slices.Contains(w.trusted, key) },
+		Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(key string) bool { return slices.Contains(w.trusted, key) }, Log: zap.NewNop(),
 		Ping: func(instance, token string) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -195,7 +197,7 @@ func TestFrozen(t *testing.T) {
 		w.Roster.mu.Lock()
 		w.checked = w.checked.Add(-time.Minute)
 		for _, one := range w.routers {
-			one.seen = one.seen.Add(-time.Minute)
+			one.LastSeen = one.LastSeen.Add(-time.Minute)
 		}
 		w.Roster.mu.Unlock()
 		time.Sleep(2 * checkEvery)
@@ -259,7 +261,7 @@ func TestRefused(t *testing.T) {
 // Nodes with an older version are shown, unless they have a router of this version too.
 func TestOld(t *testing.T) {
 	w := &world{t: t}
-	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }})
+	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }, Log: zap.NewNop()})
 	box := w.node("box", true)
 	w.Old(box.a.Key)
 	if others := w.Others(); len(others) != 1 || !others[0].Old || others[0].Key != box.a.Key {
@@ -279,7 +281,7 @@ func TestOld(t *testing.T) {
 
 func TestLoads(t *testing.T) {
 	w := &world{t: t}
-	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }})
+	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Trusted: func(string) bool { return true }, Log: zap.NewNop()})
 	box := w.node("box", true)
 	address := stream.Address{Key: box.a.Key, Router: "R"}
 	w.announce(box, false)
