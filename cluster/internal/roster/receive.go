@@ -26,6 +26,8 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	defer r.mu.Unlock()
 	one := r.routers[address]
 	switch {
+	case !r.trusted(key): // since a moment ago
+		return
 	case one != nil && one.Revision >= a.Revision: // an old one may be put again
 		return
 	case one == nil && !r.makeRoom():

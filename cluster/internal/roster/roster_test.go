@@ -258,6 +258,16 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// An announcement that is read while its node loses trust counts for nothing.
+func TestTrustEndsMeanwhile(t *testing.T) {
+	w, asked := &world{t: t}, 0
+	w.Roster = New(Options{Key: "UOWN", Cluster: "office", Node: "ann", Log: zap.NewNop(), Trusted: func(string) bool { asked++; return asked == 1 }})
+	w.announce(w.node("box", true), false)
+	if peers := w.Peers(); len(peers) > 0 {
+		t.Errorf("%+v", peers)
+	}
+}
+
 // Nodes with an older version are shown, unless they have a router of this version too.
 func TestOld(t *testing.T) {
 	w := &world{t: t}
