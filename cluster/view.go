@@ -121,16 +121,13 @@ const (
 )
 
 func (m *member) report() clusternode.Report {
-	s := m.link.State()
-	r := clusternode.Report{
-		Connected: s.Connected, URL: s.URL, Server: s.Server, TLS: s.TLS, RoundTrip: s.RoundTrip, MaxPayload: s.MaxPayload,
-		Denied: s.Denied, Problems: s.Problems, Versions: map[string]string{},
-	}
+	r := m.link.State().Report
+	r.Versions = map[string]string{}
 	add := func(format string, arguments ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, arguments...))
 	}
 	p := m.directory.Problem()
-	if r.JetStream = p == "" && s.Connected && m.directory.Watched(); p != "" && s.Connected {
+	if r.JetStream = p == "" && r.Connected && m.directory.Watched(); p != "" && r.Connected {
 		add("JetStream does not answer, so that the servers of other nodes do not change: %s.", p)
 	}
 	m.mu.Lock()

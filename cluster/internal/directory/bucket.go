@@ -33,12 +33,16 @@ func (d *Directory) open(ctx context.Context) (jetstream.KeyValue, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
-	js := d.options.JetStream()
-	if js == nil {
+	conn := d.options.Conn()
+	if conn == nil {
 		return nil, nats.ErrDisconnected
 	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
 	name := "metarouter-" + d.options.Cluster
-	kv, err := js.KeyValue(ctx, name)
+	kv, err = js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = create(ctx, js, name)
 	}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
@@ -27,11 +28,11 @@ import (
 
 // Options configure a Directory.
 type Options struct {
-	JetStream func() jetstream.JetStream // of the current connection; nil before there is one
-	Cluster   string
-	Key       string // the public key of this node
-	Sign      func([]byte) ([]byte, error)
-	Load      func() []byte // what is put for the load of this router
+	Conn    func() *nats.Conn // the current connection; nil before there is one
+	Cluster string
+	Key     string // the public key of this node
+	Sign    func([]byte) ([]byte, error)
+	Load    func() []byte // what is put for the load of this router
 
 	// Announced and Loaded get the values of other routers and this one, one after the other. stored
 	// values may be old: the watch of the bucket has just begun. Watched is called after these.
@@ -87,8 +88,8 @@ type Offering struct {
 func (d *Directory) Share(offers []Offering) (leftOut []string) {
 	slices.SortFunc(offers, func(a, b Offering) int { return strings.Compare(a.Name, b.Name) })
 	chunk := maxChunk
-	if js := d.options.JetStream(); js != nil && js.Conn().MaxPayload() > 0 {
-		chunk = max(minChunk, min(chunk, int(js.Conn().MaxPayload()*3/4)))
+	if conn := d.options.Conn(); conn != nil && conn.MaxPayload() > 0 {
+		chunk = max(minChunk, min(chunk, int(conn.MaxPayload()*3/4)))
 	}
 	mine := map[string]*packed{}
 	var servers []Server

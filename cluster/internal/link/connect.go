@@ -74,30 +74,51 @@ func (l *Link) login() ([]nats.Option, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := safefile.Read(path, maxCreds)
+	text, err := readCreds(path)
 	if err != nil {
-		return nil, fmt.Errorf(`read "creds": %w`, err)
+		return nil, err
 	}
 	sign := func(nonce []byte) ([]byte, error) { return signNonce(path, nonce) }
 	if bytes.Contains(text, []byte("NATS USER JWT")) {
 		return []nats.Option{nats.UserJWT(func() (string, error) {
-			text, err := safefile.Read(path, maxCreds)
+			text, err := readCreds(path)
 			if err != nil {
-				return "", fmt.Errorf(`read "creds": %w`, err)
+				return "", err
 			}
 			return nkeys.ParseDecoratedJWT(text)
 		}, sign)}, nil
+	}
+	pair, err := readSeed(path)
+	if err != nil {
+		return nil, err
+	}
+	defer pair.Wipe()
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	return []nats.Option{nats.Nkey(public, sign)}, nil
+}
+
+func readCreds(path string) ([]byte, error) {
+	text, err := safefile.Read(path, maxCreds)
+	if err != nil {
+		return nil, fmt.Errorf(`read "creds": %w`, err)
+	}
+	return text, nil
+}
+
+// readSeed returns the key of a file, which may be one with credentials.
+func readSeed(path string) (nkeys.KeyPair, error) {
+	text, err := readCreds(path)
+	if err != nil {
+		return nil, err
 	}
 	pair, err := nkeys.ParseDecoratedNKey(text)
 	if err != nil {
 		return nil, fmt.Errorf(`read "creds": %s has neither NATS credentials nor the seed of an nkey`, path)
 	}
-	defer pair.Wipe()
-	public, err := pair.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf(`read "creds": %s: %w`, path, err)
-	}
-	return []nats.Option{nats.Nkey(public, sign)}, nil
+	return pair, nil
 }
 
 // errNonce is why a server gets no signature.
@@ -107,21 +128,13 @@ var errNonce = errors.New("the NATS server asks to sign what is no nonce of NATS
 // that could be an announcement or a result are not signed: a nonce has only letters, digits, - and
 // _.
 func signNonce(path string, nonce []byte) ([]byte, error) {
-	if len(nonce) == 0 || len(nonce) > 64 {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	if len(nonce) == 0 || len(nonce) > 64 || len(bytes.Trim(nonce, letters)) > 0 {
 		return nil, errNonce
 	}
-	for _, c := range nonce {
-		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return nil, errNonce
-		}
-	}
-	text, err := safefile.Read(path, maxCreds)
+	pair, err := readSeed(path)
 	if err != nil {
-		return nil, fmt.Errorf(`read "creds": %w`, err)
-	}
-	pair, err := nkeys.ParseDecoratedNKey(text)
-	if err != nil {
-		return nil, fmt.Errorf(`read "creds": %s has no seed of an nkey`, path)
+		return nil, err
 	}
 	defer pair.Wipe()
 	return pair.Sign(nonce)

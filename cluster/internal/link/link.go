@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -19,8 +18,8 @@ import (
 // Options configure a Link.
 type Options struct {
 	Config config.Cluster
-	Key    string      // the public key of the node
-	Log    *zap.Logger // may be nil
+	Key    string // the public key of the node
+	Log    *zap.Logger
 }
 
 // A Link is a connection to NATS. Its methods may be called by many goroutines at once.
@@ -34,20 +33,17 @@ type Link struct {
 	// nats.go holds a lock while it connects, which most methods of a connection need. So the
 	// dialer says whether there is a connection.
 	dialer dialer
-	up     atomic.Uint64           // which connection of the dialer is in use
-	using  atomic.Pointer[current] // nil before the first attempt to connect has ended
-	closed chan struct{}           // has an element when the current one has given up
-	check  chan struct{}           // has an element when the connection is to be measured again
+	up     atomic.Uint64             // which connection of the dialer is in use
+	using  atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
+	closed chan struct{}             // has an element when the current one has given up
+	check  chan struct{}             // has an element when the connection is to be measured again
 
-	mu      sync.Mutex // guards the fields below
-	state   state
 	changed signal.Change
-}
 
-// A current has the values of one connection.
-type current struct {
-	conn *nats.Conn
-	js   jetstream.JetStream
+	mu          sync.Mutex // guards the fields below
+	state       State
+	loggedAt    time.Time // when a failure was logged
+	connectedAt time.Time
 }
 
 // Open begins to connect to NATS, again and again until ctx ends or Close. A mistake in files that
@@ -55,9 +51,6 @@ type current struct {
 func Open(ctx context.Context, o Options) (*Link, error) {
 	if len(o.Config.URLs) == 0 {
 		return nil, errors.New(`the cluster has no "urls"; name the NATS server, such as "nats://hub:4222"`)
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &Link{
@@ -93,7 +86,7 @@ func (l *Link) run(ctx context.Context) {
 		if err != nil {
 			l.failed(err)
 		} else {
-			l.adopt(conn)
+			l.using.Store(conn) // it may be connecting still
 			select {
 			case <-l.closed:
 			case <-ctx.Done():
@@ -112,14 +105,6 @@ func (l *Link) run(ctx context.Context) {
 	}
 }
 
-// adopt makes a connection, which may be connecting still, the current one.
-func (l *Link) adopt(conn *nats.Conn) {
-	if now := l.using.Load(); now == nil || now.conn != conn {
-		js, _ := jetstream.New(conn) // fails for bad options only, and there are no options
-		l.using.Store(&current{conn, js})
-	}
-}
-
 // Up reports whether there is a connection. It never waits.
 func (l *Link) Up() bool {
 	last := l.dialer.count.Load()
@@ -127,17 +112,4 @@ func (l *Link) Up() bool {
 }
 
 // Conn returns the connection, nil before there is one. It changes only when [State.Epoch] does.
-func (l *Link) Conn() *nats.Conn {
-	if now := l.using.Load(); now != nil {
-		return now.conn
-	}
-	return nil
-}
-
-// JetStream returns the streams of the connection, nil before there is one.
-func (l *Link) JetStream() jetstream.JetStream {
-	if now := l.using.Load(); now != nil {
-		return now.js
-	}
-	return nil
-}
+func (l *Link) Conn() *nats.Conn { return l.using.Load() }

@@ -89,7 +89,7 @@ func TestReconnect(t *testing.T) {
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true, MaxPayload: 100_000})
 	n := open(t, config.Cluster{URLs: []string{s.URL()}})
 	state := n.connected()
-	if state.Epoch != 1 || state.URL != s.URL() || state.TLS || state.Server == "" || state.MaxPayload != 100_000 || !n.Up() || n.Conn() == nil || n.JetStream() == nil {
+	if state.Epoch != 1 || state.URL != s.URL() || state.TLS || state.Server == "" || state.MaxPayload != 100_000 || !n.Up() || n.Conn() == nil {
 		t.Errorf("the state is %+v", state)
 	}
 	n.problem("set max_payload")

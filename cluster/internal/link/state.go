@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+	"golang.org/x/mod/semver"
 
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
@@ -20,7 +21,7 @@ const (
 	checkInterval  = 10 * time.Second
 	checkTimeout   = 3 * time.Second
 	reconnectAfter = 30 * time.Second // for permissions that may have changed
-	forget         = time.Minute      // after which a problem that did not come again is gone
+	logEvery       = time.Minute      // failures
 
 	maxDenied = 20  // subjects
 	maxText   = 300 // bytes of an error
@@ -28,63 +29,41 @@ const (
 	fullPayload = 1 << 20 // NATS's default limit of a message, in bytes
 )
 
-// A State is how the connection to NATS is.
+// A State is how the connection to NATS is. The values of the report are of the current connection,
+// or the last one; they show no credentials.
 type State struct {
-	Connected bool
-	Epoch     uint64 // counts connections, from 1; 0 before the first
-
-	// Of the current connection, or the last one.
-	URL        string // of the server, without credentials
-	Server     string // its version
-	TLS        bool
-	RoundTrip  time.Duration // measured lately; 0 before
-	MaxPayload int64         // bytes of a message
+	clusternode.Report
+	Epoch uint64 // counts connections, from 1; 0 before the first
 
 	// Err is why there is no connection; nil if there is one, or before the first attempt. It shows
 	// no credentials, and wraps the error of nats.go.
 	Err error
-
-	// Denied are subjects that the permissions refuse, such as "publish to $JS.API.INFO".
-	Denied []string
-	// Problems are sentences, each a problem and its solution, without credentials.
-	Problems []string
-}
-
-// state is a State as it is collected.
-type state struct {
-	State
-	loggedAt    time.Time // when a failure was logged
-	connectedAt time.Time
-	denied      []string
 }
 
 // State returns how the connection is.
 func (l *Link) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.state.State
-	s.Denied = slices.Clone(l.state.denied)
-	s.Problems = l.problems(&l.state)
+	s := l.state
+	s.Denied, s.Problems = slices.Clone(s.Denied), l.problems(&s)
 	return s
 }
 
 // Changed returns a channel that is closed at the next change of the state but for the time of a
 // round trip.
-func (l *Link) Changed() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changed.Next()
-}
+func (l *Link) Changed() <-chan struct{} { return l.changed.Next() }
 
-func (l *Link) edit(change func(s *state)) {
+// edit makes a change, which reports whether it changes anything.
+func (l *Link) edit(change func(s *State) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	change(&l.state)
-	l.changed.Notify()
+	if change(&l.state) {
+		l.changed.Notify()
+	}
 }
 
 // problems returns the problems as sentences.
-func (l *Link) problems(s *state) (all []string) {
+func (l *Link) problems(s *State) (all []string) {
 	add := func(format string, arguments ...any) { all = append(all, fmt.Sprintf(format, arguments...)) }
 	switch {
 	case !s.Connected && s.Err != nil:
@@ -92,13 +71,13 @@ func (l *Link) problems(s *state) (all []string) {
 	case !s.Connected:
 		add("There is no connection to NATS yet.")
 	}
-	if s.Connected && older(s.Server, 2, 11) {
+	if s.Connected && older(s.Server, "v2.11") {
 		add("The NATS server has version %s; a cluster needs 2.11 or later.", s.Server)
 	}
 	if s.Connected && s.MaxPayload > 0 && s.MaxPayload < fullPayload {
 		add("The NATS server takes messages of %d bytes only; set max_payload to %d or more, or a node that shares many servers can't announce them.", s.MaxPayload, fullPayload)
 	}
-	for _, subject := range s.denied {
+	for _, subject := range s.Denied {
 		add("The permissions of NATS do not let this router %s; allow it %q.", subject, l.permission(subject))
 	}
 	return all
@@ -128,65 +107,58 @@ func (l *Link) permission(subject string) string {
 	return subject
 }
 
-// older reports whether the version of a server is older than major.minor.
-func older(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
+// older reports whether a version is older than one such as "v2.11"; a version that can't be read is not.
+func older(version, than string) bool {
+	version = semver.MajorMinor("v" + version)
+	return version != "" && semver.Compare(version, than) < 0
 }
 
 // connected notes a connection that was made.
 func (l *Link) connected(conn *nats.Conn) {
-	l.adopt(conn)
+	l.using.Store(conn)
 	if last := l.dialer.count.Load(); conn.IsConnected() {
 		l.up.Store(last)
 	}
 	_, err := conn.TLSConnectionState()
 	url, version, size := l.masked.clean(conn.ConnectedUrlRedacted()), conn.ConnectedServerVersion(), conn.MaxPayload()
-	l.edit(func(s *state) {
-		s.State = State{Connected: true, Epoch: s.Epoch + 1, URL: url, Server: version, TLS: err == nil, MaxPayload: size}
-		s.denied, s.connectedAt = nil, time.Now()
+	l.edit(func(s *State) bool {
+		*s = State{Report: clusternode.Report{Connected: true, URL: url, Server: version, TLS: err == nil, MaxPayload: size}, Epoch: s.Epoch + 1}
+		l.connectedAt = time.Now()
+		return true
 	})
 	l.options.Log.Info("connected to NATS", zap.String("url", url), zap.String("version", version))
 	signal.Leave(l.check)
 }
 
-var errLost = errors.New("the connection was lost")
-
 // disconnected notes that the connection was lost.
 func (l *Link) disconnected(err error) {
 	if err == nil {
-		err = errLost
+		err = errors.New("the connection was lost")
 	}
 	err = l.explained(err)
-	l.edit(func(s *state) {
+	l.edit(func(s *State) bool {
 		if s.Connected && l.dialer.ctx.Err() == nil { // else it was closed
 			l.options.Log.Warn("lost the connection to NATS", zap.Error(err))
 			s.Err = err
 		}
 		s.Connected, s.RoundTrip = false, 0
+		return true
 	})
 }
 
 // failed notes why an attempt to connect failed.
 func (l *Link) failed(err error) {
 	err = l.explained(err)
-	l.mu.Lock()
-	same := l.state.Connected || l.state.Err != nil && l.state.Err.Error() == err.Error()
-	l.mu.Unlock()
-	if same {
-		return
-	}
-	l.edit(func(s *state) {
+	l.edit(func(s *State) bool {
+		if s.Connected || s.Err != nil && s.Err.Error() == err.Error() {
+			return false
+		}
 		s.Err = err
-		if now := time.Now(); now.Sub(s.loggedAt) > forget { // reasons may alternate
-			s.loggedAt = now
+		if now := time.Now(); now.Sub(l.loggedAt) > logEvery { // reasons may alternate
+			l.loggedAt = now
 			l.options.Log.Warn("no connection to NATS", zap.Error(err))
 		}
+		return true
 	})
 }
 
@@ -204,17 +176,18 @@ func (l *Link) denied(err error) {
 		what = "subscribe to "
 	}
 	what += short(found[2])
-	l.mu.Lock()
-	known := slices.Contains(l.state.denied, what) || len(l.state.denied) >= maxDenied
-	l.mu.Unlock()
-	if known {
-		return
-	}
-	l.edit(func(s *state) { s.denied = append(s.denied, what) })
-	l.options.Log.Warn("the permissions of NATS refuse an operation of this router", zap.String("refused", what))
+	l.edit(func(s *State) bool {
+		if slices.Contains(s.Denied, what) || len(s.Denied) >= maxDenied {
+			return false
+		}
+		s.Denied = append(s.Denied, what)
+		l.options.Log.Warn("the permissions of NATS refuse an operation of this router", zap.String("refused", what))
+		return true
+	})
 }
 
-// examine measures the connection from time to time.
+// examine measures the connection from time to time. It connects again if NATS has refused a
+// subscription that streams need: NATS forgets such a subscription, and the permissions may have changed.
 func (l *Link) examine(ctx context.Context) {
 	for {
 		select {
@@ -223,32 +196,26 @@ func (l *Link) examine(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		now := l.using.Load()
-		if now == nil || !l.Up() {
+		conn := l.using.Load()
+		if conn == nil || !l.Up() {
 			continue
 		}
-		l.reconnectIfRefused(now.conn)
+		l.mu.Lock()
+		refused := time.Since(l.connectedAt) > reconnectAfter && slices.ContainsFunc(l.state.Denied, func(what string) bool {
+			return strings.HasPrefix(what, "subscribe to "+l.prefix+"stream.")
+		})
+		l.mu.Unlock()
+		if refused {
+			_ = conn.ForceReconnect() // fails for a closed connection only
+			continue
+		}
 		flushing, cancel := context.WithTimeout(ctx, checkTimeout)
 		began := time.Now()
-		if now.conn.FlushWithContext(flushing) == nil {
+		if conn.FlushWithContext(flushing) == nil {
 			l.mu.Lock()
 			l.state.RoundTrip = time.Since(began)
 			l.mu.Unlock()
 		}
 		cancel()
-	}
-}
-
-// reconnectIfRefused connects again if NATS has refused a subscription that streams need: it
-// forgets such a subscription, and the permissions may have changed.
-func (l *Link) reconnectIfRefused(conn *nats.Conn) {
-	l.mu.Lock()
-	refused := slices.ContainsFunc(l.state.denied, func(what string) bool {
-		return strings.HasPrefix(what, "subscribe to "+l.prefix+"stream.")
-	})
-	due := refused && time.Since(l.state.connectedAt) > reconnectAfter
-	l.mu.Unlock()
-	if due {
-		_ = conn.ForceReconnect() // fails for a closed connection only
 	}
 }

@@ -32,16 +32,10 @@ func secretsOf(urls []string) (s secrets) {
 		if !has {
 			secret = u.User.Username() // a token
 		}
-		_, written, _ := strings.Cut(u.User.String(), ":")
-		if !has {
-			written = u.User.String()
-		}
-		for _, text := range []string{secret, written} {
-			if text != "" {
-				s = append(s, text)
-			}
-		}
+		written := u.User.String()
+		s = append(s, secret, written[strings.IndexByte(written, ':')+1:])
 	}
+	s = slices.DeleteFunc(s, func(text string) bool { return text == "" })
 	slices.SortFunc(s, func(a, b string) int { return len(b) - len(a) })
 	return slices.Compact(s)
 }
