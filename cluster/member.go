@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -61,7 +62,7 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 	m.roster = roster.New(roster.Options{Key: m.key, Cluster: c.Name, Node: m.name, Trusted: m.trusts, Ping: m.ping, Log: n.log})
 	m.directory = directory.New(directory.Options{
 		Conn: l.Conn, Cluster: c.Name, Key: m.key, Sign: id.Sign, Load: m.loads,
-		Announced: m.roster.Announced, Loaded: m.roster.Loaded, Watched: m.roster.Watched, Log: n.log,
+		Announced: m.roster.Announced, Loaded: m.roster.Loaded, Log: n.log,
 	})
 	return m, nil
 }
@@ -93,30 +94,26 @@ func (m *member) run(ctx context.Context) {
 // followLink makes this router reachable over each new connection, and has the directory try again.
 func (m *member) followLink(ctx context.Context) {
 	var epoch uint64
-	var accepting sync.WaitGroup
-	stop := func() {}
+	var p *presence
 	defer func() {
-		stop()
-		accepting.Wait()
+		if p != nil {
+			p.close()
+		}
 	}()
 	for {
 		changed, read := m.link.Changed(), m.directory.Changed()
 		if now := m.link.State(); now.Connected && now.Epoch != epoch {
 			epoch = now.Epoch
 			m.directory.Retry()
-			if conn, before := m.link.Conn(), m.present.Load(); before == nil || before.conn != conn || signal.IsClosed(before.ended) {
-				stop()
-				p, err := m.appear(conn)
-				if err != nil {
+			if conn := m.link.Conn(); p == nil || p.conn != conn || signal.IsClosed(p.ended) {
+				if p != nil {
+					p.close()
+				}
+				var err error
+				if p, err = m.appear(ctx, conn); err != nil {
 					m.log.Warn("other nodes can't reach this router", zap.Error(err))
 				} else {
 					m.present.Store(p)
-					serving, cancel := context.WithCancel(ctx)
-					accepting.Go(func() { m.accept(serving, p) })
-					stop = func() {
-						cancel()
-						p.close()
-					}
 				}
 			}
 		}
@@ -153,20 +150,11 @@ func nodeName(configured string) string {
 	}
 	host, _ := os.Hostname() // "" has a name too
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
-	var b strings.Builder
-	for _, c := range host {
-		switch {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-':
-			b.WriteRune(c)
-		default:
-			b.WriteByte('-')
+	host = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
 		}
-		if b.Len() == 32 {
-			break
-		}
-	}
-	if name := strings.Trim(b.String(), "-"); name != "" {
-		return name
-	}
-	return "node"
+		return '-'
+	}, host)
+	return cmp.Or(strings.Trim(host[:min(len(host), 32)], "-"), "node")
 }

@@ -103,6 +103,14 @@ func (n *Node) now() *member {
 	return n.member
 }
 
+// of returns a value of the member, the zero value while the node is in no cluster.
+func of[T any](n *Node, get func(*member) T) (value T) {
+	if m := n.now(); m != nil {
+		value = get(m)
+	}
+	return value
+}
+
 // known returns the facts about a server of another node; false if there is no such server.
 func (n *Node) known(server string) (m *member, k known, ok bool) {
 	if m = n.now(); m == nil {
@@ -150,12 +158,7 @@ func (n *Node) Dial(ctx context.Context, server string) (clusternode.Stream, err
 }
 
 // Key returns the public key of this node, "" before it joined a cluster.
-func (n *Node) Key() string {
-	if m := n.now(); m != nil {
-		return m.identity.Key()
-	}
-	return ""
-}
+func (n *Node) Key() string { return of(n, func(m *member) string { return m.key }) }
 
 // Sign signs data, such as the bytes of a [clusternode.Signed], with the key of this node.
 func (n *Node) Sign(data []byte) ([]byte, error) {
@@ -193,20 +196,10 @@ func (n *Node) Terms(server string) (clusternode.Terms, bool) {
 }
 
 // Status returns the status of each server of other nodes that this one uses, by name.
-func (n *Node) Status() []status.Status {
-	if m := n.now(); m != nil {
-		return m.status()
-	}
-	return nil
-}
+func (n *Node) Status() []status.Status { return of(n, (*member).status) }
 
 // Nodes returns the nodes of the cluster that are alive or were lately, this one first.
-func (n *Node) Nodes() []clusternode.Info {
-	if m := n.now(); m != nil {
-		return m.nodes()
-	}
-	return nil
-}
+func (n *Node) Nodes() []clusternode.Info { return of(n, (*member).nodes) }
 
 // Report returns how the connection to the cluster is now. It does not wait.
 func (n *Node) Report() (r clusternode.Report) {

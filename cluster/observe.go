@@ -98,7 +98,7 @@ func (m *member) tryAll(ctx context.Context) {
 		tried[peer.Address.Key] = true
 		turns <- struct{}{} // each try ends with ctx
 		trying.Go(func() {
-			c, err := p.endpoint.Dial(ctx, peer.Address, []byte("{}"))
+			c, err := p.endpoint.Dial(ctx, peer.Address, nil)
 			m.noteDial(peer.Address, err)
 			if err == nil {
 				c.Close()

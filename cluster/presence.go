@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -24,29 +25,33 @@ type presence struct {
 	service  micro.Service // nil if the node only observes
 	inbox    string        // answers to pings come to this subject and a token
 	subs     []*nats.Subscription
-	ended    chan struct{} // closed when no stream is accepted any more
+	end      context.CancelFunc
+	ended    chan struct{} // closed when no stream is accepted or served any more
 }
 
-// appear makes the router reachable over a connection.
-func (m *member) appear(conn *nats.Conn) (p *presence, err error) {
-	p = &presence{conn: conn, inbox: conn.NewInbox() + ".", ended: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
+// appear makes the router reachable over a connection until ctx ends. p is nil with an error.
+func (m *member) appear(ctx context.Context, conn *nats.Conn) (_ *presence, err error) {
+	p := &presence{conn: conn, inbox: conn.NewInbox() + ".", ended: make(chan struct{})}
+	ctx, p.end = context.WithCancel(ctx)
 	p.endpoint, err = stream.Listen(stream.Options{
 		Conn: conn, Prefix: "metarouter." + m.config.Name + ".stream", Key: m.key, Signer: m.identity.Signer(), Trusted: m.trusts, Admit: m.admit,
 		Log: m.log,
 	})
 	if err != nil {
-		return p, err
+		p.end()
+		return nil, err
 	}
+	go m.accept(ctx, p) // close waits for it
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
 	own := p.endpoint.Address()
 	for subject, handle := range map[string]nats.MsgHandler{p.inbox + "*": p.answered(m), "metarouter." + m.config.Name + ".beat.*": m.heardOld} {
 		sub, err := conn.Subscribe(subject, handle)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
 		p.subs = append(p.subs, sub)
 	}
@@ -58,7 +63,7 @@ func (m *member) appear(conn *nats.Conn) (p *presence, err error) {
 		Metadata: map[string]string{"cluster": m.config.Name, "node": m.name, "key": own.Key, "router": own.Router, "version": m.node.options.Version},
 	})
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	m.directory.Introduce(directory.Announcement{Router: own.Router, Instance: p.service.Info().ID, Node: m.name, Version: m.node.options.Version})
 	return p, nil
@@ -70,11 +75,11 @@ func semantic(version string) string {
 	return cmp.Or(strings.TrimPrefix(version, "v"), "0.0.0")
 }
 
-// close makes the router unreachable.
+// close makes the router unreachable, and waits until no other node is served.
 func (p *presence) close() {
-	if p.endpoint != nil {
-		p.endpoint.Close()
-	}
+	p.end()
+	p.endpoint.Close()
+	<-p.ended
 	for _, sub := range p.subs {
 		_ = sub.Unsubscribe() // fails for a closed connection only
 	}

@@ -35,8 +35,9 @@ func (m *member) share(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		changed := m.edited.Next()
+		edited := m.edited.Next()
 		wants := len(m.rules.Load().share) > 0
+		var changed <-chan struct{}
 		var again <-chan time.Time
 		switch {
 		case !wants && release != nil:
@@ -48,11 +49,18 @@ func (m *member) share(ctx context.Context) {
 			again = time.After(lockEvery)
 		}
 		if release != nil {
-			m.follow(ctx, changed)
-			continue
+			var offers map[string]clusternode.Offer
+			offers, changed = m.node.options.Host.Offers()
+			m.announce(offers)
+			again = nil
 		}
 		select {
 		case <-changed:
+			select {
+			case <-time.After(quiet):
+			case <-ctx.Done():
+			}
+		case <-edited:
 		case <-again:
 		case <-ctx.Done():
 		}
@@ -79,44 +87,15 @@ func (m *member) lock() (release func()) {
 	return release
 }
 
-// follow announces the servers of the router, until the rules change or ctx ends.
-func (m *member) follow(ctx context.Context, changed <-chan struct{}) {
-	for {
-		offers, next := m.node.options.Host.Offers()
-		m.announce(offers)
-		select {
-		case <-next:
-		case <-changed:
-			return
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-time.After(quiet):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // announce announces the offers that the rules share.
 func (m *member) announce(offers map[string]clusternode.Offer) {
-	r := m.rules.Load()
-	var list []directory.Offering
+	rules, shared := m.rules.Load(), map[string]clusternode.Offer{}
 	for name, o := range offers {
-		if !r.shares(name) || !directory.IsServerName(name) {
-			continue
+		if rules.share.match(name) && directory.IsServerName(name) {
+			shared[name] = o
 		}
-		o.Info.PID = 0 // it is of this machine
-		list = append(list, directory.Offering{
-			Server: directory.Server{Name: name, Terms: o.Terms, Service: o.Service, Tools: len(o.Tools)},
-			Definitions: &directory.Definitions{
-				Info: o.Info, Tools: directory.Array(o.Tools), Prompts: directory.Array(o.Prompts),
-				Resources: directory.Array(o.Resources), Templates: directory.Array(o.Templates),
-			},
-		})
 	}
-	leftOut := m.directory.Share(list)
+	leftOut := m.directory.Share(shared)
 	for _, text := range leftOut {
 		m.log.Warn("left out a server", zap.String("reason", text))
 	}
@@ -130,7 +109,7 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 // shares reports whether the rules and the announcement let other nodes call a server.
 func (m *member) shares(server string) bool {
 	announced := slices.ContainsFunc(m.directory.Own(), func(s directory.Server) bool { return s.Name == server })
-	return announced && m.rules.Load().shares(server)
+	return announced && m.rules.Load().share.match(server)
 }
 
 // maxLoad bounds the bytes of a load. Servers that are left out count as ready.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,11 +15,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
-
-// terms are sent when a stream opens.
-type terms struct {
-	Server string `json:"server"` // its name on its own node; "" only tries whether a stream opens
-}
 
 // A tracked is an open stream. Close takes it out of the streams of its member.
 type tracked struct {
@@ -74,8 +68,7 @@ func (m *member) dial(ctx context.Context, name string, to spec) (clusternode.St
 	if p == nil || !m.link.Up() {
 		return clusternode.Stream{}, &status.UnavailableError{Server: name, State: status.Failed, Reason: "there is no connection to NATS"}
 	}
-	text, _ := json.Marshal(terms{to.Name}) // of a string
-	c, err := p.endpoint.Dial(ctx, to.router, text)
+	c, err := p.endpoint.Dial(ctx, to.router, []byte(to.Name))
 	m.noteDial(to.router, err)
 	if err != nil {
 		return clusternode.Stream{}, fmt.Errorf("%w: open a stream to %s: %w", session.ErrNotSent, name, err)
@@ -110,13 +103,12 @@ func (m *member) streamOf(t *tracked) clusternode.Stream {
 	return clusternode.Stream{Conn: t, Server: t.server, Key: t.Peer.Key, Node: m.roster.Name(t.Peer.Key), Lapsed: t.Lapsed, Local: t.Local}
 }
 
-// admit returns why a stream of another node is refused, nil if it is not.
-func (m *member) admit(_ stream.Address, text []byte) error {
+// admit returns why a stream of another node to a server is refused, nil if it is not.
+func (m *member) admit(_ stream.Address, server []byte) error {
 	m.mu.Lock()
 	leaving := m.leaving
 	m.mu.Unlock()
-	var of terms
-	if json.Unmarshal(text, &of) != nil || leaving || !m.shares(of.Server) {
+	if leaving || !m.shares(string(server)) {
 		return stream.ErrRefused
 	}
 	return nil
@@ -133,9 +125,7 @@ func (m *member) accept(ctx context.Context, p *presence) {
 		if err != nil {
 			return
 		}
-		var of terms
-		_ = json.Unmarshal(c.Terms, &of) // admit has read it
-		t := &tracked{c, m, "", of.Server}
+		t := &tracked{c, m, "", string(c.Terms)}
 		m.mu.Lock()
 		m.open[t] = true
 		m.mu.Unlock()
@@ -178,7 +168,10 @@ func (m *member) leave() {
 		case <-ctx.Done():
 			return
 		}
-		if !slices.ContainsFunc(servers, m.isBusy) {
+		if !slices.ContainsFunc(servers, func(server string) bool {
+			_, calls, waiting := m.node.options.Host.State(server)
+			return calls+waiting > 0
+		}) {
 			return
 		}
 	}
@@ -194,9 +187,4 @@ func (m *member) served() (servers []string) {
 		}
 	}
 	return servers
-}
-
-func (m *member) isBusy(server string) bool {
-	_, calls, waiting := m.node.options.Host.State(server)
-	return calls+waiting > 0
 }

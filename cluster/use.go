@@ -88,7 +88,7 @@ func (m *member) desired() map[string]spec {
 		}
 		seen[p.Address.Key] = true
 		for _, s := range p.Servers {
-			if name := s.Name + "@" + p.Name; rules.uses(name) {
+			if name := s.Name + "@" + p.Name; rules.use.match(name) {
 				all[name] = spec{p.Address, p.Name, s}
 			}
 		}
@@ -141,23 +141,19 @@ func (m *member) learn(r *remote, want spec) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
 	}
-	problem := ""
-	switch {
-	case err != nil:
-		problem = err.Error()
-		if problem != r.problem {
+	if err != nil {
+		if r.problem != err.Error() {
+			r.problem = err.Error()
 			m.log.Warn("can't use a server of another node; trying again", zap.String("server", r.name), zap.Error(err))
+			m.node.changed.Notify()
 		}
-	case !r.learned():
+		return err
+	}
+	if !r.learned() {
 		m.log.Info("a server of another node can be used", zap.String("server", r.name))
 		r.since = time.Now()
 	}
-	if err == nil {
-		r.offer, r.info = want.Server, definitions.Info
-	} else if problem == r.problem {
-		return err
-	}
-	r.problem = problem
+	r.offer, r.info, r.problem = want.Server, definitions.Info, ""
 	m.node.changed.Notify()
-	return err
+	return nil
 }

@@ -48,7 +48,7 @@ func (m *member) status() []status.Status {
 func (m *member) nodes() []clusternode.Info {
 	self := &clusternode.Info{
 		Node: m.roster.Name(m.key), Key: m.key, Self: true, Trusted: true, Alive: true,
-		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1,
+		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1, Servers: []string{},
 	}
 	infos := map[string]*clusternode.Info{m.key: self}
 	for _, s := range m.directory.Own() {
@@ -59,7 +59,7 @@ func (m *member) nodes() []clusternode.Info {
 		if i == nil {
 			i = &clusternode.Info{
 				Node: p.Name, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
-				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: p.Trouble,
+				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: p.Trouble, Servers: []string{},
 			}
 			if !p.Alive && !p.Leaving {
 				i.Problem = "it was not heard for 3 s"
@@ -70,7 +70,7 @@ func (m *member) nodes() []clusternode.Info {
 			continue
 		}
 		i.Routers++
-		if i.Servers == nil {
+		if len(i.Servers) == 0 {
 			for _, s := range p.Servers {
 				i.Servers, i.Tools = append(i.Servers, s.Name), i.Tools+s.Tools
 			}
@@ -86,13 +86,8 @@ func (m *member) nodes() []clusternode.Info {
 			problem = old
 		}
 		nodes = append(nodes, clusternode.Info{
-			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem,
+			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem, Servers: []string{},
 		})
-	}
-	for i := range nodes {
-		if nodes[i].Servers == nil {
-			nodes[i].Servers = []string{}
-		}
 	}
 	slices.SortFunc(nodes, compareNodes)
 	return nodes

@@ -154,8 +154,8 @@ func TestDefinitions(t *testing.T) {
 	for i := range 2000 {
 		tools = append(tools, json.RawMessage(fmt.Sprintf(`{"name":"t%d","x":"%x"}`, i, i*i*7919)))
 	}
-	all := Array(tools)
-	p, err := pack(&Definitions{Info: session.Info{Name: "gpu", PID: 7}, Tools: all}, minChunk)
+	all, _ := json.Marshal(tools)
+	p, err := pack(clusternode.Offer{Info: session.Info{Name: "gpu", PID: 7}, Tools: tools}, minChunk)
 	if err != nil || p.Chunks < 2 || !p.valid() {
 		t.Fatalf("%+v, %v", p.Reference, err)
 	}
@@ -184,8 +184,9 @@ func TestDefinitions(t *testing.T) {
 	if _, err := other.unpack(2000); err == nil {
 		t.Error("definitions with another hash are read")
 	}
-	none, _ := pack(&Definitions{Prompts: json.RawMessage("{}")}, minChunk)
-	if _, err := none.unpack(0); err == nil {
-		t.Error("an object is read as an array")
+	for array, limit := range map[string]int{"{}": 9, "[1,2]": 1, "[1": 9, "null": 9} {
+		if err := check(json.RawMessage(array), limit); err == nil {
+			t.Errorf("%s passes as an array of at most %d items", array, limit)
+		}
 	}
 }

@@ -99,16 +99,6 @@ func put(ctx context.Context, kv jetstream.KeyValue, key string, value []byte) e
 	return err
 }
 
-func get(ctx context.Context, kv jetstream.KeyValue, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, try)
-	defer cancel()
-	e, err := kv.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return e.Value(), nil
-}
-
 // isDisconnected reports whether an error says that there is no connection to NATS.
 func isDisconnected(err error) bool {
 	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) ||

@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -22,28 +23,15 @@ const (
 	maxChunks = MaxDefinitions/minChunk + 16
 )
 
-// Definitions describe a server and its tools, prompts and resources, each an array or nil.
-type Definitions struct {
-	Info      session.Info    `json:"info"` // of a remote server
-	Tools     json.RawMessage `json:"tools,omitempty"`
-	Prompts   json.RawMessage `json:"prompts,omitempty"`
-	Resources json.RawMessage `json:"resources,omitempty"`
-	Templates json.RawMessage `json:"templates,omitempty"`
-}
+// Definitions describe a server and its tools, prompts and resources, each a JSON array or nil.
+type Definitions = definitions[json.RawMessage]
 
-// Array returns the items as a JSON array.
-func Array(items []json.RawMessage) json.RawMessage {
-	if len(items) == 0 {
-		return nil
-	}
-	array := []byte("[")
-	for i, item := range items {
-		if i > 0 {
-			array = append(array, ',')
-		}
-		array = append(array, item...)
-	}
-	return append(array, ']')
+type definitions[List any] struct {
+	Info      session.Info `json:"info"` // of a remote server
+	Tools     List         `json:"tools,omitempty"`
+	Prompts   List         `json:"prompts,omitempty"`
+	Resources List         `json:"resources,omitempty"`
+	Templates List         `json:"templates,omitempty"`
 }
 
 // check returns an error for more than limit items, or what is no array.
@@ -66,9 +54,10 @@ type packed struct {
 	put  time.Time // when it was put; zero if it is to be put
 }
 
-// pack compresses definitions, for values of at most chunk bytes.
-func pack(d *Definitions, chunk int) (*packed, error) {
-	text, err := json.Marshal(d)
+// pack compresses the definitions of a server, for values of at most chunk bytes.
+func pack(o clusternode.Offer, chunk int) (*packed, error) {
+	o.Info.PID = 0 // it is of this machine
+	text, err := json.Marshal(definitions[[]json.RawMessage]{o.Info, o.Tools, o.Prompts, o.Resources, o.Templates})
 	if err != nil {
 		return nil, fmt.Errorf("encode the definitions: %w", err)
 	}

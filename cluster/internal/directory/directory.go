@@ -15,7 +15,6 @@ import (
 	"crypto/sha256"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -35,9 +35,8 @@ type Options struct {
 	Load    func() []byte // what is put for the load of this router
 
 	// Announced and Loaded get the values of other routers and this one, one after the other. stored
-	// values may be old: the watch of the bucket has just begun. Watched is called after these.
+	// values may be old: the watch of the bucket has just begun.
 	Announced, Loaded func(key, router string, value []byte, stored bool)
-	Watched           func()
 	Log               *zap.Logger
 }
 
@@ -77,30 +76,24 @@ func (d *Directory) Run(ctx context.Context) {
 	g.Wait()
 }
 
-// An Offering is a server that this node shares.
-type Offering struct {
-	Server      // without Definitions
-	Definitions *Definitions
-}
-
-// Share replaces the servers that this router shares. It returns at once. leftOut describes the
-// servers that break the bounds.
-func (d *Directory) Share(offers []Offering) (leftOut []string) {
-	slices.SortFunc(offers, func(a, b Offering) int { return strings.Compare(a.Name, b.Name) })
+// Share replaces the servers that this router shares, by name. It returns at once. leftOut describes
+// the servers that break the bounds.
+func (d *Directory) Share(offers map[string]clusternode.Offer) (leftOut []string) {
 	chunk := maxChunk
 	if conn := d.options.Conn(); conn != nil && conn.MaxPayload() > 0 {
 		chunk = max(minChunk, min(chunk, int(conn.MaxPayload()*3/4)))
 	}
 	mine := map[string]*packed{}
 	var servers []Server
-	for _, o := range offers {
-		p, err := pack(o.Definitions, chunk)
+	for _, name := range slices.Sorted(maps.Keys(offers)) {
+		o := offers[name]
+		p, err := pack(o, chunk)
 		if err != nil {
-			leftOut = append(leftOut, o.Name+": "+err.Error())
+			leftOut = append(leftOut, name+": "+err.Error())
 			continue
 		}
-		o.Server.Definitions = p.Reference
-		servers, mine[p.Sum] = append(servers, o.Server), p
+		mine[p.Sum] = p
+		servers = append(servers, Server{Name: name, Service: o.Service, Terms: o.Terms, Tools: len(o.Tools), Definitions: p.Reference})
 	}
 	servers, over := bound(servers)
 	for _, name := range over {

@@ -203,7 +203,6 @@ func (d *Directory) follow(ctx context.Context) error {
 			case e == nil:
 				stored = false
 				d.report("watching announcements", nil)
-				d.options.Watched()
 				d.mu.Lock()
 				d.watched = true
 				d.mu.Unlock()
@@ -268,17 +267,19 @@ func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitio
 	}
 	p := packed{Reference: r}
 	for i := range r.Chunks {
-		chunk, err := get(ctx, kv, chunkKey(key, r.Sum, i))
+		getting, cancel := context.WithTimeout(ctx, try)
+		e, err := kv.Get(getting, chunkKey(key, r.Sum, i))
+		cancel()
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			return nil, fmt.Errorf("its definitions %.8s are not in JetStream yet", r.Sum)
 		}
 		if err != nil {
 			return nil, errors.New(words(err))
 		}
-		if len(p.data)+len(chunk) > r.Size+r.Size/64+1024 { // bytes that can't be compressed get a little longer
+		if len(p.data)+len(e.Value()) > r.Size+r.Size/64+1024 { // bytes that can't be compressed get a little longer
 			return nil, errors.New("its definitions have more bytes than were announced")
 		}
-		p.data = append(p.data, chunk...)
+		p.data = append(p.data, e.Value()...)
 	}
 	return p.unpack(s.Tools)
 }

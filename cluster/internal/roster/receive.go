@@ -13,13 +13,14 @@ import (
 // Announced takes the announcement of a router. A stored one does not show that the router lives.
 func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	address := stream.Address{Key: key, Router: token}
-	if !r.trusted(key) {
-		r.noteOther(key, token, value)
-		return
-	}
-	a, err := directory.Decode(r.options.Cluster, key, token, value, true)
-	if err != nil {
+	trusted := r.trusted(key)
+	a, err := directory.Decode(r.options.Cluster, key, token, value, trusted)
+	switch {
+	case err != nil:
 		r.options.Log.Debug("refused an announcement", zap.String("key", key), zap.Error(err))
+		return
+	case !trusted: // the signature was not checked, so that the name may be a lie; people trust a key
+		r.note(Other{Key: key, Node: a.Node, Version: a.Version})
 		return
 	}
 	r.mu.Lock()
@@ -99,14 +100,6 @@ func (r *Roster) makeRoom() bool {
 		}
 	}
 	return len(r.routers) < maxRouters
-}
-
-// noteOther notes a node that is not trusted. The signature of its announcement is not checked, so
-// that its name may be a lie; people trust a key.
-func (r *Roster) noteOther(key, token string, value []byte) {
-	if a, err := directory.Decode(r.options.Cluster, key, token, value, false); err == nil {
-		r.note(Other{Key: key, Node: a.Node, Version: a.Version})
-	}
 }
 
 // Old notes that a node runs an older version.

@@ -65,7 +65,6 @@ type Roster struct {
 	names   map[string]string // by key; nil if they are to be found again
 	changed signal.Change
 	checked time.Time
-	watched bool
 	echo    call      // the ping to this router that was not answered yet; zero if there is none
 	sent    time.Time // when it was sent
 	echoed  time.Time // when the last one was sent that was answered
@@ -156,7 +155,7 @@ func (r *Roster) check() {
 			} else {
 				r.lose(one)
 			}
-		case one.state == unproven && r.watched, one.state == alive && quiet >= silence:
+		case one.state == unproven, one.state == alive && quiet >= silence:
 			pings = append(pings, one.ping(now))
 		case one.state == alive && latencies > 0 && now.Sub(one.pinged) > pingEvery:
 			latencies--
@@ -260,13 +259,6 @@ func (r *Roster) SetTrouble(address stream.Address, text string) {
 		one.Trouble = text
 		r.changed.Notify()
 	}
-}
-
-// Watched is called when all stored values have come.
-func (r *Roster) Watched() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.watched = true
 }
 
 // Trust is called when other nodes are trusted than before.

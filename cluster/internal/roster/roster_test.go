@@ -164,7 +164,6 @@ func TestStored(t *testing.T) {
 			w.Loaded(n.a.Key, n.a.Router, []byte("{}"), true)
 		}
 		w.expect("")
-		w.Watched()
 		w.load(busy)
 		time.Sleep(2 * checkEvery)
 		synctest.Wait()
