@@ -102,7 +102,11 @@ func (m *member) keepLearned(r *remote, turns chan struct{}) {
 	for {
 		edited := r.edited.Next()
 		var again <-chan time.Time
-		if want, current := m.wanted(r); !current {
+		m.mu.Lock()
+		want := r.spec
+		current := r.offer == want.Server
+		m.mu.Unlock()
+		if !current {
 			select {
 			case turns <- struct{}{}:
 			case <-r.ctx.Done():
@@ -121,13 +125,6 @@ func (m *member) keepLearned(r *remote, turns chan struct{}) {
 			return
 		}
 	}
-}
-
-// wanted returns the spec of a server, and whether its offer was learned.
-func (m *member) wanted(r *remote) (want spec, current bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return r.spec, r.offer == r.spec.Server
 }
 
 // learn has the handler learn a server, and notes the outcome.

@@ -1,14 +1,13 @@
 package cluster
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
@@ -44,41 +43,39 @@ func (m *member) status() []status.Status {
 	return all
 }
 
-// nodes returns the nodes that are known, this one first.
+// nodes returns the nodes that are known: this one, the trusted ones by name, and those that can't be used.
 func (m *member) nodes() []clusternode.Info {
-	self := &clusternode.Info{
+	nodes := []clusternode.Info{{
 		Node: m.roster.Name(m.key), Key: m.key, Self: true, Trusted: true, Alive: true,
-		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1, Servers: []string{},
+		Version: m.node.options.Version, LastSeen: time.Now(), Routers: 1,
+	}}
+	add := func(i *clusternode.Info, servers []directory.Server) {
+		for _, s := range servers {
+			i.Servers, i.Tools = append(i.Servers, s.Name), i.Tools+s.Tools
+		}
 	}
-	infos := map[string]*clusternode.Info{m.key: self}
-	for _, s := range m.directory.Own() {
-		self.Servers, self.Tools = append(self.Servers, s.Name), self.Tools+s.Tools
-	}
+	add(&nodes[0], m.directory.Own())
+	at := map[string]int{m.key: 0}
 	for _, p := range m.roster.Peers() { // those that share come first
-		i := infos[p.Address.Key]
-		if i == nil {
-			i = &clusternode.Info{
-				Node: p.Name, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
-				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: p.Trouble, Servers: []string{},
-			}
+		n, known := at[p.Address.Key]
+		if !known {
+			n = len(nodes)
+			at[p.Address.Key] = n
+			problem := p.Trouble
 			if !p.Alive && !p.Leaving {
-				i.Problem = "it was not heard for 3 s"
+				problem = "it was not heard for 3 s"
 			}
-			infos[p.Address.Key] = i
+			nodes = append(nodes, clusternode.Info{
+				Node: p.Name, Key: p.Address.Key, Trusted: true, Alive: p.Alive, Version: p.Version,
+				Latency: float64(p.Latency.Microseconds()) / 1000, LastSeen: p.LastSeen, Problem: problem,
+			})
 		}
 		if !p.Alive {
 			continue
 		}
-		i.Routers++
-		if len(i.Servers) == 0 {
-			for _, s := range p.Servers {
-				i.Servers, i.Tools = append(i.Servers, s.Name), i.Tools+s.Tools
-			}
+		if nodes[n].Routers++; nodes[n].Servers == nil {
+			add(&nodes[n], p.Servers)
 		}
-	}
-	nodes := make([]clusternode.Info, 0, len(infos))
-	for _, i := range infos {
-		nodes = append(nodes, *i)
 	}
 	for _, o := range m.roster.Others() {
 		problem := "it is not trusted, so that nothing of it is used; if you know it, run: metarouter nodes trust " + o.Key
@@ -86,25 +83,15 @@ func (m *member) nodes() []clusternode.Info {
 			problem = old
 		}
 		nodes = append(nodes, clusternode.Info{
-			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem, Servers: []string{},
+			Node: o.Node, Key: o.Key, Trusted: m.trusts(o.Key), Alive: time.Since(o.LastSeen) < otherSilence, Version: o.Version, LastSeen: o.LastSeen, Problem: problem,
 		})
 	}
-	slices.SortFunc(nodes, compareNodes)
-	return nodes
-}
-
-// compareNodes orders nodes: this one, the trusted ones, the others, each by name.
-func compareNodes(a, b clusternode.Info) int {
-	rank := func(i clusternode.Info) int {
-		switch {
-		case i.Self:
-			return 0
-		case i.Trusted:
-			return 1
+	for i := range nodes {
+		if nodes[i].Servers == nil {
+			nodes[i].Servers = []string{}
 		}
-		return 2
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Node, b.Node), strings.Compare(a.Key, b.Key))
+	return nodes
 }
 
 // otherSilence is how long a node that can't be used counts as alive after it was seen.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -94,10 +95,7 @@ func isText(s string, limit int) bool {
 
 // encode returns the value of the bucket.
 func (a *Announcement) encode(sign func([]byte) ([]byte, error)) ([]byte, error) {
-	text, err := json.Marshal(a)
-	if err != nil {
-		return nil, fmt.Errorf("encode the announcement: %w", err)
-	}
+	text, _ := json.Marshal(a) // of strings and numbers
 	signature, err := sign(append([]byte(signed), text...))
 	if err != nil {
 		return nil, fmt.Errorf("sign the announcement: %w", err)
@@ -163,14 +161,10 @@ func bound(servers []Server) (kept []Server, leftOut []string) {
 // boundTerms returns terms without values that mean nothing here.
 func boundTerms(t clusternode.Terms) clusternode.Terms {
 	t.Timeout, t.MaxConcurrent = max(0, t.Timeout), max(0, t.MaxConcurrent)
-	switch t.Validate {
-	case "on", "warn", "off":
-	default:
+	if !slices.Contains([]string{"on", "warn", "off"}, t.Validate) {
 		t.Validate = "on"
 	}
-	switch t.Retry {
-	case "hints", "never", "always":
-	default:
+	if !slices.Contains([]string{"hints", "never", "always"}, t.Retry) {
 		t.Retry = "hints"
 	}
 	return t

@@ -87,7 +87,7 @@ func (r *Roster) Name(key string) string {
 	return "node-" + cut(tail(key), 4)
 }
 
-// Others returns the nodes that can't be used, by key. A node that also has a router of this version
+// Others returns the nodes that can't be used, by name. A node that also has a router of this version
 // is not among them.
 func (r *Roster) Others() []Other {
 	r.mu.Lock()
@@ -102,7 +102,7 @@ func (r *Roster) Others() []Other {
 			all = append(all, *o)
 		}
 	}
-	slices.SortFunc(all, func(a, b Other) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(all, func(a, b Other) int { return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Key, b.Key)) })
 	return all
 }
 
@@ -129,23 +129,12 @@ func (r *Roster) nameAll() {
 // nameAll returns the names of nodes by key from those that they claim.
 func nameAll(claimed map[string]string) map[string]string {
 	names, taken := make(map[string]string, len(claimed)), map[string]bool{}
-	var others []string
 	for _, key := range slices.Sorted(maps.Keys(claimed)) {
-		if name := claimed[key]; !taken[name] {
-			names[key], taken[name] = name, true
-		} else {
-			others = append(others, key)
+		name, tail := claimed[key], tail(key)
+		for n := 4; taken[name] && n < len(tail)+4; n += 4 {
+			name = cut(claimed[key], 27) + "-" + cut(tail, n)
 		}
-	}
-	for _, key := range others {
-		tail := tail(key)
-		for n := 4; ; n += 4 {
-			name := cut(claimed[key], 27) + "-" + cut(tail, n)
-			if !taken[name] || n > len(tail) {
-				names[key], taken[name] = name, true
-				break
-			}
-		}
+		names[key], taken[name] = name, true
 	}
 	return names
 }
