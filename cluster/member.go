@@ -61,8 +61,8 @@ func (n *Node) join(ctx context.Context, c config.Cluster) (*member, error) {
 	m.rules.Store(rulesOf(c))
 	m.roster = roster.New(roster.Options{Key: m.key, Cluster: c.Name, Node: m.name, Trusted: m.trusts, Ping: m.ping, Log: n.log})
 	m.directory = directory.New(directory.Options{
-		Conn: l.Conn, Cluster: c.Name, Key: m.key, Sign: id.Sign, Load: m.loads,
-		Announced: m.roster.Announced, Loaded: m.roster.Loaded, Log: n.log,
+		Conn: l.Conn, Own: directory.Announcement{Cluster: c.Name, Key: m.key, Node: m.name, Version: n.options.Version},
+		Sign: id.Sign, Load: m.loads, Announced: m.roster.Announced, Loaded: m.roster.Loaded, Log: n.log,
 	})
 	return m, nil
 }

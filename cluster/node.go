@@ -96,16 +96,16 @@ func (n *Node) set(m *member, failure string) {
 	n.changed.Notify()
 }
 
-// now returns the member, nil while the node is in no cluster.
-func (n *Node) now() *member {
+// now returns the member, nil while the node is in no cluster, and the failure to join.
+func (n *Node) now() (*member, string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.member
+	return n.member, n.failure
 }
 
 // of returns a value of the member, the zero value while the node is in no cluster.
 func of[T any](n *Node, get func(*member) T) (value T) {
-	if m := n.now(); m != nil {
+	if m, _ := n.now(); m != nil {
 		value = get(m)
 	}
 	return value
@@ -113,7 +113,7 @@ func of[T any](n *Node, get func(*member) T) (value T) {
 
 // known returns the facts about a server of another node; false if there is no such server.
 func (n *Node) known(server string) (m *member, k known, ok bool) {
-	if m = n.now(); m == nil {
+	if m, _ = n.now(); m == nil {
 		return nil, k, false
 	}
 	m.mu.Lock()
@@ -162,7 +162,7 @@ func (n *Node) Key() string { return of(n, func(m *member) string { return m.key
 
 // Sign signs data, such as the bytes of a [clusternode.Signed], with the key of this node.
 func (n *Node) Sign(data []byte) ([]byte, error) {
-	if m := n.now(); m != nil {
+	if m, _ := n.now(); m != nil {
 		return m.identity.Sign(data)
 	}
 	return nil, errors.New("this router is in no cluster")
@@ -203,9 +203,7 @@ func (n *Node) Nodes() []clusternode.Info { return of(n, (*member).nodes) }
 
 // Report returns how the connection to the cluster is now. It does not wait.
 func (n *Node) Report() (r clusternode.Report) {
-	n.mu.Lock()
-	m, failure := n.member, n.failure
-	n.mu.Unlock()
+	m, failure := n.now()
 	switch {
 	case m != nil:
 		return m.report()
@@ -235,9 +233,7 @@ func (n *Node) Settled(ctx context.Context) error {
 }
 
 func (n *Node) settling() (missing error, wait time.Duration) {
-	n.mu.Lock()
-	m, failure := n.member, n.failure
-	n.mu.Unlock()
+	m, failure := n.now()
 	switch {
 	case m != nil:
 		return m.settling()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 )
@@ -64,8 +66,11 @@ func (m *member) observe(ctx context.Context) {
 			return
 		}
 	}
-	for listened := time.After(observeFor); listened != nil || !m.directory.Watched() && m.directory.Problem() == "" || m.roster.Unproven(); {
+	for listened := time.After(observeFor); ; {
 		changed, heard := m.directory.Changed(), m.roster.Changed()
+		if watched, problem := m.directory.State(); listened == nil && (watched || problem != "") && !m.roster.Unproven() {
+			break
+		}
 		select {
 		case <-changed:
 		case <-heard:
@@ -87,23 +92,22 @@ func (m *member) tryAll(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryWait)
 	defer cancel()
-	var trying sync.WaitGroup
-	defer trying.Wait()
-	turns := make(chan struct{}, tryAtOnce)
+	var trying errgroup.Group
+	trying.SetLimit(tryAtOnce) // each try ends with ctx
 	tried := map[string]bool{m.key: true}
 	for _, peer := range m.roster.Peers() {
 		if key := peer.Address.Key; !peer.Alive || tried[key] || len(tried) > observeMost {
 			continue
 		}
 		tried[peer.Address.Key] = true
-		turns <- struct{}{} // each try ends with ctx
-		trying.Go(func() {
+		trying.Go(func() error {
 			c, err := p.endpoint.Dial(ctx, peer.Address, nil)
 			m.noteDial(peer.Address, err)
 			if err == nil {
 				c.Close()
 			}
-			<-turns
+			return nil
 		})
 	}
+	trying.Wait()
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"golang.org/x/mod/semver"
 
-	"github.com/mcp-metarouter/metarouter/cluster/internal/directory"
 	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 )
 
@@ -65,7 +64,7 @@ func (m *member) appear(ctx context.Context, conn *nats.Conn) (_ *presence, err 
 	if err != nil {
 		return nil, err
 	}
-	m.directory.Introduce(directory.Announcement{Router: own.Router, Instance: p.service.Info().ID, Node: m.name, Version: m.node.options.Version})
+	m.directory.Introduce(own.Router, p.service.Info().ID)
 	return p, nil
 }
 

@@ -108,9 +108,9 @@ func (m *member) report() clusternode.Report {
 	add := func(format string, arguments ...any) {
 		r.Problems = append(r.Problems, fmt.Sprintf(format, arguments...))
 	}
-	p := m.directory.Problem()
-	if r.JetStream = p == "" && r.Connected && m.directory.Watched(); p != "" && r.Connected {
-		add("JetStream does not answer, so that the servers of other nodes do not change: %s.", p)
+	watched, problem := m.directory.State()
+	if r.JetStream = watched && problem == "" && r.Connected; problem != "" && r.Connected {
+		add("JetStream does not answer, so that the servers of other nodes do not change: %s.", problem)
 	}
 	m.mu.Lock()
 	if m.cantShare != "" {
@@ -169,7 +169,8 @@ const (
 // long to wait for a change at most.
 func (m *member) settling() (missing error, wait time.Duration) {
 	repair := repairFor - time.Since(m.opened)
-	link, problem := m.link.State(), m.directory.Problem()
+	link := m.link.State()
+	watched, problem := m.directory.State()
 	switch {
 	case len(m.rules.Load().use) == 0:
 		return nil, 0
@@ -177,9 +178,9 @@ func (m *member) settling() (missing error, wait time.Duration) {
 		return fmt.Errorf("there is no connection to NATS: %w", link.Err), repair
 	case !link.Connected:
 		return errors.New("there is no connection to NATS yet"), forever
-	case !m.directory.Watched() && problem != "":
+	case !watched && problem != "":
 		return fmt.Errorf("what other nodes share can't be read, since JetStream does not answer: %s", problem), repair
-	case !m.directory.Watched():
+	case !watched:
 		return errors.New("what other nodes share was not read yet"), forever
 	case m.roster.Unproven():
 		return errors.New("other nodes did not answer yet"), forever

@@ -41,7 +41,7 @@ func (d *Directory) open(ctx context.Context) (jetstream.KeyValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := "metarouter-" + d.options.Cluster
+	name := "metarouter-" + d.options.Own.Cluster
 	kv, err = js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = create(ctx, js, name)

@@ -28,11 +28,10 @@ import (
 
 // Options configure a Directory.
 type Options struct {
-	Conn    func() *nats.Conn // the current connection; nil before there is one
-	Cluster string
-	Key     string // the public key of this node
-	Sign    func([]byte) ([]byte, error)
-	Load    func() []byte // what is put for the load of this router
+	Conn func() *nats.Conn // the current connection; nil before there is one
+	Own  Announcement      // with the cluster, and the key, name and version of this node
+	Sign func([]byte) ([]byte, error)
+	Load func() []byte // what is put for the load of this router
 
 	// Announced and Loaded get the values of other routers and this one, one after the other. stored
 	// values may be old: the watch of the bucket has just begun.
@@ -64,7 +63,8 @@ type Directory struct {
 
 // New returns a Directory that knows nothing.
 func New(o Options) *Directory {
-	return &Directory{options: o, dirty: make(chan struct{}, 1), again: make(chan struct{}, 1), problems: map[string]string{}}
+	o.Own.Protocol = Protocol
+	return &Directory{options: o, own: o.Own, dirty: make(chan struct{}, 1), again: make(chan struct{}, 1), problems: map[string]string{}}
 }
 
 // Run puts and watches until ctx ends.
@@ -123,13 +123,11 @@ func (d *Directory) edited() {
 	signal.Leave(d.dirty)
 }
 
-// Introduce says as which router this one is announced: by Router, Instance, Node and Version of a.
-func (d *Directory) Introduce(a Announcement) {
+// Introduce says as which router and instance this one is announced.
+func (d *Directory) Introduce(router, instance string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seen = time.Now()
-	d.own.Protocol, d.own.Cluster, d.own.Key = Protocol, d.options.Cluster, d.options.Key
-	d.own.Router, d.own.Instance, d.own.Node, d.own.Version = a.Router, a.Instance, a.Node, a.Version
+	d.seen, d.own.Router, d.own.Instance = time.Now(), router, instance
 	d.edited()
 }
 
@@ -140,7 +138,6 @@ func (d *Directory) Own() []Server {
 	return d.own.Servers
 }
 
-// self returns the announcement of this router.
 func (d *Directory) self() Announcement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,24 +151,18 @@ func (d *Directory) Retry() {
 	signal.Leave(d.again)
 }
 
-// Watched reports whether the values that there are were read once.
-func (d *Directory) Watched() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.watched
-}
-
-// Changed returns a channel that is closed at the next change of Watched or Problem.
+// Changed returns a channel that is closed at the next change of State.
 func (d *Directory) Changed() <-chan struct{} { return d.changed.Next() }
 
-// Problem describes the problem as a sentence; "" without a problem.
-func (d *Directory) Problem() string {
+// State reports whether the values that there are were read once, and describes the problem as a
+// sentence; "" without a problem.
+func (d *Directory) State() (watched bool, problem string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, doing := range slices.Sorted(maps.Keys(d.problems)) {
-		return d.problems[doing]
+		return d.watched, d.problems[doing]
 	}
-	return ""
+	return d.watched, ""
 }
 
 // report notes the outcome of a request of ours. err may be nil.

@@ -74,8 +74,8 @@ func (d *Directory) putAll(ctx context.Context) error {
 	return put(ctx, kv, d.nodeKey(a.Router), value)
 }
 
-func (d *Directory) nodeKey(router string) string { return d.options.Key + "." + router + ".node" }
-func (d *Directory) loadKey(router string) string { return d.options.Key + "." + router + ".load" }
+func (d *Directory) nodeKey(router string) string { return d.options.Own.Key + "." + router + ".node" }
+func (d *Directory) loadKey(router string) string { return d.options.Own.Key + "." + router + ".load" }
 
 func chunkKey(key, sum string, i int) string { return fmt.Sprintf("%s.def.%s.%d", key, sum, i) }
 
@@ -89,7 +89,7 @@ func (d *Directory) putDefinitions(ctx context.Context, kv jetstream.KeyValue, s
 		return nil
 	}
 	for i := range p.Chunks {
-		if err := put(ctx, kv, chunkKey(d.options.Key, sum, i), p.chunk(i)); err != nil {
+		if err := put(ctx, kv, chunkKey(d.options.Own.Key, sum, i), p.chunk(i)); err != nil {
 			return err
 		}
 	}

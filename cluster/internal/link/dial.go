@@ -110,7 +110,6 @@ func (c *conn) write() {
 // maxWrite bounds the bytes that are written at once, so that a slow network meets the deadline.
 const maxWrite = 256 << 10
 
-// take takes bytes of the backlog.
 func (c *conn) take() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +123,6 @@ func (c *conn) take() []byte {
 	return b
 }
 
-// fail has no further byte written.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

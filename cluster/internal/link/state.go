@@ -62,7 +62,6 @@ func (l *Link) edit(change func(s *State) bool) {
 	}
 }
 
-// problems returns the problems as sentences.
 func (l *Link) problems(s *State) (all []string) {
 	add := func(format string, arguments ...any) { all = append(all, fmt.Sprintf(format, arguments...)) }
 	switch {
@@ -113,7 +112,6 @@ func older(version, than string) bool {
 	return version != "" && semver.Compare(version, than) < 0
 }
 
-// connected notes a connection that was made.
 func (l *Link) connected(conn *nats.Conn) {
 	l.using.Store(conn)
 	if last := l.dialer.count.Load(); conn.IsConnected() {
@@ -130,7 +128,6 @@ func (l *Link) connected(conn *nats.Conn) {
 	signal.Leave(l.check)
 }
 
-// disconnected notes that the connection was lost.
 func (l *Link) disconnected(err error) {
 	if err == nil {
 		err = errors.New("the connection was lost")

@@ -40,7 +40,6 @@ func secretsOf(urls []string) (s secrets) {
 	return slices.Compact(s)
 }
 
-// clean returns the text without the secrets.
 func (s secrets) clean(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "xxxxx")
@@ -73,7 +72,6 @@ func (e *explained) Unwrap() error { return e.cause }
 
 func (l *Link) explained(err error) error { return &explained{l.words(err), err} }
 
-// words returns the sentence for people about an error of the connection.
 func (l *Link) words(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
