@@ -137,7 +137,9 @@ func (e *Endpoint) accept(r *raw, terms []byte) {
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.accepting--
+		if e.accepting[r.peer.Key]--; e.accepting[r.peer.Key] == 0 {
+			delete(e.accepting, r.peer.Key)
+		}
 	}()
 	c, err := r.establish(e.ctx, terms)
 	if err != nil {
