@@ -142,8 +142,15 @@ func (e *connEnd) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// TryWrite implements [transport.Writer]. A connection does not say how much it takes without waiting.
-func (e *connEnd) TryWrite([]byte) (int, error) { return 0, nil }
+// TryWrite implements [transport.Writer]. Few connections say how much they take without waiting.
+func (e *connEnd) TryWrite(p []byte) (int, error) {
+	if c, ok := e.Conn.(interface {
+		TryWrite(p []byte) (int, error)
+	}); ok {
+		return c.TryWrite(p)
+	}
+	return 0, nil
+}
 
 // SetWriteDeadline implements [transport.Writer].
 func (e *connEnd) SetWriteDeadline(t time.Time) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 // testClaude uses Claude Code with the router.
@@ -115,6 +116,41 @@ func testClaude(t *testing.T, claude []string) {
 		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false")
 		u.run(metarouter, "install", "claude-code", "--write")
 		if out := u.use("-p", "wait for it", "--allowedTools", "mcp__metarouter"); out != "it is there\n" {
+			t.Errorf("the session ends with\n%s", out)
+		}
+	})
+
+	// The model uses servers of two other nodes of a cluster: one that notifies of progress, one that asks.
+	t.Run("cluster", func(t *testing.T) {
+		const progress, echo = "mcp__metarouter__steps-at-one__progress", "mcp__metarouter__words-at-two__echo"
+		u, _ := newClaude(t, "direct",
+			func(request) move { return move{tool: progress, arguments: map[string]any{"n": 3}} },
+			func(request) move { return move{tool: echo, arguments: map[string]any{"message": "far away"}} },
+			lastWord)
+		hub := natsserver.Start(t)
+		key := strings.TrimSpace(u.run(metarouter, "nodes", "key"))
+		cluster := func(name string, trusted ...string) map[string]any {
+			return map[string]any{"mode": "direct", "cluster": map[string]any{
+				"urls": []string{hub.URL()}, "node": name, "share": []string{"*"}, "use": []string{"*"}, "trusted": trusted,
+			}}
+		}
+		var keys []string
+		for name, servers := range map[string]entries{
+			"one": {"steps": fake("-tools", "progress")}, "two": {"words": fake("-tools", "echo,ask", "-ask-roots")},
+		} {
+			far := prepare(t, servers, cluster(name, key))
+			far.home = filepath.Join(far.dir, "home")
+			own, errs, code := far.run("nodes", "key")
+			if code != 0 {
+				t.Fatal(errs)
+			}
+			keys = append(keys, strings.TrimSpace(own))
+			far.serveHTTP()
+		}
+		u.write(nil, cluster("desk", keys...))
+		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false")
+		u.run(metarouter, "install", "claude-code", "--write")
+		if out := u.use("-p", "say it", "--allowedTools", "mcp__metarouter"); out != "{\"message\":\"far away\"}\n" {
 			t.Errorf("the session ends with\n%s", out)
 		}
 	})

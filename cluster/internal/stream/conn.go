@@ -42,6 +42,14 @@ func (c *Conn) Local(t time.Time) time.Time {
 	return t.Add(-c.raw.clock.ahead)
 }
 
+// TryWrite writes all of b, or nothing if the window has no room for it.
+func (c *Conn) TryWrite(b []byte) (int, error) {
+	if !c.raw.hasRoom(len(b)) {
+		return 0, nil
+	}
+	return c.Write(b)
+}
+
 // Close ends the stream. The other end can read the bytes that were written.
 func (c *Conn) Close() error {
 	c.raw.mu.Lock()
@@ -129,7 +137,9 @@ func (e *Endpoint) accept(r *raw, terms []byte) {
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.accepting--
+		if e.accepting[r.peer.Key]--; e.accepting[r.peer.Key] == 0 {
+			delete(e.accepting, r.peer.Key)
+		}
 	}()
 	c, err := r.establish(e.ctx, terms)
 	if err != nil {

@@ -75,16 +75,18 @@ func reasonOf(body []byte) error {
 }
 
 const (
-	version     = 1
-	maxTerms    = 4 << 10 // bytes
-	maxStreams  = 512
-	maxAccepts  = 32 // handshakes at once of streams that others open
-	maxHeld     = 16 // frames that come before their MAC can be verified
-	maxWork     = 1024
-	maxChunk    = 64 << 10  // bytes of a frame
-	window      = 512 << 10 // of frames that are not read yet, each counted as its bytes and frameCost
-	windowSlack = 1 << 10   // for TLS's last record, which does not wait
-	frameCost   = 64
+	version      = 1
+	maxTerms     = 4 << 10 // bytes
+	maxStreams   = 4096
+	maxStreamsOf = 512 // that one node opened
+	maxAccepts   = 64  // handshakes at once of streams that others open
+	maxAcceptsOf = 16  // of one node
+	maxHeld      = 16  // frames that come before their MAC can be verified
+	maxWork      = 1024
+	maxChunk     = 64 << 10  // bytes of a frame
+	window       = 512 << 10 // of frames that are not read yet, each counted as its bytes and frameCost
+	windowSlack  = 1 << 10   // for TLS's last record, which does not wait
+	frameCost    = 64
 
 	handshakeTime = 10 * time.Second
 	tick          = 250 * time.Millisecond

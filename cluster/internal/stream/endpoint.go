@@ -63,7 +63,7 @@ type Endpoint struct {
 
 	mu        sync.Mutex      // guards the following; it may be taken under the lock of a stream
 	streams   map[string]*raw // by name
-	accepting int             // handshakes of streams that others open
+	accepting map[string]int  // handshakes of streams that others open, by the key of their node
 }
 
 // Listen makes an endpoint, which Close ends.
@@ -74,7 +74,8 @@ func Listen(o Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		options: o, self: Address{o.Key, rand.Text()}, certificate: cert,
-		work: make(chan func(), maxWork), opened: make(chan *Conn), received: make(chan struct{}), streams: make(map[string]*raw),
+		work: make(chan func(), maxWork), opened: make(chan *Conn), received: make(chan struct{}),
+		streams: make(map[string]*raw), accepting: make(map[string]int),
 	}
 	e.own = e.subject(e.self, "")
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
@@ -209,13 +210,28 @@ func (e *Endpoint) add(peer Address, id string, dialed bool) (*raw, error) {
 	switch {
 	case e.ctx.Err() != nil:
 		return nil, context.Cause(e.ctx)
-	case len(e.streams) >= maxStreams, !dialed && e.accepting >= maxAccepts:
+	case len(e.streams) >= maxStreams, !dialed && e.isBusy(peer.Key):
 		return nil, ErrBusy
 	}
 	e.streams[r.name] = r
 	if !dialed {
 		r.next = 1 // the frame of kind open had 0
-		e.accepting++
+		e.accepting[peer.Key]++
 	}
 	return r, nil
+}
+
+// isBusy reports whether a node may open no more streams now. An outsider can begin handshakes in the
+// name of a node, which then keep that node out, and no other. e.mu must be held.
+func (e *Endpoint) isBusy(key string) bool {
+	all, of := 0, 0
+	for _, n := range e.accepting {
+		all += n
+	}
+	for _, r := range e.streams {
+		if r.peer.Key == key && !r.dialed {
+			of++
+		}
+	}
+	return all >= maxAccepts || e.accepting[key] >= maxAcceptsOf || of >= maxStreamsOf
 }

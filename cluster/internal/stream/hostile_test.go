@@ -180,7 +180,7 @@ func TestFlood(t *testing.T) {
 	echo(t, a, b, 30)
 	group.Wait()
 	echo(t, a, b, 1)
-	if n := len(far.all()); n > 1+maxAccepts {
+	if n := len(far.all()); n > 1+maxAcceptsOf {
 		t.Errorf("%d streams", n)
 	}
 }

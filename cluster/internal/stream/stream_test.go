@@ -445,10 +445,10 @@ func TestManyStreams(t *testing.T) {
 		}
 	}()
 	var group sync.WaitGroup
-	conns := make(chan *Conn, maxStreams)
+	conns := make(chan *Conn, maxStreamsOf)
 	for range 8 {
 		group.Go(func() {
-			for range maxStreams / 8 {
+			for range maxStreamsOf / 8 {
 				c, err := near.Dial(minute(t), far.Address(), nil)
 				if err != nil {
 					t.Error(err)
