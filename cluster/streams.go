@@ -134,7 +134,9 @@ func (m *member) accept(ctx context.Context, p *presence) {
 			m.log.Debug("serving another node", zap.String("server", t.server), zap.String("key", t.Peer.Key))
 			m.node.options.Host.Serve(ctx, m.streamOf(t))
 		})
-		m.endStreams() // the rules may just have changed
+		if !m.trusts(t.Peer.Key) || !m.shares(t.server) { // the rules have just changed
+			m.endStreams()
+		}
 	}
 }
 
