@@ -387,7 +387,8 @@ func TestRemoteStreamIdles(t *testing.T) {
 	})
 }
 
-// A legacy client that can be asked has a stream of its own to a server that asks, until it leaves.
+// A client with a session that can be asked has a stream of its own to a server that asks, until it
+// leaves: in either era.
 func TestRemoteStreamOfClient(t *testing.T) {
 	f := newFarNode(t)
 	f.terms.Asks = true
@@ -395,14 +396,14 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	home := &nearClient{name: "home", capabilities: `{"elicitation":{},"roots":{}}`}
 	home.home = home
 	all.SetLevel(t.Context(), "debug")
-	own := mustSession(t, all, &nearClient{home: home})
-	r := echoRequest(`{}`, &nearClient{home: home})
+	from := &nearClient{home: home, modern: true, capabilities: home.capabilities}
+	own, r := mustSession(t, all, from), echoRequest(`{}`, from)
 	if _, err := own.Call(t.Context(), r); err != nil || !r.Ran.Kept {
 		t.Errorf("%v, it ran %+v", err, r.Ran)
 	}
 	mute := &nearClient{}
 	mute.home = mute
-	for _, from := range []Client{nil, mute, &nearClient{capabilities: home.capabilities}, &nearClient{home: home, modern: true, capabilities: home.capabilities}} {
+	for _, from := range []Client{nil, mute, home, &nearClient{home: home}, &nearClient{capabilities: home.capabilities}} {
 		mustSession(t, all, from)
 	}
 	if n := f.dialled(); n != 2 {
