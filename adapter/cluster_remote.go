@@ -37,7 +37,7 @@ type remotes struct {
 
 	level atomic.Pointer[string] // of the log messages that legacy clients want; nil before they have said so
 
-	mu  sync.Mutex // guards all; also held when running grows
+	mu  sync.Mutex // guards all, and the calls of each stream; also held when running grows
 	all map[streamKey]*remoteStream
 }
 
@@ -52,6 +52,8 @@ type remoteStream struct {
 	key          streamKey
 	capabilities json.RawMessage // of the only client
 	end          context.CancelCauseFunc
+	calls        int  // under way
+	forgotten    bool // the server was: no call begins, and the last one ends the stream
 
 	ready chan struct{} // closed when the fields below are set
 	err   error         // why it could not be opened
@@ -65,6 +67,7 @@ const (
 	maxRemoteStreams = 2000
 	dialTime         = 5 * time.Second
 	remoteIdle       = 5 * time.Minute // after which a shared stream without calls and subscriptions ends
+	lastCalls        = 5 * time.Minute // for the calls under way when a server is forgotten
 )
 
 var (
@@ -232,9 +235,40 @@ func (r *remotes) stop(has func(streamKey) bool, cause error) {
 	}
 }
 
-// Forget ends the streams to a server.
+// Forget ends the streams to a server, each after its calls under way. Subscriptions do not keep it.
 func (r *remotes) Forget(server string) {
-	r.stop(func(key streamKey) bool { return key.server == server }, errForgotten)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, s := range r.all {
+		if key.server != server {
+			continue
+		}
+		delete(r.all, key)
+		if s.forgotten = true; s.calls == 0 {
+			s.end(errForgotten)
+		} else {
+			time.AfterFunc(lastCalls, func() { s.end(errForgotten) })
+		}
+	}
+}
+
+// begin counts a call over a stream. It returns false if the server was forgotten.
+func (r *remotes) begin(s *remoteStream) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !s.forgotten {
+		s.calls++
+	}
+	return !s.forgotten
+}
+
+// done ends a call that begin counted.
+func (r *remotes) done(s *remoteStream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.calls--; s.calls == 0 && s.forgotten {
+		s.end(errForgotten)
+	}
 }
 
 // Release ends the streams of a client. home is its session.

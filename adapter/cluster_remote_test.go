@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -349,6 +350,54 @@ func TestRemoteStreamIsShared(t *testing.T) {
 	if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); !errors.Is(err, session.ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
 	}
+}
+
+// When a server is forgotten, its stream ends with the last call under way, at the latest after a while.
+func TestRemoteForget(t *testing.T) {
+	f := newFarNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := near(t, f, zap.NewNop())
+		for _, answered := range []bool{true, false} {
+			goOn := make(chan bool)
+			f.handle = func(farRequest) (json.RawMessage, error) {
+				<-goOn
+				return json.RawMessage(`{"content":[]}`), nil
+			}
+			s, ended := mustSession(t, all, nil), make(chan error, 1)
+			_, err := s.Subscribe(t.Context(), "doc://a")
+			must(t, err)
+			go func() {
+				_, err := s.Call(t.Context(), echoRequest(`{}`, nil))
+				ended <- err
+			}()
+			synctest.Wait()
+			all.Forget("gpu@box")
+			time.Sleep(lastCalls - 1)
+			synctest.Wait()
+			if len(ended) > 0 || signal.IsClosed(s.Done()) {
+				t.Fatal("a call under way has ended")
+			}
+			f.refuse = session.ErrNotSent
+			if _, err := all.Session(t.Context(), "gpu@box", nil); !errors.Is(err, session.ErrNotSent) {
+				t.Errorf("a call after the server was forgotten: %v", err)
+			}
+			if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); !errors.Is(err, session.ErrNotSent) {
+				t.Errorf("another call over the stream: %v", err)
+			}
+			f.refuse = nil
+			if answered {
+				close(goOn)
+			}
+			if err := <-ended; answered != (err == nil) || err != nil && !errors.Is(err, session.ErrClosed) {
+				t.Errorf("the call ended with %v", err)
+			}
+			<-s.Done()
+			if !answered {
+				close(goOn)
+			}
+		}
+		all.close()
+	})
 }
 
 // A shared stream ends when it is not used, and not while a client subscribes to a resource.

@@ -29,18 +29,27 @@ func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMe
 	id := rand.Text()
 	r.Meta = s.remotes.requestMeta(ctx, id, r)
 	stream := s.stream.Load()
-	result, err := stream.Call(ctx, r)
-	if errors.Is(err, session.ErrNotSent) && !stream.Usable() && ctx.Err() == nil { // it ended since it was used last
+	result, err := s.remotes.send(ctx, stream, r)
+	if errors.Is(err, session.ErrNotSent) && (!stream.Usable() || errors.Is(err, errForgotten)) && ctx.Err() == nil { // it ended since it was used last
 		next, failed := s.remotes.open(ctx, stream.key, stream.capabilities)
 		if err = failed; err == nil {
 			s.stream.Store(next)
 			stream = next
-			result, err = stream.Call(ctx, r)
+			result, err = s.remotes.send(ctx, stream, r)
 		}
 	}
 	result, err = stream.finish(r, id, result, err, s.remotes)
 	s.remotes.counts.To(stream.to.Node, clusternode.OutcomeOf(err))
 	return result, err
+}
+
+// send sends a request over a stream, unless its server was forgotten, and returns the result.
+func (r *remotes) send(ctx context.Context, s *remoteStream, one session.Request) (json.RawMessage, error) {
+	if !r.begin(s) {
+		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
+	}
+	defer r.done(s)
+	return s.Call(ctx, one)
 }
 
 // Members of _meta that requests of the modern era have, and that clients of the legacy era don't send.
