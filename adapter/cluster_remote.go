@@ -65,7 +65,9 @@ type remoteStream struct {
 
 const (
 	maxRemoteStreams = 2000
-	dialTime         = 5 * time.Second
+	dialTime         = 5 * time.Second // for all attempts
+	firstRedial      = 100 * time.Millisecond
+	lastRedial       = 500 * time.Millisecond
 	remoteIdle       = 5 * time.Minute // after which a shared stream without calls and subscriptions ends
 	lastCalls        = 5 * time.Minute // for the calls under way when a server is forgotten
 )
@@ -184,13 +186,37 @@ func (r *remotes) serve(life context.Context, s *remoteStream) {
 	}
 }
 
-// connect opens a stream.
-func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
+// dial opens a connection to a server. It tries again after a failure until dialTime is over, since NATS
+// may be away for a moment; not if the other node refuses, or no node has the server any more.
+func (r *remotes) dial(life context.Context, server string) (to clusternode.Stream, err error) {
 	ctx, cancel := context.WithTimeout(life, dialTime)
 	defer cancel()
-	if s.to, err = r.node.Dial(ctx, s.key.server); err != nil {
+	for pause := firstRedial; ; pause = min(2*pause, lastRedial) {
+		next, failed := r.node.Dial(ctx, server)
+		if failed == nil {
+			return next, nil
+		}
+		if err == nil || ctx.Err() == nil { // else the failure before says more
+			err = failed
+		}
+		if _, known := r.node.Terms(server); !known || errors.Is(err, session.ErrForbidden) {
+			return to, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return to, err
+		}
+	}
+}
+
+// connect opens a stream.
+func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
+	if s.to, err = r.dial(life, s.key.server); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(life, dialTime)
+	defer cancel()
 	if s.public, err = nkeys.Decode(nkeys.PrefixByteUser, []byte(s.to.Key)); err != nil {
 		s.to.Close()
 		return fmt.Errorf("%w: the key of node %q: %w", session.ErrNotSent, s.to.Node, err)

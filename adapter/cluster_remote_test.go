@@ -34,7 +34,8 @@ type farNode struct {
 	terms       clusternode.Terms
 	degraded    bool
 	handle      func(farRequest) (json.RawMessage, error) // nil answers each call with its arguments
-	refuse      error                                     // of Dial
+	refuse      error                                     // of Dial: the server is gone
+	fails       []error                                   // of the next times that it is dialled
 
 	mu    sync.Mutex // guards the fields below
 	ends  []net.Conn // its own, of all streams
@@ -59,13 +60,19 @@ func newFarNode(t testing.TB) *farNode {
 
 func (f *farNode) Key() string                            { return f.id.Key() }
 func (f *farNode) Sign(data []byte) ([]byte, error)       { return f.id.Sign(data) }
-func (f *farNode) Terms(string) (clusternode.Terms, bool) { return f.terms, true }
+func (f *farNode) Terms(string) (clusternode.Terms, bool) { return f.terms, f.refuse == nil }
 func (f *farNode) Dial(ctx context.Context, server string) (clusternode.Stream, error) {
 	if f.refuse != nil {
 		return clusternode.Stream{}, f.refuse
 	}
 	here, there := net.Pipe()
 	f.mu.Lock()
+	if len(f.fails) > 0 {
+		defer f.mu.Unlock()
+		err := f.fails[0]
+		f.fails = f.fails[1:]
+		return clusternode.Stream{}, err
+	}
 	f.ends = append(f.ends, there)
 	f.mu.Unlock()
 	name, _, _ := strings.Cut(server, "@")
@@ -349,6 +356,33 @@ func TestRemoteStreamIsShared(t *testing.T) {
 	f.refuse = session.ErrNotSent
 	if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); !errors.Is(err, session.ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
+	}
+}
+
+// A stream that can't be opened is dialled again for a while, unless the other node refuses.
+func TestRemoteDialsAgain(t *testing.T) {
+	down := fmt.Errorf("%w: there is no connection to NATS", session.ErrNotSent)
+	refused := fmt.Errorf("%w: %w", session.ErrNotSent, session.ErrForbidden)
+	for name, tt := range map[string]struct {
+		fails []error
+		is    error
+		after time.Duration
+	}{
+		"a short loss": {[]error{down, down, down}, nil, 700 * time.Millisecond},
+		"a long loss":  {slices.Repeat([]error{down}, 20), down, dialTime},
+		"a refusal":    {[]error{down, refused}, session.ErrForbidden, 100 * time.Millisecond},
+	} {
+		f := newFarNode(t)
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := near(t, f, zap.NewNop())
+			f.fails = tt.fails
+			start := time.Now()
+			_, err := all.Session(t.Context(), "gpu@box", nil)
+			if !errors.Is(err, tt.is) || time.Since(start) != tt.after {
+				t.Errorf("%s: %v after %s", name, err, time.Since(start))
+			}
+			all.close()
+		})
 	}
 }
 
