@@ -243,7 +243,7 @@ func TestRemoteCall(t *testing.T) {
 	if ran := *r.Ran; !slices.Equal(ran.Nodes, []string{"box"}) || !ran.Verified || !ran.Degraded || ran.Kept {
 		t.Errorf("it ran %+v", ran)
 	}
-	if about := got.about; len(about.ID) < 20 || about.Origin.Name != "ann" || about.Deadline != deadline.UnixMilli() {
+	if about := got.about; len(about.ID) < 20 || about.Origin.Name != "ann" || about.Deadline != deadline.Add(deadlineSlack).UnixMilli() {
 		t.Errorf("the node got %s", got.meta)
 	}
 	if name := string(wire.Member(wire.Member(got.meta, clientInfo), "name")); name != `"Zed"` || string(wire.Member(got.Params, "arguments")) != `{"n":1, "b":[]}` {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -52,6 +53,10 @@ func (r *remotes) send(ctx context.Context, s *remoteStream, one session.Request
 	return s.Call(ctx, one)
 }
 
+// deadlineSlack is how much longer the other node may take than a call has here, so that the time-out of
+// this node decides, and says what to do.
+const deadlineSlack = 2 * time.Second
+
 // Members of _meta that requests of the modern era have, and that clients of the legacy era don't send.
 const (
 	clientInfo = "io.modelcontextprotocol/clientInfo"
@@ -74,7 +79,7 @@ func (r *remotes) requestMeta(ctx context.Context, id string, one session.Reques
 	}
 	about := clusternode.Request{ID: id, Origin: one.Origin}
 	if deadline, ok := ctx.Deadline(); ok {
-		about.Deadline = deadline.UnixMilli()
+		about.Deadline = deadline.Add(deadlineSlack).UnixMilli()
 	}
 	return wire.SetMember(meta, clusternode.MetaKey, wire.Marshal(about))
 }
