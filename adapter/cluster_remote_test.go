@@ -252,6 +252,10 @@ func TestRemoteCall(t *testing.T) {
 	if calls := all.counts.Now().To["box"]; calls["ok"] != 1 {
 		t.Errorf("counted %v", calls)
 	}
+	f.handle = func(farRequest) (json.RawMessage, error) { return json.RawMessage(`{"content":[]}`), nil }
+	if result, err := s.Call(ctx, r); err != nil || string(result) != `{"content":[]}` {
+		t.Errorf("a result without _meta: %s, %v", result, err)
+	}
 }
 
 // A result without the node's signature for this very call is dropped.

@@ -111,7 +111,10 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 		return nil, fmt.Errorf("%w: node %q has not signed the result", session.ErrClosed, s.to.Node)
 	}
 	ran.Verified, ran.Degraded = true, answer.Degraded
-	return wire.SetMember(result, "_meta", wire.DeleteMember(meta, clusternode.MetaKey)), nil
+	if meta = wire.DeleteMember(meta, clusternode.MetaKey); string(meta) == "{}" { // the server's result had none
+		return wire.DeleteMember(result, "_meta"), nil
+	}
+	return wire.SetMember(result, "_meta", meta), nil
 }
 
 // maxReason bounds the reasons of other nodes that are shown, in bytes.
