@@ -258,6 +258,27 @@ func TestRemoteCall(t *testing.T) {
 	}
 }
 
+// Requests over the shared stream have the level of log messages that legacy clients want.
+func TestRemoteLogLevel(t *testing.T) {
+	f := newFarNode(t)
+	var got json.RawMessage
+	f.handle = func(r farRequest) (json.RawMessage, error) {
+		got = wire.Member(r.meta, logLevel)
+		return json.RawMessage(`{"content":[]}`), nil
+	}
+	all, _ := near(t, f, zap.NewNop())
+	s := mustSession(t, all, nil)
+	all.SetLevel(t.Context(), "debug")
+	for _, tt := range []struct {
+		from Client
+		want string
+	}{{&nearClient{}, `"debug"`}, {&nearClient{modern: true}, ""}, {nil, ""}} {
+		if _, err := s.Call(t.Context(), echoRequest(`{}`, tt.from)); err != nil || string(got) != tt.want {
+			t.Errorf("%+v: level %s, %v", tt.from, got, err)
+		}
+	}
+}
+
 // A result without the node's signature for this very call is dropped.
 func TestRemoteSignature(t *testing.T) {
 	f := newFarNode(t)
