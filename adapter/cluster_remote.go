@@ -37,7 +37,7 @@ type remotes struct {
 
 	level atomic.Pointer[string] // of the log messages that legacy clients want; nil before they have said so
 
-	mu  sync.Mutex // guards all; also held when running grows
+	mu  sync.Mutex // guards all, and the calls of each stream; also held when running grows
 	all map[streamKey]*remoteStream
 }
 
@@ -52,6 +52,8 @@ type remoteStream struct {
 	key          streamKey
 	capabilities json.RawMessage // of the only client
 	end          context.CancelCauseFunc
+	calls        int  // under way
+	forgotten    bool // the server was: no call begins, and the last one ends the stream
 
 	ready chan struct{} // closed when the fields below are set
 	err   error         // why it could not be opened
@@ -63,8 +65,11 @@ type remoteStream struct {
 
 const (
 	maxRemoteStreams = 2000
-	dialTime         = 5 * time.Second
+	dialTime         = 5 * time.Second // for all attempts
+	firstRedial      = 100 * time.Millisecond
+	lastRedial       = 500 * time.Millisecond
 	remoteIdle       = 5 * time.Minute // after which a shared stream without calls and subscriptions ends
+	lastCalls        = 5 * time.Minute // for the calls under way when a server is forgotten
 )
 
 var (
@@ -181,13 +186,37 @@ func (r *remotes) serve(life context.Context, s *remoteStream) {
 	}
 }
 
-// connect opens a stream.
-func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
+// dial opens a connection to a server. It tries again after a failure until dialTime is over, since NATS
+// may be away for a moment; not if the other node refuses, or no node has the server any more.
+func (r *remotes) dial(life context.Context, server string) (to clusternode.Stream, err error) {
 	ctx, cancel := context.WithTimeout(life, dialTime)
 	defer cancel()
-	if s.to, err = r.node.Dial(ctx, s.key.server); err != nil {
+	for pause := firstRedial; ; pause = min(2*pause, lastRedial) {
+		next, failed := r.node.Dial(ctx, server)
+		if failed == nil {
+			return next, nil
+		}
+		if err == nil || ctx.Err() == nil { // else the failure before says more
+			err = failed
+		}
+		if _, known := r.node.Terms(server); !known || errors.Is(err, session.ErrForbidden) {
+			return to, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return to, err
+		}
+	}
+}
+
+// connect opens a stream.
+func (r *remotes) connect(life context.Context, s *remoteStream) (err error) {
+	if s.to, err = r.dial(life, s.key.server); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(life, dialTime)
+	defer cancel()
 	if s.public, err = nkeys.Decode(nkeys.PrefixByteUser, []byte(s.to.Key)); err != nil {
 		s.to.Close()
 		return fmt.Errorf("%w: the key of node %q: %w", session.ErrNotSent, s.to.Node, err)
@@ -232,9 +261,40 @@ func (r *remotes) stop(has func(streamKey) bool, cause error) {
 	}
 }
 
-// Forget ends the streams to a server.
+// Forget ends the streams to a server, each after its calls under way. Subscriptions do not keep it.
 func (r *remotes) Forget(server string) {
-	r.stop(func(key streamKey) bool { return key.server == server }, errForgotten)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, s := range r.all {
+		if key.server != server {
+			continue
+		}
+		delete(r.all, key)
+		if s.forgotten = true; s.calls == 0 {
+			s.end(errForgotten)
+		} else {
+			time.AfterFunc(lastCalls, func() { s.end(errForgotten) })
+		}
+	}
+}
+
+// begin counts a call over a stream. It returns false if the server was forgotten.
+func (r *remotes) begin(s *remoteStream) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !s.forgotten {
+		s.calls++
+	}
+	return !s.forgotten
+}
+
+// done ends a call that begin counted.
+func (r *remotes) done(s *remoteStream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.calls--; s.calls == 0 && s.forgotten {
+		s.end(errForgotten)
+	}
 }
 
 // Release ends the streams of a client. home is its session.

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -33,7 +34,8 @@ type farNode struct {
 	terms       clusternode.Terms
 	degraded    bool
 	handle      func(farRequest) (json.RawMessage, error) // nil answers each call with its arguments
-	refuse      error                                     // of Dial
+	refuse      error                                     // of Dial: the server is gone
+	fails       []error                                   // of the next times that it is dialled
 
 	mu    sync.Mutex // guards the fields below
 	ends  []net.Conn // its own, of all streams
@@ -58,13 +60,19 @@ func newFarNode(t testing.TB) *farNode {
 
 func (f *farNode) Key() string                            { return f.id.Key() }
 func (f *farNode) Sign(data []byte) ([]byte, error)       { return f.id.Sign(data) }
-func (f *farNode) Terms(string) (clusternode.Terms, bool) { return f.terms, true }
+func (f *farNode) Terms(string) (clusternode.Terms, bool) { return f.terms, f.refuse == nil }
 func (f *farNode) Dial(ctx context.Context, server string) (clusternode.Stream, error) {
 	if f.refuse != nil {
 		return clusternode.Stream{}, f.refuse
 	}
 	here, there := net.Pipe()
 	f.mu.Lock()
+	if len(f.fails) > 0 {
+		defer f.mu.Unlock()
+		err := f.fails[0]
+		f.fails = f.fails[1:]
+		return clusternode.Stream{}, err
+	}
 	f.ends = append(f.ends, there)
 	f.mu.Unlock()
 	name, _, _ := strings.Cut(server, "@")
@@ -235,7 +243,7 @@ func TestRemoteCall(t *testing.T) {
 	if ran := *r.Ran; !slices.Equal(ran.Nodes, []string{"box"}) || !ran.Verified || !ran.Degraded || ran.Kept {
 		t.Errorf("it ran %+v", ran)
 	}
-	if about := got.about; len(about.ID) < 20 || about.Origin.Name != "ann" || about.Deadline != deadline.UnixMilli() {
+	if about := got.about; len(about.ID) < 20 || about.Origin.Name != "ann" || about.Deadline != deadline.Add(deadlineSlack).UnixMilli() {
 		t.Errorf("the node got %s", got.meta)
 	}
 	if name := string(wire.Member(wire.Member(got.meta, clientInfo), "name")); name != `"Zed"` || string(wire.Member(got.Params, "arguments")) != `{"n":1, "b":[]}` {
@@ -243,6 +251,31 @@ func TestRemoteCall(t *testing.T) {
 	}
 	if calls := all.counts.Now().To["box"]; calls["ok"] != 1 {
 		t.Errorf("counted %v", calls)
+	}
+	f.handle = func(farRequest) (json.RawMessage, error) { return json.RawMessage(`{"content":[]}`), nil }
+	if result, err := s.Call(ctx, r); err != nil || string(result) != `{"content":[]}` {
+		t.Errorf("a result without _meta: %s, %v", result, err)
+	}
+}
+
+// Requests over the shared stream have the level of log messages that legacy clients want.
+func TestRemoteLogLevel(t *testing.T) {
+	f := newFarNode(t)
+	var got json.RawMessage
+	f.handle = func(r farRequest) (json.RawMessage, error) {
+		got = wire.Member(r.meta, logLevel)
+		return json.RawMessage(`{"content":[]}`), nil
+	}
+	all, _ := near(t, f, zap.NewNop())
+	s := mustSession(t, all, nil)
+	all.SetLevel(t.Context(), "debug")
+	for _, tt := range []struct {
+		from Client
+		want string
+	}{{&nearClient{}, `"debug"`}, {&nearClient{modern: true}, ""}, {nil, ""}} {
+		if _, err := s.Call(t.Context(), echoRequest(`{}`, tt.from)); err != nil || string(got) != tt.want {
+			t.Errorf("%+v: level %s, %v", tt.from, got, err)
+		}
 	}
 }
 
@@ -351,6 +384,81 @@ func TestRemoteStreamIsShared(t *testing.T) {
 	}
 }
 
+// A stream that can't be opened is dialled again for a while, unless the other node refuses.
+func TestRemoteDialsAgain(t *testing.T) {
+	down := fmt.Errorf("%w: there is no connection to NATS", session.ErrNotSent)
+	refused := fmt.Errorf("%w: %w", session.ErrNotSent, session.ErrForbidden)
+	for name, tt := range map[string]struct {
+		fails []error
+		is    error
+		after time.Duration
+	}{
+		"a short loss": {[]error{down, down, down}, nil, 700 * time.Millisecond},
+		"a long loss":  {slices.Repeat([]error{down}, 20), down, dialTime},
+		"a refusal":    {[]error{down, refused}, session.ErrForbidden, 100 * time.Millisecond},
+	} {
+		f := newFarNode(t)
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := near(t, f, zap.NewNop())
+			f.fails = tt.fails
+			start := time.Now()
+			_, err := all.Session(t.Context(), "gpu@box", nil)
+			if !errors.Is(err, tt.is) || time.Since(start) != tt.after {
+				t.Errorf("%s: %v after %s", name, err, time.Since(start))
+			}
+			all.close()
+		})
+	}
+}
+
+// When a server is forgotten, its stream ends with the last call under way, at the latest after a while.
+func TestRemoteForget(t *testing.T) {
+	f := newFarNode(t)
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := near(t, f, zap.NewNop())
+		for _, answered := range []bool{true, false} {
+			goOn := make(chan bool)
+			f.handle = func(farRequest) (json.RawMessage, error) {
+				<-goOn
+				return json.RawMessage(`{"content":[]}`), nil
+			}
+			s, ended := mustSession(t, all, nil), make(chan error, 1)
+			_, err := s.Subscribe(t.Context(), "doc://a")
+			must(t, err)
+			go func() {
+				_, err := s.Call(t.Context(), echoRequest(`{}`, nil))
+				ended <- err
+			}()
+			synctest.Wait()
+			all.Forget("gpu@box")
+			time.Sleep(lastCalls - 1)
+			synctest.Wait()
+			if len(ended) > 0 || signal.IsClosed(s.Done()) {
+				t.Fatal("a call under way has ended")
+			}
+			f.refuse = session.ErrNotSent
+			if _, err := all.Session(t.Context(), "gpu@box", nil); !errors.Is(err, session.ErrNotSent) {
+				t.Errorf("a call after the server was forgotten: %v", err)
+			}
+			if _, err := s.Call(t.Context(), echoRequest(`{}`, nil)); !errors.Is(err, session.ErrNotSent) {
+				t.Errorf("another call over the stream: %v", err)
+			}
+			f.refuse = nil
+			if answered {
+				close(goOn)
+			}
+			if err := <-ended; answered != (err == nil) || err != nil && !errors.Is(err, session.ErrClosed) {
+				t.Errorf("the call ended with %v", err)
+			}
+			<-s.Done()
+			if !answered {
+				close(goOn)
+			}
+		}
+		all.close()
+	})
+}
+
 // A shared stream ends when it is not used, and not while a client subscribes to a resource.
 func TestRemoteStreamIdles(t *testing.T) {
 	f := newFarNode(t)
@@ -387,7 +495,8 @@ func TestRemoteStreamIdles(t *testing.T) {
 	})
 }
 
-// A legacy client that can be asked has a stream of its own to a server that asks, until it leaves.
+// A client with a session that can be asked has a stream of its own to a server that asks, until it
+// leaves: in either era.
 func TestRemoteStreamOfClient(t *testing.T) {
 	f := newFarNode(t)
 	f.terms.Asks = true
@@ -395,14 +504,14 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	home := &nearClient{name: "home", capabilities: `{"elicitation":{},"roots":{}}`}
 	home.home = home
 	all.SetLevel(t.Context(), "debug")
-	own := mustSession(t, all, &nearClient{home: home})
-	r := echoRequest(`{}`, &nearClient{home: home})
+	from := &nearClient{home: home, modern: true, capabilities: home.capabilities}
+	own, r := mustSession(t, all, from), echoRequest(`{}`, from)
 	if _, err := own.Call(t.Context(), r); err != nil || !r.Ran.Kept {
 		t.Errorf("%v, it ran %+v", err, r.Ran)
 	}
 	mute := &nearClient{}
 	mute.home = mute
-	for _, from := range []Client{nil, mute, &nearClient{capabilities: home.capabilities}, &nearClient{home: home, modern: true, capabilities: home.capabilities}} {
+	for _, from := range []Client{nil, mute, home, &nearClient{home: home}, &nearClient{capabilities: home.capabilities}} {
 		mustSession(t, all, from)
 	}
 	if n := f.dialled(); n != 2 {

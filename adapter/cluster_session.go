@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -29,19 +30,32 @@ func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMe
 	id := rand.Text()
 	r.Meta = s.remotes.requestMeta(ctx, id, r)
 	stream := s.stream.Load()
-	result, err := stream.Call(ctx, r)
-	if errors.Is(err, session.ErrNotSent) && !stream.Usable() && ctx.Err() == nil { // it ended since it was used last
+	result, err := s.remotes.send(ctx, stream, r)
+	if errors.Is(err, session.ErrNotSent) && (!stream.Usable() || errors.Is(err, errForgotten)) && ctx.Err() == nil { // it ended since it was used last
 		next, failed := s.remotes.open(ctx, stream.key, stream.capabilities)
 		if err = failed; err == nil {
 			s.stream.Store(next)
 			stream = next
-			result, err = stream.Call(ctx, r)
+			result, err = s.remotes.send(ctx, stream, r)
 		}
 	}
 	result, err = stream.finish(r, id, result, err, s.remotes)
 	s.remotes.counts.To(stream.to.Node, clusternode.OutcomeOf(err))
 	return result, err
 }
+
+// send sends a request over a stream, unless its server was forgotten, and returns the result.
+func (r *remotes) send(ctx context.Context, s *remoteStream, one session.Request) (json.RawMessage, error) {
+	if !r.begin(s) {
+		return nil, fmt.Errorf("%w: %w", session.ErrNotSent, errForgotten)
+	}
+	defer r.done(s)
+	return s.Call(ctx, one)
+}
+
+// deadlineSlack is how much longer the other node may take than a call has here, so that the time-out of
+// this node decides, and says what to do.
+const deadlineSlack = 2 * time.Second
 
 // Members of _meta that requests of the modern era have, and that clients of the legacy era don't send.
 const (
@@ -65,7 +79,7 @@ func (r *remotes) requestMeta(ctx context.Context, id string, one session.Reques
 	}
 	about := clusternode.Request{ID: id, Origin: one.Origin}
 	if deadline, ok := ctx.Deadline(); ok {
-		about.Deadline = deadline.UnixMilli()
+		about.Deadline = deadline.Add(deadlineSlack).UnixMilli()
 	}
 	return wire.SetMember(meta, clusternode.MetaKey, wire.Marshal(about))
 }
@@ -97,7 +111,10 @@ func (s *remoteStream) finish(r session.Request, id string, result json.RawMessa
 		return nil, fmt.Errorf("%w: node %q has not signed the result", session.ErrClosed, s.to.Node)
 	}
 	ran.Verified, ran.Degraded = true, answer.Degraded
-	return wire.SetMember(result, "_meta", wire.DeleteMember(meta, clusternode.MetaKey)), nil
+	if meta = wire.DeleteMember(meta, clusternode.MetaKey); string(meta) == "{}" { // the server's result had none
+		return wire.DeleteMember(result, "_meta"), nil
+	}
+	return wire.SetMember(result, "_meta", meta), nil
 }
 
 // maxReason bounds the reasons of other nodes that are shown, in bytes.

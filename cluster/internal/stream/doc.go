@@ -35,6 +35,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
 // Why a stream cannot be opened, or ends. An error of Dial means that no byte of the caller was sent.
@@ -43,11 +45,17 @@ var (
 	ErrSilent       = errors.New("the other router does not answer")
 	ErrLost         = errors.New("NATS lost a message")
 	ErrDisconnected = errors.New("not connected to NATS")
-	ErrUntrusted    = errors.New("one of the nodes does not trust the other")
-	ErrRefused      = errors.New("the other router refused the stream")
+	ErrUntrusted    = error(refusal("one of the nodes does not trust the other"))
+	ErrRefused      = error(refusal("the other router refused the stream"))
 	ErrBusy         = errors.New("too many streams are open or being opened")
 	ErrProtocol     = errors.New("the other router does not follow the protocol of streams")
 )
+
+// A refusal is a [session.ErrForbidden]: it does not help to try again at once.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == session.ErrForbidden }
 
 // errClosed is for bytes that were to come. It is not io.ErrUnexpectedEOF itself, which TLS takes for an
 // end in order.

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -295,6 +296,7 @@ func TestDialErrors(t *testing.T) {
 	fails(far.Address(), strings.Repeat("x", maxTerms+1), ErrProtocol)
 	fails(far.Address(), "busy", ErrBusy)
 	fails(far.Address(), "", ErrRefused)
+	fails(far.Address(), "", session.ErrForbidden)
 	far.distrust.Store(&near.self.Key)
 	fails(far.Address(), "", ErrUntrusted)
 	near.distrust.Store(&far.self.Key)
