@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -43,7 +44,7 @@ func newBox(t testing.TB, flags ...string) *box {
 	command, args := mcptest.Command(flags...)
 	b := &box{t: t}
 	b.config.Servers = []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}
-	b.config.Router.Cluster = &config.Cluster{Name: "test", Share: []string{"gpu"}}
+	b.config.Router.Cluster = &config.Cluster{Name: "test", Share: []string{"gpu"}, Trusted: []string{"UA"}}
 	var err error
 	if b.identity, err = nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk")); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func newBox(t testing.TB, flags ...string) *box {
 		Log:       zaptest.NewLogger(t),
 		ServeNode: func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) },
 	}.Alone(b.identity))
-	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }})
+	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }, Edited: r.Parts().Edited})
 	b.serve, b.offers = adapter.HostOf(r)
 	edits := make(chan config.Config)
 	b.edits = edits
@@ -332,6 +333,34 @@ func TestServeNodeResumes(t *testing.T) {
 	id := third.request("tools/call", ask, by("ann"), m)
 	contains(t, "another call", second.ask("tools/call", ask, by("bob"), m), "input_required")
 	contains(t, "a call", third.answer(id), "input_required")
+}
+
+// Suspended calls end when the node is trusted no more or the server is shared no more, even if the node
+// has no stream.
+func TestServeNodeRevokes(t *testing.T) {
+	for name, revoked := range map[string]config.Cluster{
+		"trust": {Name: "test", Share: []string{"gpu"}}, "share": {Name: "test", Trusted: []string{"UA"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trace := filepath.Join(t.TempDir(), "trace")
+			b := newBox(t, "-tools", "ask,echo", "-trace", trace)
+			m := modern(`{"elicitation":{"form":{}}}`)
+			const ask = `"name":"ask","arguments":{"method":"elicitation/create"}`
+			s := b.dial()
+			got := s.ask("tools/call", ask, by("ann"), m)
+			contains(t, "question", got, "input_required")
+			s.close()
+			edited := b.config
+			edited.Router.Cluster = &revoked
+			b.edits <- edited
+			mcptest.WaitFor(t, "the server to know", func() bool {
+				text, err := os.ReadFile(trace)
+				return err == nil && strings.Contains(string(text), "cancelled")
+			})
+			s = b.dial()
+			contains(t, "revoked", s.ask("tools/call", `"name":"echo"`, by("ann"), m), `"metarouter":{"outcome":"not_sent"}`)
+		})
+	}
 }
 
 // A stream of the legacy era is one client with a session.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -64,9 +66,28 @@ func (s *Servers) enter(v *adapter.NodeView) *nodeServer {
 
 func (s *Servers) leave(n *nodeServer) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	n.streams--
 	n.last = time.Now()
+	s.mu.Unlock()
+	n.abandonRevoked()
+}
+
+// abandonRevoked gives up the suspended calls of a node that may not use the server any more: they
+// outlive its streams.
+func (n *nodeServer) abandonRevoked() {
+	if !n.view.Allowed() {
+		n.clients.AbandonVisitorsOf(func(conversation.Identity) bool { return true })
+	}
+}
+
+// abandonRevoked gives up the suspended calls that an edit of the configuration has taken from nodes.
+func (s *Servers) abandonRevoked() {
+	s.mu.Lock()
+	nodes := slices.Collect(maps.Values(s.nodes))
+	s.mu.Unlock()
+	for _, n := range nodes {
+		n.abandonRevoked()
+	}
 }
 
 // endNodes ends the servers for nodes without a stream, that had none for the time.

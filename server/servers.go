@@ -226,6 +226,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	for {
 		edited := s.profiles.Edited()
 		s.sweep()
+		s.abandonRevoked()
 		s.endNodes(idleTime)
 		select {
 		case <-edited:
