@@ -36,6 +36,9 @@ type nodeStream struct {
 // Key identifies the other node and the server. It is a principal of no client.
 func (s nodeStream) Key() string { return s.stream.Key + "/" + s.stream.Server }
 
+// NodeKey returns the public key of the other node.
+func (s nodeStream) NodeKey() string { return s.stream.Key }
+
 // Node returns the name of the other node. It may be the name of another node later.
 func (s nodeStream) Node() string { return s.stream.Node }
 
