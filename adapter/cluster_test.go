@@ -231,7 +231,7 @@ func pairServed(t *testing.T, serve func(context.Context, *NodeView, net.Conn), 
 }
 
 func inCluster(c config.Config, share ...string) config.Config {
-	c.Router.Cluster = &config.Cluster{Name: "test", Share: share, Use: []string{"*"}}
+	c.Router.Cluster = &config.Cluster{Name: "test", Share: share, Use: []string{"*"}, Trusted: []string{"UA", "UB"}}
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -43,7 +44,7 @@ func newBox(t testing.TB, flags ...string) *box {
 	command, args := mcptest.Command(flags...)
 	b := &box{t: t}
 	b.config.Servers = []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}
-	b.config.Router.Cluster = &config.Cluster{Name: "test", Share: []string{"gpu"}}
+	b.config.Router.Cluster = &config.Cluster{Name: "test", Share: []string{"gpu"}, Trusted: []string{"UA"}}
 	var err error
 	if b.identity, err = nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk")); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func newBox(t testing.TB, flags ...string) *box {
 		Log:       zaptest.NewLogger(t),
 		ServeNode: func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) },
 	}.Alone(b.identity))
-	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }})
+	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }, Edited: r.Parts().Edited})
 	b.serve, b.offers = adapter.HostOf(r)
 	edits := make(chan config.Config)
 	b.edits = edits
@@ -218,7 +219,7 @@ func contains(t *testing.T, what, got string, wanted ...string) {
 // Another node sees the server's own names and results, and none of our tools.
 func TestServeNode(t *testing.T) {
 	long := strings.Repeat("long_name_", 9)
-	b := newBox(t, "-tools", "echo,answer,progress,error,big,hang,find_tools,"+long, "-prompts", "greet", "-resources", "doc://a,doc://b.bin", "-templates", "doc://t/{x}")
+	b := newBox(t, "-tools", "echo,answer,log,progress,error,big,hang,find_tools,"+long, "-prompts", "greet", "-resources", "doc://a,doc://b.bin", "-templates", "doc://t/{x}")
 	s := b.dial()
 	m := modern(`{}`)
 	contains(t, "discover", s.ask("server/discover", "", nil, m), `"supportedVersions":["2026-07-28"`, `"name":"gpu"`, `"version":"1.0.0"`, `"tools":`)
@@ -253,6 +254,9 @@ func TestServeNode(t *testing.T) {
 	id := s.request("tools/call", `"name":"progress","arguments":{"n":2}`, by("ann"), with(m, "progressToken", "p"))
 	contains(t, "progress", s.receive("notifications/progress"), `"progressToken":"p"`)
 	contains(t, "progress", s.answer(id), `"result"`)
+
+	id = s.request("tools/call", `"name":"log","arguments":{"level":"error"}`, by("ann"), with(m, "io.modelcontextprotocol/logLevel", "info"))
+	contains(t, "log", s.receive("notifications/message"), fmt.Sprintf(`"_meta":{"metarouter/request":%d}`, id))
 
 	id = s.request("tools/call", `"name":"hang"`, by("ann"), m)
 	s.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
@@ -295,6 +299,10 @@ func TestServeNodeByRules(t *testing.T) {
 	edited.Router.Profiles = map[string]config.Profile{"default": {Deny: []string{"gpu:echo"}}}
 	b.edits <- edited
 	mcptest.WaitFor(t, "our rule", func() bool { return strings.Contains(s.ask("tools/call", echo, about, m), "unknown tool gpu:echo") })
+	edited.Router.Profiles = map[string]config.Profile{"default": {Servers: []string{}}}
+	b.edits <- edited
+	mcptest.WaitFor(t, "our rule", func() bool { return !strings.Contains(s.ask("tools/list", "", nil, m), "echo") })
+	contains(t, "capabilities of a server that is hidden", s.ask("server/discover", "", nil, m), `"tools":`)
 	edited.Router.Cluster = &config.Cluster{Name: "test"}
 	b.edits <- edited
 	mcptest.WaitFor(t, "the server to be shared no more", func() bool {
@@ -332,6 +340,34 @@ func TestServeNodeResumes(t *testing.T) {
 	id := third.request("tools/call", ask, by("ann"), m)
 	contains(t, "another call", second.ask("tools/call", ask, by("bob"), m), "input_required")
 	contains(t, "a call", third.answer(id), "input_required")
+}
+
+// Suspended calls end when the node is trusted no more or the server is shared no more, even if the node
+// has no stream.
+func TestServeNodeRevokes(t *testing.T) {
+	for name, revoked := range map[string]config.Cluster{
+		"trust": {Name: "test", Share: []string{"gpu"}}, "share": {Name: "test", Trusted: []string{"UA"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trace := filepath.Join(t.TempDir(), "trace")
+			b := newBox(t, "-tools", "ask,echo", "-trace", trace)
+			m := modern(`{"elicitation":{"form":{}}}`)
+			const ask = `"name":"ask","arguments":{"method":"elicitation/create"}`
+			s := b.dial()
+			got := s.ask("tools/call", ask, by("ann"), m)
+			contains(t, "question", got, "input_required")
+			s.close()
+			edited := b.config
+			edited.Router.Cluster = &revoked
+			b.edits <- edited
+			mcptest.WaitFor(t, "the server to know", func() bool {
+				text, err := os.ReadFile(trace)
+				return err == nil && strings.Contains(string(text), "cancelled")
+			})
+			s = b.dial()
+			contains(t, "revoked", s.ask("tools/call", `"name":"echo"`, by("ann"), m), `"metarouter":{"outcome":"not_sent"}`)
+		})
+	}
 }
 
 // A stream of the legacy era is one client with a session.
@@ -376,6 +412,39 @@ func TestServeNodeUpdates(t *testing.T) {
 	contains(t, "update", s.receive("notifications/resources/updated"), "doc://a")
 	s.request("tools/call", `"name":"grow"`, by("ann"), m)
 	s.receive("notifications/tools/list_changed")
+}
+
+// A node subscribes on behalf of all its clients.
+func TestServeNodeSubscribesForMany(t *testing.T) {
+	b := newBox(t, "-tools", "echo", "-resources", "doc://a")
+	s := b.dial()
+	listen := func(uris int) string {
+		all := []string{"doc://a"}
+		for i := range uris - 1 {
+			all = append(all, fmt.Sprintf("doc://%d", i))
+		}
+		id := s.request("subscriptions/listen", `"notifications":{"resourceSubscriptions":`+string(wire.Marshal(all))+`}`, nil, modern(`{}`))
+		return s.receive(fmt.Sprintf(`:%d`, id))
+	}
+	contains(t, "more than one client may have", listen(1001), "acknowledged", "doc://a")
+	contains(t, "too many", listen(10_001), "at most 10000 URIs")
+}
+
+// The requests of a node are bounded, whatever the streams.
+func TestServeNodeBusy(t *testing.T) {
+	b := newBox(t, "-tools", "echo")
+	first, second := b.dial(), b.dial()
+	for i := range 1024 {
+		s := first
+		if i >= 1000 { // as many as a stream may have
+			s = second
+		}
+		s.request("subscriptions/listen", `"notifications":{"toolsListChanged":true}`, nil, modern(`{}`))
+		s.receive("acknowledged")
+	}
+	contains(t, "one more", second.ask("tools/call", `"name":"echo"`, by("ann"), modern(`{}`)), `"metarouter":{"outcome":"not_sent"}`, "busy")
+	first.close()
+	contains(t, "after the others", second.ask("tools/call", `"name":"echo"`, by("ann"), modern(`{}`)), `"result"`)
 }
 
 // The time of a call over a stream, for results of some sizes.

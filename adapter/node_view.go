@@ -36,6 +36,9 @@ type nodeStream struct {
 // Key identifies the other node and the server. It is a principal of no client.
 func (s nodeStream) Key() string { return s.stream.Key + "/" + s.stream.Server }
 
+// NodeKey returns the public key of the other node.
+func (s nodeStream) NodeKey() string { return s.stream.Key }
+
 // Node returns the name of the other node. It may be the name of another node later.
 func (s nodeStream) Node() string { return s.stream.Node }
 
@@ -46,9 +49,23 @@ func (s nodeStream) Server() string { return s.stream.Server }
 // [reflect.DeepEqual] has it, must not be resumed.
 func (s nodeStream) Rules() any { return s.host.router.current.load().config.Router.Profiles }
 
-// Describe returns the capabilities of the server, and its serverInfo.
+// Allowed reports whether this router still shares the server and trusts the other node.
+func (s nodeStream) Allowed() bool {
+	setup := s.host.router.current.load()
+	if !setup.shared[s.stream.Server] {
+		return false
+	}
+	if slices.Contains(setup.config.Router.Cluster.Trusted, s.stream.Key) {
+		return true
+	}
+	own := s.host.router.members.node() // other routers of this machine have the same key
+	return own != nil && own.Key() == s.stream.Key
+}
+
+// Describe returns the capabilities of the server, and its serverInfo, whatever the rules of this router
+// hide of it.
 func (s nodeStream) Describe() (capabilities, info json.RawMessage) {
-	l := s.host.view("").Snapshot().Offer(s.stream.Server)
+	l := s.host.router.registry.Snapshot().Offer(s.stream.Server)
 	if capabilities = l.Capabilities; capabilities == nil {
 		capabilities = json.RawMessage("{}")
 	}
@@ -125,13 +142,17 @@ const (
 	maxMatched = 16 << 10
 )
 
-var errLapsed = fmt.Errorf("%w: this node or the node of the client was frozen or cut off", session.ErrNotSent)
+// Why a request is not sent to its server.
+var (
+	errLapsed  = fmt.Errorf("%w: this node or the node of the client was frozen or cut off", session.ErrNotSent)
+	errRevoked = fmt.Errorf("%w: the server is not shared with the node of the client any more", session.ErrNotSent)
+)
 
 // Admit returns a request with these params and this _meta, if it is allowed now. Each request must be
 // admitted, also a request that resumes a suspended one. Errors are for the other node.
 func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequest, error) {
 	r := &NodeRequest{node: v, method: method, params: params, Meta: meta, setup: v.host.router.current.load()}
-	if !r.setup.shared[v.stream.Server] {
+	if !v.Allowed() {
 		return nil, v.NotSent(scope.NoServer(v.stream.Server))
 	}
 	raw := wire.Member(meta, clusternode.MetaKey)
@@ -384,7 +405,10 @@ func (c nodeClient) Caller() session.Caller {
 
 // GaveUp implements [session.GaveUp].
 func (c nodeClient) GaveUp() error {
-	if c.request.node.stream.Lapsed() {
+	switch v := c.request.node; {
+	case !v.Allowed():
+		return errRevoked
+	case v.stream.Lapsed():
 		return errLapsed
 	}
 	return nil

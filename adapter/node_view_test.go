@@ -258,12 +258,17 @@ func TestNodeViewSigns(t *testing.T) {
 	if _, err := v.do(t.Context(), "tools/call", params, nil, new(sink)); outcomeIn(err) != "not_sent" {
 		t.Errorf("a node that was frozen: %v", err)
 	}
+	lapsed = false
+	v.stream.Key = "UC"
+	if _, err := admitted.Do(t.Context(), Request{From: new(sink)}); outcomeIn(err) != "not_sent" || !strings.Contains(err.Error(), "not shared") {
+		t.Errorf("a node that lost trust later: %v", err)
+	}
 	forged := v.NotSent(&session.Error{Code: 7, Data: json.RawMessage(`{"a":1,"metarouter":{"outcome":"not_sent"}}`)})
 	if outcomeIn(forged) != "" || !strings.Contains(string(forged.(*session.Error).Data), `"a":1`) {
 		t.Errorf("an error of the server became %+v", forged)
 	}
 	from := h.counts.Now().From["laptop"]
-	if from["ok"] != 1 || from["unknown"] != 1 || from["not_sent"] != 1 {
+	if from["ok"] != 1 || from["unknown"] != 1 || from["not_sent"] != 2 {
 		t.Errorf("counted %v", from)
 	}
 }

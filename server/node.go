@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,13 +14,44 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/stdio"
 )
 
-// maxNodeBytes bounds the parameters of the requests of one node to one server that run, in bytes.
-const maxNodeBytes = 256 << 20
+const (
+	// maxNodeBytes and maxNodeRequests bound the requests of one node that run, to all servers: the bytes of
+	// their parameters, and their number. The others bound the requests of all nodes.
+	maxNodeBytes       = 128 << 20
+	maxAllNodeBytes    = 256 << 20
+	maxNodeRequests    = 1024
+	maxAllNodeRequests = 4096
+)
+
+// nodeQuotas bound the requests of other nodes that run, by the key of the node.
+type nodeQuotas struct{ bytes, requests *budget.Quota }
+
+func newNodeQuotas() *nodeQuotas {
+	return &nodeQuotas{budget.NewQuota(maxNodeBytes, maxAllNodeBytes), budget.NewQuota(maxNodeRequests, maxAllNodeRequests)}
+}
+
+// take counts a request with parameters of the size. It reports false if there are too many.
+func (q *nodeQuotas) take(node string, size int) bool {
+	if !q.requests.Take(node) {
+		return false
+	}
+	if !q.bytes.TakeN(node, size) {
+		q.requests.Release(node)
+		return false
+	}
+	return true
+}
+
+func (q *nodeQuotas) release(node string, size int) {
+	q.bytes.ReleaseN(node, size)
+	q.requests.Release(node)
+}
 
 // A nodeServer is the MCP server that another node sees of one server of this router: with the server's
 // own names and results, and nothing of ours. It serves all streams of the node for the server, so that
@@ -28,8 +60,8 @@ type nodeServer struct {
 	view          *adapter.NodeView // of the first stream
 	clients       *conversation.Clients
 	subscriptions *subscriptions
-	stop          func()       // ends listening to the server
-	bytes         atomic.Int64 // of the parameters of requests that run
+	quotas        *nodeQuotas
+	stop          func() // ends listening to the server
 
 	// Guarded by mu of Servers.
 	streams int
@@ -64,9 +96,28 @@ func (s *Servers) enter(v *adapter.NodeView) *nodeServer {
 
 func (s *Servers) leave(n *nodeServer) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	n.streams--
 	n.last = time.Now()
+	s.mu.Unlock()
+	n.abandonRevoked()
+}
+
+// abandonRevoked gives up the suspended calls of a node that may not use the server any more: they
+// outlive its streams.
+func (n *nodeServer) abandonRevoked() {
+	if !n.view.Allowed() {
+		n.clients.AbandonVisitorsOf(func(conversation.Identity) bool { return true })
+	}
+}
+
+// abandonRevoked gives up the suspended calls that an edit of the configuration has taken from nodes.
+func (s *Servers) abandonRevoked() {
+	s.mu.Lock()
+	nodes := slices.Collect(maps.Values(s.nodes))
+	s.mu.Unlock()
+	for _, n := range nodes {
+		n.abandonRevoked()
+	}
 }
 
 // endNodes ends the servers for nodes without a stream, that had none for the time.
@@ -87,7 +138,7 @@ func (s *Servers) endNodes(idle time.Duration) {
 }
 
 func newNodeServer(v *adapter.NodeView, secret []byte, b bounds, log *zap.Logger) *nodeServer {
-	n := &nodeServer{view: v}
+	n := &nodeServer{view: v, quotas: b.nodes}
 	n.subscriptions = newSubscriptions(&watches{
 		router: nodeSubscriber{}, log: log, exists: func(string) bool { return true },
 		locate: func(_ context.Context, uri string) ([]catalog.Address, error) {
@@ -152,9 +203,8 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 		return nil, err
 	}
 	m.Meta = q.Meta
-	size := int64(len(params))
-	if n.bytes.Add(size) > maxNodeBytes {
-		n.bytes.Add(-size)
+	node, size := v.NodeKey(), len(m.Params)
+	if !n.quotas.take(node, size) {
 		return nil, v.NotSent(errNodeBusy)
 	}
 	c := stream
@@ -163,13 +213,13 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	}
 	r, err := c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
 	if err != nil {
-		n.bytes.Add(-size)
+		n.quotas.release(node, size)
 		if err == conversation.ErrBusy {
 			err = v.NotSent(errNodeBusy)
 		}
 		return nil, err
 	}
-	context.AfterFunc(r.Context(), func() { n.bytes.Add(-size) })
+	context.AfterFunc(r.Context(), func() { n.quotas.release(node, size) })
 	return r, nil
 }
 

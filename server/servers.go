@@ -82,8 +82,8 @@ func NewServers(p Profiles) *Servers {
 	}
 	s := &Servers{
 		profiles: p, secret: make([]byte, sha256.Size), byKey: make(map[string]*Server), retired: make(map[*Server]bool), nodes: make(map[string]*nodeServer),
-		bounds:     bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
-		nodeBounds: bounds{clients: conversation.NewBudgets(), subscriptions: newSubscriptionQuotas()},
+		bounds:     bounds{clients: conversation.NewBudgets(), tools: tools.NewBudgets(), subscriptions: newSubscriptionQuotas()},
+		nodeBounds: bounds{clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(), nodes: newNodeQuotas()},
 	}
 	rand.Read(s.secret)
 	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
@@ -226,6 +226,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	for {
 		edited := s.profiles.Edited()
 		s.sweep()
+		s.abandonRevoked()
 		s.endNodes(idleTime)
 		select {
 		case <-edited:
@@ -292,6 +293,7 @@ type bounds struct {
 	clients       *conversation.Budgets
 	tools         *tools.Budgets
 	subscriptions *subscriptionQuotas
+	nodes         *nodeQuotas // of the servers for other nodes only
 }
 
 // secretOf returns the secret of the server with the key.

@@ -22,6 +22,9 @@ const (
 	maxWatches       = 20_000
 	maxListeners     = 10_000
 
+	// maxNodeSubscriptions bounds the resources to which one node subscribes on behalf of all its clients.
+	maxNodeSubscriptions = 10_000
+
 	// maxEarly bounds the messages that are kept until the client has the acknowledgement.
 	maxEarly = 100
 )
@@ -32,6 +35,7 @@ type subscriptions struct {
 	watches *watches
 	ending  chan struct{} // closed when the router ends
 	quota   *budget.Quota // of listeners
+	each    int           // bounds the resources of one client
 	joined  func()        // called when a client is to be notified
 
 	mu        sync.Mutex // guards the fields below
@@ -40,17 +44,26 @@ type subscriptions struct {
 }
 
 // subscriptionQuotas bound the subscriptions of all servers of a router.
-type subscriptionQuotas struct{ listeners, watches *budget.Quota }
+type subscriptionQuotas struct {
+	listeners, watches *budget.Quota
+	each               int // bounds the resources of one client
+}
 
 func newSubscriptionQuotas() *subscriptionQuotas {
-	return &subscriptionQuotas{budget.NewQuota(maxListeners, maxListeners), budget.NewQuota(maxWatches, maxWatches)}
+	return &subscriptionQuotas{budget.NewQuota(maxListeners, maxListeners), budget.NewQuota(maxWatches, maxWatches), maxSubscriptions}
+}
+
+func newNodeSubscriptionQuotas() *subscriptionQuotas {
+	q := newSubscriptionQuotas()
+	q.each = maxNodeSubscriptions
+	return q
 }
 
 // newSubscriptions returns the subscriptions of the clients of a server. w has the resources.
 func newSubscriptions(w *watches, q *subscriptionQuotas) *subscriptions {
 	w.quota, w.all = q.watches, make(map[*watch]bool)
 	return &subscriptions{
-		watches: w, ending: make(chan struct{}), quota: q.listeners, listeners: make(map[*listener]bool), joined: func() {},
+		watches: w, ending: make(chan struct{}), quota: q.listeners, each: q.each, listeners: make(map[*listener]bool), joined: func() {},
 		legacy: make(map[*conversation.Conversation]*legacySubscriptions),
 	}
 }
@@ -111,8 +124,8 @@ func (s *subscriptions) listen(ctx context.Context, c conversation.Call) (json.R
 		return nil, conversation.InvalidParams("subscriptions/listen needs notifications")
 	}
 	var uris []string
-	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscriptions {
-		return nil, conversation.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", maxSubscriptions))
+	if raw := wire.Member(wanted, "resourceSubscriptions"); raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > s.each {
+		return nil, conversation.InvalidParams(fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", s.each))
 	}
 	l := &listener{request: c.Request, filter: make(map[string]bool)}
 	agreed := make(map[string]any)
@@ -215,8 +228,8 @@ func (s *subscriptions) add(c *conversation.Conversation, uri string, stop conte
 	if _, known := own.stop[uri]; known {
 		return own, false, nil
 	}
-	if len(own.stop) >= maxSubscriptions {
-		return own, false, conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", maxSubscriptions))
+	if len(own.stop) >= s.each {
+		return own, false, conversation.Internal(fmt.Sprintf("a client can have %d subscriptions", s.each))
 	}
 	own.stop[uri] = stop
 	return own, true, nil

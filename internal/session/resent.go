@@ -10,6 +10,10 @@ import (
 // before, to a router that has ended since. Its value is true.
 const Resent = "metarouter/resent"
 
+// MetaRequest is the member of _meta by which another node says to which request a log message belongs:
+// the id of the request.
+const MetaRequest = "metarouter/request"
+
 // IsResent reports whether a _meta has the mark. meta may be nil.
 func IsResent(meta json.RawMessage) bool {
 	return meta != nil && string(wire.Member(meta, Resent)) == "true"

@@ -28,23 +28,29 @@ func NewQuota(each, all int) *Quota {
 }
 
 // Take counts one thing more of the owner. It reports false if there are too many.
-func (q *Quota) Take(owner string) bool {
+func (q *Quota) Take(owner string) bool { return q.TakeN(owner, 1) }
+
+// TakeN is Take for n things.
+func (q *Quota) TakeN(owner string, n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.used >= q.all || q.owned[owner] >= q.each {
+	if n > q.all-q.used || n > q.each-q.owned[owner] {
 		return false
 	}
-	q.used++
-	q.owned[owner]++
+	q.used += n
+	q.owned[owner] += n
 	return true
 }
 
 // Release counts one thing less of the owner, after a Take that reported true.
-func (q *Quota) Release(owner string) {
+func (q *Quota) Release(owner string) { q.ReleaseN(owner, 1) }
+
+// ReleaseN is Release for n things.
+func (q *Quota) ReleaseN(owner string, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.used--
-	if q.owned[owner]--; q.owned[owner] == 0 {
+	q.used -= n
+	if q.owned[owner] -= n; q.owned[owner] == 0 {
 		delete(q.owned, owner)
 	}
 }

@@ -24,6 +24,11 @@ func TestQuota(t *testing.T) {
 		q.Release("b")
 	}
 	q.Release("a")
+	if q.TakeN("a", 3) || !q.TakeN("a", 2) || q.TakeN("b", 2) || !q.TakeN("b", 0) {
+		t.Error("several things are counted as another number")
+	}
+	q.ReleaseN("b", 0)
+	q.ReleaseN("a", 2)
 	if q.used != 0 || len(q.owned) != 0 {
 		t.Errorf("%d are left, of %d owners", q.used, len(q.owned))
 	}

@@ -253,6 +253,9 @@ func (r *Request) Notify(_ string, m session.Message) {
 		if !severe(m, level) {
 			return
 		}
+		if r.clients.Raw != nil { // calls of several clients share the stream
+			m.Params = WithMeta(m.Params, session.MetaRequest, r.ID)
+		}
 	}
 	if m.Method == progressMethod && r.heartbeat != nil {
 		r.heartbeat.pass(m)

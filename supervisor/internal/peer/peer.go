@@ -106,6 +106,13 @@ func (p *Peer) handle(m wire.Message, origin int64) error {
 		p.Subscriptions.agree(m.Params)
 		return nil
 	case "notifications/message":
+		meta := wire.Member(m.Params, "_meta")
+		if id, err := OurID(wire.Member(meta, session.MetaRequest)); err == nil {
+			if one := p.Calls.get(id); one != nil && one.from != nil {
+				one.from.Notify(p.server, session.Message{Method: m.Method, Params: wire.SetMember(m.Params, "_meta", wire.DeleteMember(meta, session.MetaRequest))})
+			}
+			return nil
+		}
 		if from := p.Calls.client(origin); from != nil {
 			from.Notify(p.server, session.Message{Method: m.Method, Params: m.Params})
 			return nil

@@ -452,3 +452,21 @@ func TestHandshake(t *testing.T) {
 		})
 	}
 }
+
+// A log message of another node goes to the client of the request that it names, and to no other.
+func TestLogOfRequest(t *testing.T) {
+	p, s := pair(t)
+	alice, bob := clientOf("alice"), clientOf("bob")
+	first := begin(t, p, s, alice)
+	second := begin(t, p, s, bob)
+	for _, id := range []int64{first, second + 1} {
+		params := fmt.Appendf(nil, `{"data":"x","_meta":{"a":1,%q:%d}}`, session.MetaRequest, id)
+		if err := p.Receive(wire.Message{Method: "notifications/message", Params: params}, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(alice.heard, " "); got != `message{"data":"x","_meta":{"a":1}}` || len(bob.heard) != 0 {
+		t.Errorf("heard %s and %q", got, bob.heard)
+	}
+	s.out.Close()
+}
