@@ -103,18 +103,20 @@ func (m *member) followLink(ctx context.Context) {
 	for {
 		changed, read := m.link.Changed(), m.directory.Changed()
 		if now := m.link.State(); now.Connected && now.Epoch != epoch {
-			epoch = now.Epoch
 			m.directory.Retry()
 			if conn := m.link.Conn(); p == nil || p.conn != conn || signal.IsClosed(p.ended) {
 				if p != nil {
 					p.close()
 				}
 				var err error
-				if p, err = m.appear(ctx, conn); err != nil {
+				if p, err = m.appear(ctx, conn); err != nil { // it is tried again at the next change
 					m.log.Warn("other nodes can't reach this router", zap.Error(err))
 				} else {
 					m.present.Store(p)
+					epoch = now.Epoch
 				}
+			} else {
+				epoch = now.Epoch
 			}
 		}
 		m.node.changed.Notify()

@@ -219,7 +219,7 @@ func (n *Node) Report() (r clusternode.Report) {
 func (n *Node) Settled(ctx context.Context) error {
 	for {
 		changed := n.Changed()
-		missing, wait := n.settling()
+		wait, missing := n.settling()
 		if missing == nil || wait <= 0 {
 			return missing
 		}
@@ -232,13 +232,13 @@ func (n *Node) Settled(ctx context.Context) error {
 	}
 }
 
-func (n *Node) settling() (missing error, wait time.Duration) {
+func (n *Node) settling() (wait time.Duration, missing error) {
 	m, failure := n.now()
 	switch {
 	case m != nil:
 		return m.settling()
 	case failure != "":
-		return fmt.Errorf("this router is in no cluster: %s", failure), 0
+		return 0, fmt.Errorf("this router is in no cluster: %s", failure)
 	}
-	return errors.New("this router has not joined its cluster yet"), forever
+	return forever, errors.New("this router has not joined its cluster yet")
 }

@@ -38,17 +38,18 @@ func (m *member) uses(name string, router stream.Address) bool {
 	return r != nil && r.router == router
 }
 
-// endStreams ends the streams that the rules, or a change of another node, no longer allow. They end at
-// once: their calls are not waited for.
+// endStreams ends at once the streams of nodes that are not trusted or gone, and those to servers that are
+// not shared any more. The handler, which hears of servers that are not used any more, ends streams to these
+// after their calls.
 func (m *member) endStreams() {
-	leaving := map[stream.Address]bool{} // these end streams themselves, after calls under way
+	lives := map[stream.Address]bool{}
 	for _, p := range m.roster.Peers() {
-		leaving[p.Address] = p.Leaving
+		lives[p.Address] = p.Alive || p.Leaving
 	}
 	var ending []*tracked
 	m.mu.Lock()
 	for t := range m.open {
-		ok := m.uses(t.name, t.Peer) || leaving[t.Peer]
+		ok := lives[t.Peer]
 		if t.name == "" {
 			ok = m.shares(t.server)
 		}

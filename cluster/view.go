@@ -165,33 +165,33 @@ const (
 	forever   = time.Hour       // until a change
 )
 
-// settling returns why servers of nodes that are alive may be missing, nil if all are known, and how
-// long to wait for a change at most.
-func (m *member) settling() (missing error, wait time.Duration) {
+// settling returns how long to wait for a change at most, and why servers of nodes that are alive may be
+// missing, nil if all are known.
+func (m *member) settling() (wait time.Duration, missing error) {
 	repair := repairFor - time.Since(m.opened)
 	link := m.link.State()
 	watched, problem := m.directory.State()
 	switch {
 	case len(m.rules.Load().use) == 0:
-		return nil, 0
+		return 0, nil
 	case !link.Connected && link.Err != nil:
-		return fmt.Errorf("there is no connection to NATS: %w", link.Err), repair
+		return repair, fmt.Errorf("there is no connection to NATS: %w", link.Err)
 	case !link.Connected:
-		return errors.New("there is no connection to NATS yet"), forever
+		return forever, errors.New("there is no connection to NATS yet")
 	case !watched && problem != "":
-		return fmt.Errorf("what other nodes share can't be read, since JetStream does not answer: %s", problem), repair
+		return repair, fmt.Errorf("what other nodes share can't be read, since JetStream does not answer: %s", problem)
 	case !watched:
-		return errors.New("what other nodes share was not read yet"), forever
+		return forever, errors.New("what other nodes share was not read yet")
 	case m.roster.Unproven():
-		return errors.New("other nodes did not answer yet"), forever
+		return forever, errors.New("other nodes did not answer yet")
 	}
 	desired := m.desired()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name := range desired {
 		if r := m.remotes[name]; r == nil || !r.learned() && r.problem == "" {
-			return fmt.Errorf("what the server %s offers is not known yet", name), forever
+			return forever, fmt.Errorf("what the server %s offers is not known yet", name)
 		}
 	}
-	return nil, 0
+	return 0, nil
 }

@@ -245,14 +245,6 @@ func (r result) text() string {
 	return b.String()
 }
 
-func decode(t testing.TB, raw json.RawMessage) (r result) {
-	t.Helper()
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return r
-}
-
 // stdio starts another router of the node's user, for a client over stdio, and waits until it lists
 // the tools.
 func (n *node) stdio(tools ...string) *mcptest.Client {

@@ -48,8 +48,8 @@ func TestClusterMetrics(t *testing.T) {
 		},
 		report: adapter.ClusterReport{Connected: true, RoundTrip: 2 * time.Millisecond},
 		counters: adapter.ClusterCounters{
-			To:      map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
-			From:    map[string]map[string]uint64{"nas": {"error": 2}},
+			To:   map[string]map[string]uint64{"box": {"ok": 5, "unknown": 1}},
+			From: map[string]map[string]uint64{"nas": {"error": 2}},
 		},
 	}
 	text, _ := scrape(t, h, "text/plain")
