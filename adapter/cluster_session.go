@@ -28,7 +28,7 @@ type remoteSession struct {
 // Call implements [session.Session].
 func (s *remoteSession) Call(ctx context.Context, r session.Request) (json.RawMessage, error) {
 	id := rand.Text()
-	r.Meta = s.remotes.requestMeta(ctx, id, r)
+	r.Meta = requestMeta(ctx, id, r, s.remotes.level.Load())
 	stream := s.stream.Load()
 	result, err := s.remotes.send(ctx, stream, r)
 	if errors.Is(err, session.ErrNotSent) && (!stream.Usable() || errors.Is(err, errForgotten)) && ctx.Err() == nil { // it ended since it was used last
@@ -63,8 +63,9 @@ const (
 	logLevel   = "io.modelcontextprotocol/logLevel"
 )
 
-// requestMeta returns the _meta of a request as the other node gets it.
-func (r *remotes) requestMeta(ctx context.Context, id string, one session.Request) json.RawMessage {
+// requestMeta returns the _meta of a request as the other node gets it. level is of the log messages that
+// clients of the legacy era want; may be nil.
+func requestMeta(ctx context.Context, id string, one session.Request, level *string) json.RawMessage {
 	meta := one.Meta
 	if meta == nil {
 		meta = json.RawMessage("{}")
@@ -73,7 +74,7 @@ func (r *remotes) requestMeta(ctx context.Context, id string, one session.Reques
 		if name := from.ClientName(); name != "" {
 			meta = wire.SetMember(meta, clientInfo, wire.Marshal(map[string]string{"name": name, "version": ""}))
 		}
-		if level := r.level.Load(); level != nil {
+		if level != nil {
 			meta = wire.SetMember(meta, logLevel, wire.AppendString(nil, *level))
 		}
 	}

@@ -3,6 +3,7 @@ package adapter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"reflect"
 	"slices"
@@ -92,11 +93,11 @@ type Options struct {
 	OnDemand bool
 
 	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
+	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
 	// "node.nk" in the user's config folder.
 	NodeKey string
 
-	// ServeNode serves another node with a server that this router shares, until ctx or conn ends; nil
-	// if the router shares nothing.
+	// ServeNode serves another node until ctx or conn ends; nil if the router shares no server.
 	ServeNode func(ctx context.Context, view *NodeView, conn net.Conn)
 
 	// onNode makes the node of a cluster in tests; nil is [cluster.New].
@@ -383,10 +384,7 @@ func (r *Router) Health(context.Context) Health {
 	}
 	h := CombineHealth(r.Name(), len(r.Tools()), parts)
 	if ended, err := r.life.ended(); ended {
-		h.State, h.Reason = Down, "it is closed"
-		if err != nil {
-			h.Reason = err.Error()
-		}
+		h.State, h.Reason = Down, cmp.Or(err, errors.New("it is closed")).Error()
 	}
 	return h
 }

@@ -44,7 +44,11 @@ func (c *Conn) Local(t time.Time) time.Time {
 
 // TryWrite writes all of b, or nothing if the window has no room for it.
 func (c *Conn) TryWrite(b []byte) (int, error) {
-	if !c.raw.hasRoom(len(b)) {
+	records := len(b)>>14 + 1 // of TLS
+	c.raw.mu.Lock()
+	fits := c.raw.err == nil && c.raw.wrote-c.raw.taken+uint64(len(b)+2*frameCost*records) <= window
+	c.raw.mu.Unlock()
+	if !fits {
 		return 0, nil
 	}
 	return c.Write(b)

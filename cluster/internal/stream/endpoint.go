@@ -210,7 +210,7 @@ func (e *Endpoint) add(peer Address, id string, dialed bool) (*raw, error) {
 	switch {
 	case e.ctx.Err() != nil:
 		return nil, context.Cause(e.ctx)
-	case len(e.streams) >= maxStreams, !dialed && e.isBusy(peer.Key):
+	case len(e.streams) >= maxStreams, !dialed && isBusy(e.accepting, e.streams, peer.Key):
 		return nil, ErrBusy
 	}
 	e.streams[r.name] = r
@@ -222,16 +222,16 @@ func (e *Endpoint) add(peer Address, id string, dialed bool) (*raw, error) {
 }
 
 // isBusy reports whether a node may open no more streams now. An outsider can begin handshakes in the
-// name of a node, which then keep that node out, and no other. e.mu must be held.
-func (e *Endpoint) isBusy(key string) bool {
+// name of a node, which then keep that node out, and no other.
+func isBusy(accepting map[string]int, streams map[string]*raw, key string) bool {
 	all, of := 0, 0
-	for _, n := range e.accepting {
+	for _, n := range accepting {
 		all += n
 	}
-	for _, r := range e.streams {
+	for _, r := range streams {
 		if r.peer.Key == key && !r.dialed {
 			of++
 		}
 	}
-	return all >= maxAccepts || e.accepting[key] >= maxAcceptsOf || of >= maxStreamsOf
+	return all >= maxAccepts || accepting[key] >= maxAcceptsOf || of >= maxStreamsOf
 }

@@ -77,14 +77,6 @@ func (r *raw) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// hasRoom reports whether the window has room for bytes of the user, in records of TLS.
-func (r *raw) hasRoom(size int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	records := size>>14 + 1
-	return r.err == nil && r.wrote-r.taken+uint64(size+2*frameCost*records) <= window
-}
-
 // reserve waits until the window has room.
 func (r *raw) reserve(size int) error {
 	r.mu.Lock()
