@@ -24,14 +24,14 @@ const (
 )
 
 // TestSimulation has many nodes in one process learn each other's servers, at a real NATS server:
-// METAROUTER_SIMULATED_NODES of them; if that is not set, 20, or 100 with METAROUTER_TESTS=all. The
+// METAROUTER_SIMULATED_NODES of them; if that is not set, 20, or 100 with METAROUTER_CLUSTER=cost. The
 // figures are logged.
 func TestSimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many nodes take some seconds")
 	}
 	count := 20
-	if os.Getenv("METAROUTER_TESTS") == "all" {
+	if os.Getenv("METAROUTER_CLUSTER") == "cost" {
 		count = 100
 	}
 	if text := os.Getenv("METAROUTER_SIMULATED_NODES"); text != "" {
