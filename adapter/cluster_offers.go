@@ -53,9 +53,6 @@ func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make(map[string]clusternode.Offer)
-	if h.router.options.ServeNode == nil {
-		return all, changed
-	}
 	for _, entry := range setup.config.Servers {
 		listing := snapshot.Offer(entry.Name)
 		if !setup.shared[entry.Name] || listing.Capabilities == nil && len(listing.Tools) == 0 { // it is not listed yet

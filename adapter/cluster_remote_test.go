@@ -344,7 +344,7 @@ func TestRemoteErrors(t *testing.T) {
 	if calls := all.counts.Now().To["box"]; calls["error"] != 1 || calls["not_sent"] != 1 || calls["unknown"] != 2 {
 		t.Errorf("counted %v", calls)
 	}
-	f.refuse = fmt.Errorf("%w: nobody is there", session.ErrNotSent)
+	f.refuse = fmt.Errorf("%w: no router is there", session.ErrNotSent)
 	if _, err := all.Session(t.Context(), "gpu@box", nil); err != f.refuse {
 		t.Errorf("a node that is not there: %v", err)
 	}

@@ -163,13 +163,10 @@ func TestLeave(t *testing.T) {
 // After a restart of NATS, the nodes find and call each other again.
 func TestNATSRestarts(t *testing.T) {
 	s := natsserver.Start(t)
-	fileA, keyA := newKey(t)
-	fileB, keyB := newKey(t)
-	log := zaptest.NewLogger(t)
-	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	ann, box := twoRouters(t)
 	box.offer(1, "gpu")
-	ann.run(t, configOf(s, "ann", keyB))
-	box.run(t, configOf(s, "box", keyA))
+	ann.run(t, configOf(s, "ann", box.key))
+	box.run(t, configOf(s, "box", ann.key))
 	ann.has(t, "gpu@box: gpu_0")
 	one := ann.dial(t, "gpu@box")
 	s.Kill()

@@ -92,6 +92,14 @@ func newRouter(t testing.TB, log *zap.Logger, file, key string) *router {
 	return r
 }
 
+// twoRouters returns two routers with keys of their own, which are called ann and box in logs.
+func twoRouters(t testing.TB) (ann, box *router) {
+	fileA, keyA := newKey(t)
+	fileB, keyB := newKey(t)
+	log := zaptest.NewLogger(t)
+	return newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+}
+
 // run runs a router with a configuration until stop, or the end of the test.
 func (r *router) run(t testing.TB, c config.Cluster) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -245,14 +253,11 @@ func TestSettledWithoutNATS(t *testing.T) {
 
 func TestTwoNodes(t *testing.T) {
 	s := natsserver.Start(t)
-	fileA, keyA := newKey(t)
-	fileB, keyB := newKey(t)
-	log := zaptest.NewLogger(t)
-	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	ann, box := twoRouters(t)
 	box.offer(2, "gpu", "secret")
-	c := configOf(s, "box", keyA)
+	c := configOf(s, "box", ann.key)
 	c.Share = []string{"gpu", "disk"}
-	ann.run(t, configOf(s, "ann", keyB))
+	ann.run(t, configOf(s, "ann", box.key))
 	box.run(t, c)
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
 	if err := ann.Settled(t.Context()); err != nil {
@@ -271,7 +276,7 @@ func TestTwoNodes(t *testing.T) {
 	box.offer(1, "gpu", "disk") // the offers change
 	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")
 
-	use := configOf(s, "ann", keyB) // so do the servers in use
+	use := configOf(s, "ann", box.key) // so do the servers in use
 	use.Use = []string{"*@elsewhere", "disk@box"}
 	ann.configs <- use
 	ann.has(t, "disk@box: disk_0")
@@ -280,9 +285,9 @@ func TestTwoNodes(t *testing.T) {
 	ann.configs <- use
 	ann.has(t)
 	ann.until(t, "untrusted node", func() bool {
-		return slices.ContainsFunc(ann.Nodes(), func(n clusternode.Info) bool { return n.Key == keyB && !n.Trusted && len(n.Servers) == 0 })
+		return slices.ContainsFunc(ann.Nodes(), func(n clusternode.Info) bool { return n.Key == box.key && !n.Trusted && len(n.Servers) == 0 })
 	})
-	ann.configs <- configOf(s, "ann", keyB)
+	ann.configs <- configOf(s, "ann", box.key)
 	ann.has(t, "disk@box: disk_0", "gpu@box: gpu_0")
 
 	c.Share = nil // nothing is shared any more

@@ -114,13 +114,10 @@ func TestOneName(t *testing.T) {
 // A bucket that is deleted is made again, and what others have removed is put again.
 func TestLostValues(t *testing.T) {
 	s := natsserver.Start(t)
-	fileA, keyA := newKey(t)
-	fileB, keyB := newKey(t)
-	log := zaptest.NewLogger(t)
-	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	ann, box := twoRouters(t)
 	box.offer(1, "gpu")
-	ann.run(t, configOf(s, "ann", keyB))
-	box.run(t, configOf(s, "box", keyA))
+	ann.run(t, configOf(s, "ann", box.key))
+	box.run(t, configOf(s, "box", ann.key))
 	ann.has(t, "gpu@box: gpu_0")
 	js, err := jetstream.New(stranger(t, s))
 	if err != nil {
@@ -145,9 +142,9 @@ func TestLostValues(t *testing.T) {
 		}
 	}
 	// A node that joins now learns the true values.
-	late := newRouter(t, log.Named("late"), fileA, keyA)
-	late.run(t, configOf(s, "ann", keyB))
+	late := newRouter(t, zaptest.NewLogger(t).Named("late"), ann.keyFile, ann.key)
+	late.run(t, configOf(s, "ann", box.key))
 	late.until(t, "node", func() bool {
-		return slices.ContainsFunc(late.Nodes(), func(n clusternode.Info) bool { return n.Key == keyB && n.Tools == 4 })
+		return slices.ContainsFunc(late.Nodes(), func(n clusternode.Info) bool { return n.Key == box.key && n.Tools == 4 })
 	})
 }

@@ -109,13 +109,12 @@ func (m *member) followLink(ctx context.Context) {
 					p.close()
 				}
 				var err error
-				if p, err = m.appear(ctx, conn); err != nil { // it is tried again at the next change
+				if p, err = m.appear(ctx, conn); err != nil {
 					m.log.Warn("other nodes can't reach this router", zap.Error(err))
-				} else {
-					m.present.Store(p)
-					epoch = now.Epoch
 				}
-			} else {
+			}
+			if p != nil { // else it is tried again at the next change
+				m.present.Store(p)
 				epoch = now.Epoch
 			}
 		}

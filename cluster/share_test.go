@@ -47,13 +47,10 @@ func TestNoLeader(t *testing.T) {
 		t.Skip("elections of NATS take some seconds")
 	}
 	c := natsserver.StartCluster(t, 3)
-	fileA, keyA := newKey(t)
-	fileB, keyB := newKey(t)
-	log := zaptest.NewLogger(t)
-	ann, box := newRouter(t, log.Named("ann"), fileA, keyA), newRouter(t, log.Named("box"), fileB, keyB)
+	ann, box := twoRouters(t)
 	box.offer(1, "gpu")
-	ann.run(t, configOf(c.Server(0), "ann", keyB))
-	box.run(t, configOf(c.Server(0), "box", keyA))
+	ann.run(t, configOf(c.Server(0), "ann", box.key))
+	box.run(t, configOf(c.Server(0), "box", ann.key))
 	ann.has(t, "gpu@box: gpu_0")
 	c.Stop(1)
 	c.Stop(2) // no quorum

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -63,16 +64,36 @@ type nodeServer struct {
 	quotas        *nodeQuotas
 	stop          func() // ends listening to the server
 
-	// Guarded by mu of Servers.
+	// Guarded by mu of nodeServers.
 	streams int
 	last    time.Time // when the last stream ended
+}
+
+// nodeServers are the servers that other nodes see: one for each node and server, made for its first
+// stream. Their bounds are common to all of them.
+type nodeServers struct {
+	clients       *conversation.Budgets
+	subscriptions *subscriptionQuotas
+	quotas        *nodeQuotas
+	secretOf      func(key string) []byte
+	log           *zap.Logger
+
+	mu    sync.Mutex             // guards the field below
+	byKey map[string]*nodeServer // by node and server
+}
+
+func newNodeServers(secretOf func(key string) []byte, log *zap.Logger) *nodeServers {
+	return &nodeServers{
+		clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(), quotas: newNodeQuotas(),
+		secretOf: secretOf, log: log, byKey: make(map[string]*nodeServer),
+	}
 }
 
 // ServeNode serves another node over conn until ctx or conn ends, and closes conn. An error means that
 // reading or writing failed.
 func (s *Servers) ServeNode(ctx context.Context, v *adapter.NodeView, conn net.Conn) error {
-	n := s.enter(v)
-	defer s.leave(n)
+	n := s.nodes.enter(v)
+	defer s.nodes.leave(n)
 	return stdio.Serve(ctx, stdio.Options{Clients: n.clients, Node: &stdio.Node{
 		Identity: conversation.Identity{Principal: v.Key(), PrincipalName: v.Node()},
 		Begin: func(ctx context.Context, stream *conversation.Conversation, m conversation.Message, w conversation.Writer) (*conversation.Request, error) {
@@ -82,19 +103,19 @@ func (s *Servers) ServeNode(ctx context.Context, v *adapter.NodeView, conn net.C
 }
 
 // enter returns the server for a node, and counts a stream.
-func (s *Servers) enter(v *adapter.NodeView) *nodeServer {
+func (s *nodeServers) enter(v *adapter.NodeView) *nodeServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.nodes[v.Key()]
+	n := s.byKey[v.Key()]
 	if n == nil {
-		n = newNodeServer(v, s.secretOf("node\x00"+v.Key()), s.nodeBounds, s.base.log)
-		s.nodes[v.Key()] = n
+		n = newNodeServer(v, s)
+		s.byKey[v.Key()] = n
 	}
 	n.streams++
 	return n
 }
 
-func (s *Servers) leave(n *nodeServer) {
+func (s *nodeServers) leave(n *nodeServer) {
 	s.mu.Lock()
 	n.streams--
 	n.last = time.Now()
@@ -111,22 +132,22 @@ func (n *nodeServer) abandonRevoked() {
 }
 
 // abandonRevoked gives up the suspended calls that an edit of the configuration has taken from nodes.
-func (s *Servers) abandonRevoked() {
+func (s *nodeServers) abandonRevoked() {
 	s.mu.Lock()
-	nodes := slices.Collect(maps.Values(s.nodes))
+	nodes := slices.Collect(maps.Values(s.byKey))
 	s.mu.Unlock()
 	for _, n := range nodes {
 		n.abandonRevoked()
 	}
 }
 
-// endNodes ends the servers for nodes without a stream, that had none for the time.
-func (s *Servers) endNodes(idle time.Duration) {
+// end ends the servers for nodes without a stream, that had none for the time.
+func (s *nodeServers) end(idle time.Duration) {
 	s.mu.Lock()
 	var ended []*nodeServer
-	for key, n := range s.nodes {
+	for key, n := range s.byKey {
 		if n.streams == 0 && time.Since(n.last) >= idle {
-			delete(s.nodes, key)
+			delete(s.byKey, key)
 			ended = append(ended, n)
 		}
 	}
@@ -137,16 +158,17 @@ func (s *Servers) endNodes(idle time.Duration) {
 	}
 }
 
-func newNodeServer(v *adapter.NodeView, secret []byte, b bounds, log *zap.Logger) *nodeServer {
-	n := &nodeServer{view: v, quotas: b.nodes}
+func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
+	n := &nodeServer{view: v, quotas: all.quotas}
 	n.subscriptions = newSubscriptions(&watches{
-		router: nodeSubscriber{}, log: log, exists: func(string) bool { return true },
+		router: nodeSubscriber{}, log: all.log, exists: func(string) bool { return true },
 		locate: func(_ context.Context, uri string) ([]catalog.Address, error) {
 			return []catalog.Address{{Server: v.Server(), URI: uri}}, nil
 		},
-	}, b.subscriptions)
+	}, all.subscriptions)
 	n.clients = conversation.New(conversation.Options{
-		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules, Secret: secret, Log: log, Budgets: b.clients,
+		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules,
+		Secret: all.secretOf("node\x00" + v.Key()), Log: all.log, Budgets: all.clients,
 		Raw: func(r *conversation.Request, result json.RawMessage) json.RawMessage {
 			return admitted(r.Context()).Answer(result)
 		},

@@ -55,17 +55,16 @@ type Profiles struct {
 // calls of different servers never meet, but their bounds are common to all servers. A server ends when one of its profiles exists no more:
 // its sessions over HTTP end, and its clients over stdio see nothing until the profile is back.
 type Servers struct {
-	profiles   Profiles
-	secret     []byte
-	bounds     bounds
-	nodeBounds bounds          // of the servers for other nodes
-	common     *httpd.Backends // common to all servers over HTTP
-	base       *Server
+	profiles Profiles
+	secret   []byte
+	bounds   bounds
+	common   *httpd.Backends // common to all servers over HTTP
+	base     *Server
+	nodes    *nodeServers // for other nodes
 
-	mu      sync.Mutex             // guards the fields below
-	byKey   map[string]*Server     // those that new clients get
-	retired map[*Server]bool       // those with a profile that exists no more, while they have clients
-	nodes   map[string]*nodeServer // those for other nodes, by node and server
+	mu      sync.Mutex         // guards the fields below
+	byKey   map[string]*Server // those that new clients get
+	retired map[*Server]bool   // those with a profile that exists no more, while they have clients
 	uses    uint64
 	ctx     context.Context // of Run; nil before it
 	stopped bool            // no more servers start
@@ -81,12 +80,12 @@ func NewServers(p Profiles) *Servers {
 		p.Edited = func() <-chan struct{} { return nil }
 	}
 	s := &Servers{
-		profiles: p, secret: make([]byte, sha256.Size), byKey: make(map[string]*Server), retired: make(map[*Server]bool), nodes: make(map[string]*nodeServer),
-		bounds:     bounds{clients: conversation.NewBudgets(), tools: tools.NewBudgets(), subscriptions: newSubscriptionQuotas()},
-		nodeBounds: bounds{clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(), nodes: newNodeQuotas()},
+		profiles: p, secret: make([]byte, sha256.Size), byKey: make(map[string]*Server), retired: make(map[*Server]bool),
+		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
 	}
 	rand.Read(s.secret)
 	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
+	s.nodes = newNodeServers(s.secretOf, s.base.log)
 	s.common = &httpd.Backends{
 		Of: func(chosen ...string) (*httpd.Backend, bool) {
 			server, ok := s.Of(chosen...)
@@ -215,7 +214,7 @@ func (s *Servers) endIfLeft(server *Server) {
 
 // Run notifies clients of changes, until ctx ends. It must run while clients are served.
 func (s *Servers) Run(ctx context.Context) error {
-	defer s.endNodes(0)
+	defer s.nodes.end(0)
 	defer s.await()
 	s.mu.Lock()
 	s.ctx = ctx
@@ -226,8 +225,8 @@ func (s *Servers) Run(ctx context.Context) error {
 	for {
 		edited := s.profiles.Edited()
 		s.sweep()
-		s.abandonRevoked()
-		s.endNodes(idleTime)
+		s.nodes.abandonRevoked()
+		s.nodes.end(idleTime)
 		select {
 		case <-edited:
 		case <-time.After(idleTime):
@@ -293,7 +292,6 @@ type bounds struct {
 	clients       *conversation.Budgets
 	tools         *tools.Budgets
 	subscriptions *subscriptionQuotas
-	nodes         *nodeQuotas // of the servers for other nodes only
 }
 
 // secretOf returns the secret of the server with the key.

@@ -66,8 +66,7 @@ func (c *clients) Asks(name string) bool {
 	if in == nil || in.Modern() {
 		return false
 	}
-	known := s.pool.opener.launcher.Cache.ByHash(in.hash)
-	return known.AsksSampling || known.AsksElicitation || known.AsksRoots && in.entry().Roots == nil
+	return len(s.pool.opener.asks(in, allCapabilities)) > 0
 }
 
 // Keeps reports whether a client has a session of its own with the server. home is the client's

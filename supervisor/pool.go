@@ -3,6 +3,7 @@ package supervisor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -86,14 +87,10 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 			shared.otherEra.Store(false)
 		}
 	}
-	known := p.opener.launcher.Cache.ByHash(in.hash)
-	if p.opener.options.Sole || in.Modern() || !known.Asks() {
+	if p.opener.options.Sole || in.Modern() {
 		return in, nil
 	}
-	asked := known.AskedOf(from.Capabilities())
-	if in.entry().Roots != nil { // the client is not asked for its own
-		asked = slices.DeleteFunc(asked, func(what string) bool { return what == "roots" })
-	}
+	asked := p.opener.asks(in, from.Capabilities())
 	if len(asked) == 0 {
 		return in, nil
 	}
@@ -104,6 +101,16 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	return p.ofClient(ctx, in, home, terms{
 		capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
 	})
+}
+
+// asks returns the things that the server has asked for, of a client with these capabilities.
+func (o *opener) asks(in *instance, capabilities json.RawMessage) []string {
+	known := o.launcher.Cache.ByHash(in.hash)
+	asked := known.AskedOf(capabilities)
+	if in.entry().Roots != nil { // the client is not asked for its own
+		asked = slices.DeleteFunc(asked, func(what string) bool { return what == "roots" })
+	}
+	return asked
 }
 
 // ofClient returns the client's own session, and opens it if the client has no session.

@@ -27,17 +27,6 @@ type Terms struct {
 	Asks          bool          `json:"asks,omitempty"`     // it asks its clients questions
 }
 
-// An Incoming is a request of a client of another node.
-type Incoming struct {
-	ID      string // of the call
-	Gateway string // the name of the client's node; it may be the name of another node later
-	Key     string // its public key
-	Server  string
-	Tool    string // of tools/call: as the server's offer names it
-	URI     string // of Subscribe
-	Request session.Request
-}
-
 // NameAt returns the name of a principal at another node, as people see it here. It may be "" there.
 func NameAt(name, node string) string {
 	if name == "" {

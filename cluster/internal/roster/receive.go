@@ -13,7 +13,7 @@ import (
 // Announced takes the announcement of a router. A stored one does not show that the router lives.
 func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	address := stream.Address{Key: key, Router: token}
-	trusted := r.trusted(key)
+	trusted := r.options.Trusted(key)
 	a, err := directory.Decode(r.options.Cluster, key, token, value, trusted)
 	switch {
 	case err != nil:
@@ -27,7 +27,7 @@ func (r *Roster) Announced(key, token string, value []byte, stored bool) {
 	defer r.mu.Unlock()
 	one := r.routers[address]
 	switch {
-	case !r.trusted(key): // since a moment ago
+	case !r.options.Trusted(key): // since a moment ago
 		return
 	case one != nil && one.Revision >= a.Revision: // an old one may be put again
 		return
@@ -55,7 +55,7 @@ func (r *Roster) Loaded(key, token string, value []byte, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if !r.trusted(key) {
+	if !r.options.Trusted(key) {
 		if o := r.others[key]; o != nil && !stored {
 			o.LastSeen = now
 		}

@@ -45,8 +45,8 @@ const (
 type Options struct {
 	Key     string // of this node
 	Cluster string
-	Node    string // our name, before conflicts
-	Trusted func(key string) bool
+	Node    string                // our name, before conflicts
+	Trusted func(key string) bool // true for the key of this node
 
 	// Ping sends a ping to the instance of a router, or to this router for "", for Answered to be
 	// called with the token. It does not wait, and reports false without a connection.
@@ -65,7 +65,7 @@ type Roster struct {
 	names   map[string]string // by key; nil if they are to be found again
 	changed signal.Change
 	checked time.Time
-	echo    call      // the ping to this router that was not answered yet; zero if there is none
+	echo    call      // the ping to this router that was not answered yet; zero after the answer
 	sent    time.Time // when it was sent
 	echoed  time.Time // when the last one was sent that was answered
 }
@@ -76,7 +76,7 @@ type router struct {
 	state  state
 	load   map[string]ServerLoad
 	count  uint64 // of loads
-	token  string // of the ping that was not answered yet; "" if there is none
+	token  string // of the ping that was not answered yet; "" after the answer
 	pinged time.Time
 }
 
@@ -266,19 +266,17 @@ func (r *Roster) Trust() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for address := range r.routers {
-		if !r.trusted(address.Key) {
+		if !r.options.Trusted(address.Key) {
 			r.remove(address)
 		}
 	}
 	for key, o := range r.others {
-		if r.trusted(key) && !o.Old {
+		if r.options.Trusted(key) && !o.Old {
 			delete(r.others, key)
 		}
 	}
 	r.edited()
 }
-
-func (r *Roster) trusted(key string) bool { return key == r.options.Key || r.options.Trusted(key) }
 
 // Changed returns a channel that is closed at the next change of Peers or Others but for loads,
 // latencies and times.

@@ -144,7 +144,7 @@ func TestLiveness(t *testing.T) {
 		time.Sleep(1900 * time.Millisecond)
 		synctest.Wait()
 		for _, p := range w.sent() {
-			w.Answered(p.token, p.instance == "Itower") // nobody responds for box
+			w.Answered(p.token, p.instance == "Itower") // box does not answer
 		}
 		w.expect("tower")
 		tower.a.Leaving, tower.a.Revision = true, 2

@@ -39,9 +39,6 @@ func (r *ProbeResult) Asked(method string) {
 	}
 }
 
-// Asks reports whether the server has asked a client for anything.
-func (r *ProbeResult) Asks() bool { return r.AsksRoots || r.AsksSampling || r.AsksElicitation }
-
 // AskedOf returns the things that the server has asked for and that a client with these capabilities
 // answers, such as "roots".
 func (r *ProbeResult) AskedOf(capabilities json.RawMessage) (asked []string) {

@@ -80,10 +80,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	var timeout <-chan time.Time
 	probing, repeated, revision := g.Known != LegacyEra, false, session.LatestLegacy
 	if probing {
-		discovered, timeout = send(Discover, withMeta(nil, meta)), time.After(probeTimeout)
-	}
-	if g.Only {
-		timeout = nil // that of ctx counts
+		discovered, timeout = send(Discover, withMeta(nil, meta)), g.patience()
 	}
 	for {
 		if !probing && initialized == nil {
@@ -99,11 +96,7 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 				p.agreed = agreement{g.complete(info), meta, bothEras}
 				return nil
 			}
-			versions, err := supported(r)
-			if err == nil && g.Only {
-				_, refusal := r.Result()
-				err = fmt.Errorf("server/discover: %w", cmp.Or(refusal, errors.New("the server does not speak revision "+session.Modern)))
-			}
+			versions, err := g.supported(r)
 			if err != nil {
 				return err
 			}
@@ -127,6 +120,14 @@ func (p *Peer) Handshake(ctx context.Context, g Greeting) (err error) {
 	}
 }
 
+// patience returns when the answer to a probe is late; nil if only the context says so.
+func (g Greeting) patience() <-chan time.Time {
+	if g.Only {
+		return nil
+	}
+	return time.After(probeTimeout)
+}
+
 // complete adds to info the greeting's facts of the server.
 func (g Greeting) complete(info session.Info) session.Info {
 	info.PID, info.Remote = g.PID, g.PID == 0
@@ -148,11 +149,14 @@ func identity(name, version string) (client, meta json.RawMessage) {
 }
 
 // supported returns the revisions that a server names when it refuses ours. An error
-// says that the server can't be used in any.
-func supported(refusal Reply) (versions []string, err error) {
+// says that the server can't be used in any that will do.
+func (g Greeting) supported(refusal Reply) (versions []string, err error) {
 	_, err = refusal.Result()
-	if isSelf(err) {
+	switch {
+	case isSelf(err):
 		return nil, ErrSelf
+	case g.Only && refusal.Err == nil:
+		return nil, fmt.Errorf("server/discover: %w", cmp.Or(err, errors.New("the server does not speak revision "+session.Modern)))
 	}
 	if e, ok := errors.AsType[*session.Error](err); ok && e.Code == CodeUnsupportedVersion {
 		json.Unmarshal(wire.Member(e.Data, "supported"), &versions)
