@@ -203,6 +203,7 @@ func TestOutsideHangsAtStart(t *testing.T) {
 	t.Cleanup(server.Close)
 	classification := (&oracle{url: server.URL}).classification()
 	classification.Outside.Timeout = time.Hour
+	classification.Categories = []config.Category{{Name: "music", Keywords: []string{"bird"}}, {Name: "other"}} // few, which it learns at once
 	r, _ := runningWith(t, config.Config{
 		Servers: []config.Server{fake("s", "-tools", "a_bird")},
 		Router:  config.Router{Classification: classification},

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -38,18 +40,20 @@ func twoNodes(t *testing.T, desk, box adapter.Options) (atDesk, atBox *adapter.R
 		return config.Config{Router: config.Router{Cluster: &c}}
 	}
 	command, args := mcptest.Command("-tools", "echo")
+	var servers *server.Servers
+	box.ServeNode = func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) }
 	has := join("box", config.Cluster{Share: []string{"s"}})
 	has.Servers = []config.Server{{Name: "s", Transport: config.Stdio, Command: command, Args: args, StartTimeout: time.Minute}}
-	run := func(c config.Config, o adapter.Options) *adapter.Router {
-		r, err := adapter.Start(context.Background(), c, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+	atBox = adapter.New(has, box)
+	servers = server.NewServers(server.Profiles{
+		Open:  func([]string) (server.Router, server.Options) { return atBox.Parts(), server.Options{} },
+		Whole: atBox.Parts(),
+	})
+	atDesk = adapter.New(join("desk", config.Cluster{Use: []string{"*@box"}}), desk)
+	for _, r := range []*adapter.Router{atBox, atDesk} {
+		go r.Run(context.Background(), nil)
 		t.Cleanup(func() { r.Close() })
-		return r
 	}
-	atBox = run(has, box)
-	atDesk = run(join("desk", config.Cluster{Use: []string{"*@box"}}), desk)
 	return atDesk, atBox
 }
 
