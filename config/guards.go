@@ -93,7 +93,7 @@ func guardsNamed(key, level string) (paths []string) {
 		}
 	}
 	for of, n := range table() {
-		if of != level && containerOf(of) != "" && slices.Contains(n.Keys, key) && keys.Steps(level, of) <= 2 {
+		if of != level && slices.Contains(n.Keys, key) && containerOf(of) != "" && keys.Steps(level, of) <= 2 {
 			paths = append(paths, keys.Below(of, key))
 		}
 	}
@@ -108,7 +108,7 @@ func containerOf(level string) closing {
 		level  string
 		closes closing
 	}{{atProfile, ownProfiles}, {atToken, theTokens}, {atIssuers, theIssuers}, {atCertificates, theCertificates}, {atCluster, theCluster}} {
-		if level == c.level || strings.HasPrefix(level, c.level+".") {
+		if below, ok := strings.CutPrefix(level, c.level); ok && (below == "" || below[0] == '.') {
 			return c.closes
 		}
 	}
