@@ -29,6 +29,8 @@ const clusterWait = 8 * time.Second
 type clusterNode interface {
 	Run(ctx context.Context, configs <-chan config.Cluster) error
 	Dial(ctx context.Context, server string) (clusternode.Stream, error)
+	DialRouter(ctx context.Context, address string) (clusternode.Stream, error)
+	Address() string // of this router
 	State(server string) status.State
 	Load(server string) (calls, limit int, heard uint64)
 	Terms(server string) (clusternode.Terms, bool)

@@ -99,6 +99,19 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 	return r, r.relayable()
 }
 
+// Passed returns the origin of a request that another gateway passes on, by its _meta. Errors are for that gateway.
+func (v *NodeView) Passed(meta json.RawMessage) (*session.Origin, error) {
+	var sent clusternode.Request
+	raw := wire.Member(meta, clusternode.MetaKey)
+	switch {
+	case !v.Allowed(), v.stream.Lapsed():
+		return nil, errLapsed
+	case len(raw) > maxNodeMeta, json.Unmarshal(raw, &sent) != nil, sent.Origin == nil, !isPrintable(sent):
+		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: "invalid " + clusternode.MetaKey + " in _meta; the versions of metarouter may differ"}
+	}
+	return sent.Origin, nil
+}
+
 // isPrintable reports whether the texts of a request that logs have are short, without control characters.
 func isPrintable(r clusternode.Request) bool {
 	texts := []string{r.ID}

@@ -8,7 +8,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A NodeView is one server that this router shares, as another node uses it over one stream. It never
+// A NodeView is one server that this router shares, as another node uses it over one stream; or, without a
+// server, the stream over which another gateway passes requests on. It never
 // sends a request on to a third node. Its methods may be called by many goroutines at once.
 type NodeView struct{ nodeStream }
 
@@ -27,17 +28,17 @@ func (s nodeStream) NodeKey() string { return s.stream.Key }
 // Node returns the name of the other node. It may be the name of another node later.
 func (s nodeStream) Node() string { return s.stream.Node }
 
-// Server returns the name of the server.
+// Server returns the name of the server, "" for the requests of a gateway.
 func (s nodeStream) Server() string { return s.stream.Server }
 
 // Rules returns the rules of this router. A request that was suspended under other rules, as
 // [reflect.DeepEqual] has it, must not be resumed.
 func (s nodeStream) Rules() any { return s.host.router.current.load().config.Router.Profiles }
 
-// Allowed reports whether this router still shares the server and trusts the other node.
+// Allowed reports whether this router still shares the server, if there is one, and trusts the other node.
 func (s nodeStream) Allowed() bool {
 	setup := s.host.router.current.load()
-	if !setup.shared[s.stream.Server] {
+	if c := setup.config.Router.Cluster; c == nil || s.stream.Server != "" && !setup.shared[s.stream.Server] {
 		return false
 	}
 	if slices.Contains(setup.config.Router.Cluster.Trusted, s.stream.Key) {

@@ -1,6 +1,9 @@
 package adapter
 
 import (
+	"context"
+	"fmt"
+	"net"
 	"reflect"
 	"sync/atomic"
 
@@ -75,6 +78,23 @@ func (a administration) ClusterReport() (r ClusterReport, c ClusterCounters, ok 
 		return r, c, false
 	}
 	return node.Report(), m.counts.Now(), true
+}
+
+// Address returns the address of this router for DialRouter of trusted nodes, "" if they can't reach it.
+func (a administration) Address() string {
+	if node := a.router.members.node(); node != nil {
+		return node.Address()
+	}
+	return ""
+}
+
+// DialRouter opens a stream to another router, by its address. The error wraps [ErrNotSent].
+func (a administration) DialRouter(ctx context.Context, address string) (net.Conn, error) {
+	node := a.router.members.node()
+	if node == nil {
+		return nil, fmt.Errorf("%w: this router is in no cluster", ErrNotSent)
+	}
+	return node.DialRouter(ctx, address)
 }
 
 // Follow returns a function that returns a value derived from the configuration in use, and a channel

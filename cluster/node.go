@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/cluster/internal/stream"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -155,6 +157,30 @@ func (n *Node) Dial(ctx context.Context, server string) (clusternode.Stream, err
 			return clusternode.Stream{}, &status.UnavailableError{Server: server, State: status.Starting, Reason: reason}
 		}
 	}
+}
+
+// Address returns the address of this router for [Node.DialRouter] of other nodes: "" without a connection, and
+// for a router that only uses the servers of others.
+func (n *Node) Address() string {
+	return of(n, func(m *member) (address string) {
+		if p := m.present.Load(); p != nil && m.shares("") {
+			address = p.endpoint.Address().String()
+		}
+		return address
+	})
+}
+
+// DialRouter opens a stream for requests of clients to a router of a trusted node, by its address. Errors are as
+// those of Dial.
+func (n *Node) DialRouter(ctx context.Context, address string) (clusternode.Stream, error) {
+	m, _ := n.now()
+	if m == nil {
+		return clusternode.Stream{}, &status.UnavailableError{Server: address}
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
+	key, router, _ := strings.Cut(address, ".")
+	return m.dial(ctx, address, spec{router: stream.Address{Key: key, Router: router}})
 }
 
 // Key returns the public key of this node, "" before it joined a cluster.

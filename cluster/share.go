@@ -106,8 +106,12 @@ func (m *member) announce(offers map[string]clusternode.Offer) {
 	m.node.changed.Notify()
 }
 
-// shares reports whether the rules and the announcement let other nodes call a server.
+// shares reports whether the rules and the announcement let other nodes call a server. "" is for requests
+// of gateways, which trusted nodes may pass on to each router that serves others.
 func (m *member) shares(server string) bool {
+	if server == "" {
+		return !m.node.options.UseOnly
+	}
 	announced := slices.ContainsFunc(m.directory.Own(), func(s directory.Server) bool { return s.Name == server })
 	return announced && m.rules.Load().share.match(server)
 }

@@ -21,7 +21,7 @@ type tracked struct {
 	*stream.Conn
 	member *member
 	name   string // of the server here, such as "gpu@box"; "" for a stream that another node opened
-	server string // its name on its own node
+	server string // its name on its own node; "" for a stream to a router, as name is its address then
 }
 
 // Close implements [net.Conn].
@@ -32,8 +32,11 @@ func (t *tracked) Close() error {
 	return t.Conn.Close()
 }
 
-// uses reports whether a server is still the server of a router. m.mu must be held.
+// uses reports whether a server is still the server of a router, or name the address of a trusted one. m.mu must be held.
 func (m *member) uses(name string, router stream.Address) bool {
+	if name == router.String() {
+		return m.trusts(router.Key)
+	}
 	r := m.remotes[name]
 	return r != nil && r.router == router
 }
@@ -63,7 +66,8 @@ func (m *member) endStreams() {
 	}
 }
 
-// dial opens a stream to a server. name is its name here. The error wraps [session.ErrNotSent].
+// dial opens a stream to a server, or to a router for a spec without a server. name is its name here, or the
+// address. The error wraps [session.ErrNotSent].
 func (m *member) dial(ctx context.Context, name string, to spec) (clusternode.Stream, error) {
 	p := m.present.Load()
 	if p == nil || !m.link.Up() {

@@ -49,6 +49,23 @@ func (q *nodeQuotas) take(node string, size int) bool {
 	return true
 }
 
+// begin has a request of a node begin that has parameters of the size, and counts it until it ends.
+func (q *nodeQuotas) begin(node string, size int, begin func() (*conversation.Request, error)) (*conversation.Request, error) {
+	if !q.take(node, size) {
+		return nil, errNodeBusy
+	}
+	r, err := begin()
+	if err != nil {
+		q.release(node, size)
+		if err == conversation.ErrBusy {
+			err = errNodeBusy
+		}
+		return nil, err
+	}
+	context.AfterFunc(r.Context(), func() { q.release(node, size) })
+	return r, nil
+}
+
 func (q *nodeQuotas) release(node string, size int) {
 	q.bytes.ReleaseN(node, size)
 	q.requests.Release(node)
@@ -92,6 +109,9 @@ func newNodeServers(secretOf func(key string) []byte, log *zap.Logger) *nodeServ
 // ServeNode serves another node over conn until ctx or conn ends, and closes conn. An error means that
 // reading or writing failed.
 func (s *Servers) ServeNode(ctx context.Context, v *adapter.NodeView, conn net.Conn) error {
+	if v.Server() == "" {
+		return s.gateways.serve(ctx, v, conn)
+	}
 	n := s.nodes.enter(v)
 	defer s.nodes.leave(n)
 	return stdio.Serve(ctx, stdio.Options{Clients: n.clients, Node: &stdio.Node{
@@ -225,24 +245,17 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 		return nil, err
 	}
 	m.Meta = q.Meta
-	node, size := v.NodeKey(), len(m.Params)
-	if !n.quotas.take(node, size) {
-		return nil, v.NotSent(errNodeBusy)
-	}
 	c := stream
 	if m.Protocol != nil {
 		c = stream.Guest(conversation.Identity{Principal: q.Principal, PrincipalName: q.PrincipalName})
 	}
-	r, err := c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
-	if err != nil {
-		n.quotas.release(node, size)
-		if err == conversation.ErrBusy {
-			err = v.NotSent(errNodeBusy)
-		}
-		return nil, err
+	r, err := n.quotas.begin(v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
+		return c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
+	})
+	if err == errNodeBusy {
+		err = v.NotSent(err)
 	}
-	context.AfterFunc(r.Context(), func() { n.quotas.release(node, size) })
-	return r, nil
+	return r, err
 }
 
 // once returns an object in which the names have one value each, whichever of equal names a server takes:

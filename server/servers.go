@@ -48,6 +48,9 @@ type Profiles struct {
 
 	// Whole is the router without a profile, for those who administer it.
 	Whole Router
+
+	// Cluster reaches other routers that serve the same clients; may be nil.
+	Cluster Cluster
 }
 
 // Servers are the servers that clients of a router see: one for each set of profiles that
@@ -61,6 +64,7 @@ type Servers struct {
 	common   *httpd.Backends // common to all servers over HTTP
 	base     *Server
 	nodes    *nodeServers // for other nodes
+	gateways *gateways    // for other gateways
 
 	mu      sync.Mutex         // guards the fields below
 	byKey   map[string]*Server // those that new clients get
@@ -84,6 +88,7 @@ func NewServers(p Profiles) *Servers {
 		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
 	}
 	rand.Read(s.secret)
+	s.gateways = &gateways{s, p.Cluster, make(chan struct{}, maxDials)}
 	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
 	s.nodes = newNodeServers(s.secretOf, s.base.log)
 	s.common = &httpd.Backends{

@@ -12,10 +12,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// A Stream is a connection between two nodes for one server. It carries MCP messages, one a line.
+// A Stream is a connection between two nodes for one server, or for requests that a gateway passes on to another
+// one. It carries MCP messages, one a line.
 type Stream struct {
 	net.Conn
-	Server string // its name on the node that has it
+	Server string // its name on the node that has it; "" for a gateway's requests
 	Key    string // the public key of the other node
 	Node   string // the name of the other node, which may be another node's later
 

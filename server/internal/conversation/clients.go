@@ -60,6 +60,8 @@ type Options struct {
 	// questions to them itself: both stay as the server has written them. Raw returns the result to
 	// send. It is called with each.
 	Raw func(r *Request, result json.RawMessage) json.RawMessage
+
+	Gateways Gateways // may be nil
 }
 
 // Budgets are common to the servers of one router.

@@ -35,6 +35,7 @@ type Conversation struct {
 	Visitor bool // the client has no session: the conversation ends with its one request
 	Plain   bool // the request is plain JSON-RPC, without sessions and streams
 
+	passed    bool      // another gateway passes the request on, which must go on with a suspended one
 	transport string    // Stdio, HTTP or Node; "" for a visitor
 	agent     string    // the User-Agent of a visitor
 	since     time.Time // when it began; zero for a visitor

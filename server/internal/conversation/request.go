@@ -130,7 +130,7 @@ func (r *Request) Handle() (result json.RawMessage, err error) {
 	}()
 	// A server may ask a modern client only in the answer to a request, so the handler must
 	// be able to outlive this request: it runs in a goroutine of its own.
-	if r.how.Asks && r.modern && session.AnswersAny(r.Capabilities()) {
+	if r.passed || r.how.Asks && r.modern && session.AnswersAny(r.Capabilities()) {
 		result, err = r.clients.suspended.handle(r)
 	} else {
 		result, err = r.how.Handle(r.ctx, Call{r, r})

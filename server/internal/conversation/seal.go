@@ -47,10 +47,11 @@ func (s sealer) seal(id uint64, fingerprint [sha256.Size]byte, until time.Time) 
 	return s.prefix + base64.RawURLEncoding.EncodeToString(s.Seal(nonce, nonce, plain, nil))
 }
 
-// unseal is the inverse of seal. It reports false if the state was not sealed with the
+// unseal is the inverse of seal, whatever follows an "@". It reports false if the state was not sealed with the
 // key, or has expired.
 func (s sealer) unseal(state string) (id uint64, fingerprint [sha256.Size]byte, ok bool) {
-	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(state, s.prefix))
+	state, _, _ = strings.Cut(strings.TrimPrefix(state, s.prefix), "@")
+	sealed, err := base64.RawURLEncoding.DecodeString(state)
 	if err != nil || len(sealed) < s.NonceSize() {
 		return 0, fingerprint, false
 	}

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,11 +47,16 @@ func newSuspensions(key []byte, prefix string, q *budget.Quota) *suspensions {
 
 // handle handles a request of a modern client, or goes on with a suspended one.
 func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
-	s, err := all.resume(r)
-	if err != nil {
-		return nil, err
+	if address := all.elsewhere(r); address != "" {
+		return r.clients.Gateways.Pass(r.ctx, address, r)
 	}
-	if s == nil {
+	s, err := all.resume(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil && r.passed:
+		return nil, ErrNotResumed
+	case s == nil:
 		s = start(r)
 	}
 	defer askThrough(r, nil)
@@ -107,26 +111,27 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	s.current = nil
 	s.expiry = time.AfterFunc(suspendTime, func() { all.expire(s) })
 	state := all.sealer.seal(s.id, s.fingerprint, time.Now().Add(suspendTime))
+	if others := s.last.clients.Gateways; others != nil && s.last.Visitor {
+		if address := others.Address(); address != "" {
+			state += "@" + address
+		}
+	}
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
 }
 
 // resume returns the suspended request that this one goes on with, nil if it is a
 // new one.
 func (all *suspensions) resume(r *Request) (*suspension, error) {
-	state, _ := wire.String(wire.Member(r.Params, "requestState"))
-	if !strings.HasPrefix(state, all.sealer.prefix) {
+	if all.stateOf(r.Message) == "" {
 		return nil, nil
 	}
-	id, fingerprint, ok := all.sealer.unseal(state)
-	all.mu.Lock()
-	s := all.byID[id]
-	all.mu.Unlock()
-	if !ok || s == nil || fingerprint != fingerprintOf(r) {
-		return nil, errNotResumed
+	s := all.find(r.Message)
+	if s == nil || s.fingerprint != fingerprintOf(r) {
+		return nil, ErrNotResumed
 	}
 	if !reflect.DeepEqual(s.rules, r.clients.Rules()) { // it may not be allowed any more
-		all.giveUp(errNotResumed, s)
-		return nil, errNotResumed
+		all.giveUp(ErrNotResumed, s)
+		return nil, ErrNotResumed
 	}
 	if err := s.resumeWith(r); err != nil {
 		return nil, err
@@ -135,7 +140,8 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	return s, nil
 }
 
-var errNotResumed = InvalidParams("the requestState is not valid for this request, or has expired; send the request again without it")
+// ErrNotResumed is the error of a request that goes on with no suspended one.
+var ErrNotResumed = InvalidParams("the requestState is not valid for this request, or has expired; send the request again without it")
 
 // giveUp cancels requests that are suspended or were about to be, and waits for
 // their end.

@@ -1,0 +1,243 @@
+//go:build linux
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/natsserver"
+)
+
+// A balancer is a load balancer before gateways, one after the other and without affinity. A request that a gateway
+// did not accept goes to the next one.
+type balancer struct {
+	hosts []string
+	next  atomic.Int64
+	stays atomic.Bool // all requests go to one gateway while it is there
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (b *balancer) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !b.stays.Load() {
+		b.next.Add(1)
+	}
+	for range b.hosts {
+		at := b.next.Load()
+		again := r.Clone(r.Context())
+		again.URL.Host, again.Body = b.hosts[at%int64(len(b.hosts))], io.NopCloser(bytes.NewReader(body))
+		resp, err = http.DefaultTransport.RoundTrip(again)
+		if failed, ok := errors.AsType[*net.OpError](err); !ok || failed.Op != "dial" {
+			return resp, err
+		}
+		b.next.CompareAndSwap(at, at+1)
+	}
+	return resp, err
+}
+
+// balanced starts three gateways in a cluster, each with a server that asks, and a balancer before them.
+func balanced(t *testing.T) (b *balancer, gateways []*node, url string) {
+	t.Helper()
+	hub := natsserver.Start(t)
+	b = new(balancer)
+	for _, name := range []string{"a", "b", "c"} {
+		n := newNode(t, name, []string{hub.URL()}, entries{"bank": fake(map[string]any{"questionsPerMinute": 1000}, "-tools", "ask,echo")})
+		gateways, b.hosts = append(gateways, n), append(b.hosts, n.address)
+	}
+	trustEachOther(gateways...)
+	for _, n := range gateways {
+		n.start()
+		n.lists("bank__ask")
+	}
+	for _, n := range gateways {
+		mcptest.WaitFor(t, "node "+n.name+" to see the others", func() bool {
+			return len(n.seen()) == len(gateways)
+		})
+	}
+	s := httptest.NewServer(proxyTo(b))
+	t.Cleanup(s.Close)
+	return b, gateways, s.URL + "/mcp"
+}
+
+func proxyTo(b *balancer) http.Handler {
+	target := &url.URL{Scheme: "http", Host: "gateways"}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: b, FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+	}
+}
+
+// asked begins a call of a tool that asks, and returns the parameters that answer the question with a name.
+func asked(ctx context.Context, c *mcptest.HTTPClient, name string) (params map[string]any, err error) {
+	params = map[string]any{"name": "bank__ask", "arguments": map[string]any{"method": "elicitation/create"}}
+	raw, err := c.Request(ctx, "tools/call", params)
+	if err != nil {
+		return nil, err
+	}
+	var begun struct {
+		RequestState  string
+		InputRequests map[string]any
+	}
+	if json.Unmarshal(raw, &begun) != nil || begun.RequestState == "" || len(begun.InputRequests) != 1 {
+		return nil, fmt.Errorf("no question but %s", raw)
+	}
+	for key := range begun.InputRequests {
+		begun.InputRequests[key] = map[string]any{"action": "accept", "content": map[string]any{"name": name}}
+	}
+	params["requestState"], params["inputResponses"] = begun.RequestState, begun.InputRequests
+	return params, nil
+}
+
+// answered sends the answer to a question.
+func answered(ctx context.Context, c *mcptest.HTTPClient, params map[string]any, name string) error {
+	raw, err := c.Request(ctx, "tools/call", params)
+	if err != nil {
+		return err
+	}
+	if string(wire.Member(raw, "resultType")) != `"complete"` || !strings.Contains(string(raw), name) {
+		return fmt.Errorf("no result but %s", raw)
+	}
+	return nil
+}
+
+func modernClient(t testing.TB, url string) *mcptest.HTTPClient {
+	t.Helper()
+	c := mcptest.NewHTTPClient(t, url)
+	c.Declare(`{"elicitation":{"form":{}}}`)
+	if _, err := c.Discover(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Gateways behind one URL: a question is answered through another gateway than the one that asked it. An answer counts
+// once, for the same call, and from a trusted node only. A legacy client whose gateway was killed begins again at
+// another one.
+func TestGateways(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	b, gateways, url := balanced(t)
+	client := modernClient(t, url)
+	for i := range 6 {
+		name := fmt.Sprint("Ann-", i)
+		params, err := asked(within(t), client, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := map[string]any{"name": "bank__echo", "arguments": map[string]any{}, "requestState": params["requestState"], "inputResponses": params["inputResponses"]}
+		if err := answered(within(t), client, other, name); !isInvalid(err, "not valid for this request") {
+			t.Errorf("the state of another call: %v", err)
+		}
+		if err := answered(within(t), client, params, name); err != nil {
+			t.Errorf("the answer: %v", err)
+		}
+		if err := answered(within(t), client, params, name); !isInvalid(err, "not valid for this request") {
+			t.Errorf("the answer again: %v", err)
+		}
+	}
+
+	b.stays.Store(true)
+	legacy := mcptest.NewHTTPClient(t, url)
+	echoes := func() error {
+		_, err := legacy.Call(within(t), "bank__echo", map[string]any{"text": "hello"})
+		return err
+	}
+	begin := func() {
+		t.Helper()
+		if _, err := legacy.Initialize(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := echoes(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin()
+	gateways[b.next.Load()%3].kill()
+	if failed, ok := errors.AsType[*mcptest.StatusError](echoes()); !ok || failed.Status != http.StatusNotFound {
+		t.Errorf("another gateway answered a session that it does not know: %v", failed)
+	}
+	legacy = mcptest.NewHTTPClient(t, url)
+	begin()
+
+	// A node that is trusted no more.
+	from, to := gateways[b.next.Load()%3], gateways[(b.next.Load()+1)%3]
+	if to.process.Cmd.ProcessState != nil {
+		to = gateways[(b.next.Load()+2)%3]
+	}
+	params, err := asked(within(t), from.asking(), "Ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.cluster["trusted"] = []string{}
+	from.write()
+	mcptest.WaitFor(t, "the end of the trust", func() bool { return isInvalid(answered(within(t), to.asking(), params, "Ann"), "can't be reached") })
+}
+
+// asking returns a modern client of the node that answers questions.
+func (n *node) asking() *mcptest.HTTPClient { return modernClient(n.t, "http://"+n.address+"/mcp") }
+
+// isInvalid reports whether a request was refused with the text.
+func isInvalid(err error, text string) bool {
+	e, ok := errors.AsType[*mcptest.Error](err)
+	return ok && e.Code == -32602 && strings.Contains(e.Message, text)
+}
+
+// A gateway is killed under load. Only requests that it had, and calls that it had suspended, fail, and say so.
+func TestGatewayKilled(t *testing.T) {
+	needsProcesses(t)
+	t.Parallel()
+	_, gateways, url := balanced(t)
+	const clients, calls = 8, 30
+	var done, lost, cut atomic.Int64
+	var running sync.WaitGroup
+	for i := range clients {
+		client := modernClient(t, url)
+		running.Go(func() {
+			for j := range calls {
+				name := fmt.Sprintf("Ann-%d-%d", i, j)
+				params, err := asked(within(t), client, name)
+				if err == nil {
+					err = answered(within(t), client, params, name)
+				}
+				status, isCut := errors.AsType[*mcptest.StatusError](err)
+				e, isError := errors.AsType[*mcptest.Error](err)
+				switch {
+				case err == nil:
+				case isInvalid(err, "can't be reached"), isError && strings.Contains(e.Message, "was lost before it answered"):
+					lost.Add(1)
+				case isCut && status.Status == http.StatusBadGateway, errors.Is(err, io.ErrUnexpectedEOF):
+					cut.Add(1)
+				default:
+					t.Errorf("%s: %v", name, err)
+				}
+				if done.Add(1) == clients*calls/3 {
+					gateways[2].kill()
+				}
+			}
+		})
+	}
+	running.Wait()
+	if lost.Load()+cut.Load() > 3*clients {
+		t.Errorf("%d calls were lost and %d requests cut", lost.Load(), cut.Load())
+	}
+	t.Logf("of %d calls, %d were lost with their gateway; %d requests were cut", clients*calls, lost.Load(), cut.Load())
+}
