@@ -31,6 +31,7 @@ import (
 type NodeRequest struct {
 	Principal     string          // of the client, different at each node
 	PrincipalName string          // for logs
+	Profile       string          // the profiles that the client has chosen at its node, joined by "+"
 	Meta          json.RawMessage // without the member that nodes add
 
 	node   *NodeView
@@ -83,6 +84,7 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 		r.sent.Origin = new(session.Origin)
 	}
 	r.Principal = v.stream.Key + "/" + r.sent.Origin.Principal
+	r.Profile = r.sent.Origin.Profile
 	r.PrincipalName = clusternode.NameAt(r.sent.Origin.Name, v.stream.Node)
 	r.view = v.host.view(r.sent.Origin.Profile)
 	if err := r.limit(r.sent.Origin); err != nil {
@@ -93,23 +95,17 @@ func (v *NodeView) Admit(method string, params, meta json.RawMessage) (*NodeRequ
 		return r, nil
 	case v.stream.Lapsed():
 		return nil, v.NotSent(errLapsed)
+	case v.stream.Server == "": // only the router that has suspended it can judge it
+		return r, nil
 	case method == "tools/call":
 		return r, r.find()
 	}
 	return r, r.relayable()
 }
 
-// Passed returns the origin of a request that another gateway passes on, by its _meta. Errors are for that gateway.
-func (v *NodeView) Passed(meta json.RawMessage) (*session.Origin, error) {
-	var sent clusternode.Request
-	raw := wire.Member(meta, clusternode.MetaKey)
-	switch {
-	case !v.Allowed(), v.stream.Lapsed():
-		return nil, errLapsed
-	case len(raw) > maxNodeMeta, json.Unmarshal(raw, &sent) != nil, sent.Origin == nil, !isPrintable(sent):
-		return nil, &session.Error{Code: session.CodeInvalidRequest, Message: "invalid " + clusternode.MetaKey + " in _meta; the versions of metarouter may differ"}
-	}
-	return sent.Origin, nil
+// IsOf reports whether the client has this principal of a router with the same rules.
+func (r *NodeRequest) IsOf(principal string) bool {
+	return r.sent.Origin.Principal == session.NewOrigin("", nil, principal, "").Principal
 }
 
 // isPrintable reports whether the texts of a request that logs have are short, without control characters.

@@ -170,15 +170,13 @@ func (n *Node) Address() string {
 	})
 }
 
-// DialRouter opens a stream for requests of clients to a router of a trusted node, by its address. Errors are as
-// those of Dial.
+// DialRouter opens a stream for requests of clients to a router of a trusted node, by its address. It takes at most
+// 10 s. Errors are as those of Dial.
 func (n *Node) DialRouter(ctx context.Context, address string) (clusternode.Stream, error) {
 	m, _ := n.now()
 	if m == nil {
 		return clusternode.Stream{}, &status.UnavailableError{Server: address}
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialWait)
-	defer cancel()
 	key, router, _ := strings.Cut(address, ".")
 	return m.dial(ctx, address, spec{router: stream.Address{Key: key, Router: router}})
 }

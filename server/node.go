@@ -110,7 +110,7 @@ func newNodeServers(secretOf func(key string) []byte, log *zap.Logger) *nodeServ
 // reading or writing failed.
 func (s *Servers) ServeNode(ctx context.Context, v *adapter.NodeView, conn net.Conn) error {
 	if v.Server() == "" {
-		return s.gateways.serve(ctx, v, conn)
+		return s.serveGateway(ctx, v, conn)
 	}
 	n := s.nodes.enter(v)
 	defer s.nodes.leave(n)
@@ -252,10 +252,7 @@ func (n *nodeServer) begin(ctx context.Context, v *adapter.NodeView, stream *con
 	r, err := n.quotas.begin(v.NodeKey(), len(m.Params), func() (*conversation.Request, error) {
 		return c.Begin(context.WithValue(ctx, admittedKey{}, q), m, w)
 	})
-	if err == errNodeBusy {
-		err = v.NotSent(err)
-	}
-	return r, err
+	return r, v.NotSent(err)
 }
 
 // once returns an object in which the names have one value each, whichever of equal names a server takes:

@@ -145,7 +145,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }}
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Secret: secret, Log: s.log, Budgets: servers.bounds.clients,
-		Methods: s.methods(greeting, relay, subscriptions), Gateways: servers.gateways.of(key),
+		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
 		Joined: func() { s.notifier.joined() }, // which no client does before New returns
 		Rules:  func() any { return s.display.options().Rules },
 		Left: func(c *conversation.Conversation) {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -49,8 +50,10 @@ type Profiles struct {
 	// Whole is the router without a profile, for those who administer it.
 	Whole Router
 
-	// Cluster reaches other routers that serve the same clients; may be nil.
-	Cluster Cluster
+	// Address returns the address at which other routers that serve the same clients reach this one, "" if they can't.
+	// DialRouter opens a stream to one of them by its address. Both are nil without a cluster.
+	Address    func() string
+	DialRouter func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Servers are the servers that clients of a router see: one for each set of profiles that
@@ -63,8 +66,8 @@ type Servers struct {
 	bounds   bounds
 	common   *httpd.Backends // common to all servers over HTTP
 	base     *Server
-	nodes    *nodeServers // for other nodes
-	gateways *gateways    // for other gateways
+	nodes    *nodeServers  // for other nodes
+	dials    chan struct{} // holds an item for each stream to another gateway that is being opened
 
 	mu      sync.Mutex         // guards the fields below
 	byKey   map[string]*Server // those that new clients get
@@ -85,10 +88,10 @@ func NewServers(p Profiles) *Servers {
 	}
 	s := &Servers{
 		profiles: p, secret: make([]byte, sha256.Size), byKey: make(map[string]*Server), retired: make(map[*Server]bool),
+		dials:  make(chan struct{}, maxDials),
 		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
 	}
 	rand.Read(s.secret)
-	s.gateways = &gateways{s, p.Cluster, make(chan struct{}, maxDials)}
 	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
 	s.nodes = newNodeServers(s.secretOf, s.base.log)
 	s.common = &httpd.Backends{

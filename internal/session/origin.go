@@ -37,11 +37,6 @@ func NewOrigin(profile string, rules json.RawMessage, principal, name string) *O
 	return o
 }
 
-// Is reports whether the origin has this principal, of a [Caller].
-func (o *Origin) Is(principal string) bool {
-	return o.Principal == NewOrigin("", nil, principal, "").Principal
-}
-
 // A Run is where a request ran. A session that reaches its server by way of another node sets it.
 type Run struct {
 	Nodes    []string // the names of the other nodes on its way, that which ran it last; nil if it ran on this one

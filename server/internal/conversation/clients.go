@@ -61,7 +61,10 @@ type Options struct {
 	// send. It is called with each.
 	Raw func(r *Request, result json.RawMessage) json.RawMessage
 
-	Gateways Gateways // may be nil
+	// Address returns the address at which other gateways reach this router, "" if they can't. Pass has the gateway at
+	// an address go on with a request that it has suspended, and returns its answer. Both may be nil.
+	Address func() string
+	Pass    func(ctx context.Context, address string, r *Request) (json.RawMessage, error)
 }
 
 // Budgets are common to the servers of one router.
@@ -129,6 +132,17 @@ func (cs *Clients) Visit(plain bool, who Identity, agent string) *Conversation {
 // is not closed.
 func (c *Conversation) Guest(who Identity) *Conversation {
 	return &Conversation{clients: c.clients, Identity: who, Visitor: true, Requests: c.Requests}
+}
+
+// Resume lets in a request that another gateway passes on over c. It must go on with a suspended request of a client
+// without a session, as is fits its principal; its Identity is that client's.
+func (cs *Clients) Resume(ctx context.Context, c *Conversation, is func(principal string) bool, m Message, w Writer) (*Request, error) {
+	s := cs.suspended.find(m)
+	if s == nil || !is(s.principal) || !s.latest().Visitor {
+		return nil, ErrNotResumed
+	}
+	guest := &Conversation{clients: cs, Identity: s.latest().Identity, Visitor: true, passed: true, Requests: c.Requests}
+	return guest.Begin(ctx, m, w)
 }
 
 // All returns the conversations with clients that have a session.

@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"strings"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // What marks a requestState as ours: for clients, and for other nodes, which pass theirs on to clients.
@@ -62,4 +64,37 @@ func (s sealer) unseal(state string) (id uint64, fingerprint [sha256.Size]byte, 
 	copy(fingerprint[:], plain[16:])
 	until := time.Unix(int64(binary.BigEndian.Uint64(plain[8:])), 0)
 	return binary.BigEndian.Uint64(plain), fingerprint, time.Now().Before(until)
+}
+
+// elsewhere returns the address of the gateway that has suspended the request which r goes on with; "" if it is this
+// router, or the requestState does not say.
+func (all *suspensions) elsewhere(r *Request) string {
+	if r.passed || r.clients.Address == nil || all.find(r.Message) != nil {
+		return ""
+	}
+	_, address, _ := strings.Cut(all.stateOf(r.Message), "@")
+	if len(address) > maxID || address == r.clients.Address() { // it is no address, or has expired
+		return ""
+	}
+	return address
+}
+
+// stateOf returns the requestState of a message, "" if it is not ours.
+func (all *suspensions) stateOf(m Message) string {
+	state, _ := wire.String(wire.Member(m.Params, "requestState"))
+	if !strings.HasPrefix(state, all.sealer.prefix) {
+		return ""
+	}
+	return state
+}
+
+// find returns the suspended request of the requestState in a message, nil if there is none here.
+func (all *suspensions) find(m Message) *suspension {
+	id, fingerprint, ok := all.sealer.unseal(all.stateOf(m))
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if s := all.byID[id]; ok && s != nil && s.fingerprint == fingerprint {
+		return s
+	}
+	return nil
 }

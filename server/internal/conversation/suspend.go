@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ func newSuspensions(key []byte, prefix string, q *budget.Quota) *suspensions {
 // handle handles a request of a modern client, or goes on with a suspended one.
 func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 	if address := all.elsewhere(r); address != "" {
-		return r.clients.Gateways.Pass(r.ctx, address, r)
+		return r.clients.Pass(r.ctx, address, r)
 	}
 	s, err := all.resume(r)
 	switch {
@@ -111,10 +112,8 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	s.current = nil
 	s.expiry = time.AfterFunc(suspendTime, func() { all.expire(s) })
 	state := all.sealer.seal(s.id, s.fingerprint, time.Now().Add(suspendTime))
-	if others := s.last.clients.Gateways; others != nil && s.last.Visitor {
-		if address := others.Address(); address != "" {
-			state += "@" + address
-		}
+	if address := s.last.clients.Address; address != nil && s.last.Visitor {
+		state = strings.TrimSuffix(state+"@"+address(), "@")
 	}
 	return fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, requests, state), nil
 }

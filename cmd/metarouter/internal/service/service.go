@@ -164,7 +164,7 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 		Edited:   r.Edited,
 		ReadOnly: profile.ReadOnly,
 		Whole:    r,
-		Cluster:  r,
+		Address:  r.Address, DialRouter: r.DialRouter,
 	})
 }
 
