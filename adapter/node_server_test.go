@@ -37,6 +37,7 @@ type box struct {
 	edits    chan<- config.Config
 	config   config.Config
 	lapsed   atomic.Bool
+	servers  *server.Servers
 }
 
 func newBox(t testing.TB, flags ...string) *box {
@@ -54,7 +55,8 @@ func newBox(t testing.TB, flags ...string) *box {
 		Log:       zaptest.NewLogger(t),
 		ServeNode: func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) },
 	}.Alone(b.identity))
-	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }, Edited: r.Parts().Edited})
+	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }, Edited: r.Parts().Edited, Address: func() string { return "UABOX.R" }})
+	b.servers = servers
 	b.serve, b.offers = adapter.HostOf(r)
 	edits := make(chan config.Config)
 	b.edits = edits
@@ -85,13 +87,16 @@ type stream struct {
 	requests int
 }
 
-func (b *box) dial() *stream {
+func (b *box) dial() *stream { return b.dialFor("gpu") }
+
+// dialFor opens a stream for a server, or for requests that a gateway passes on.
+func (b *box) dialFor(server string) *stream {
 	here, there := net.Pipe()
 	s := &stream{t: b.t, conn: here, lines: make(chan string, 1000), ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		b.serve(context.Background(), clusternode.Stream{
-			Conn: there, Server: "gpu", Key: "UA", Node: "laptop", Lapsed: b.lapsed.Load, Local: func(t time.Time) time.Time { return t },
+			Conn: there, Server: server, Key: "UA", Node: "laptop", Lapsed: b.lapsed.Load, Local: func(t time.Time) time.Time { return t },
 		})
 	}()
 	go func() {

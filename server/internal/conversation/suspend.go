@@ -52,12 +52,10 @@ func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 		return r.clients.Pass(r.ctx, address, r)
 	}
 	s, err := all.resume(r)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case s == nil && r.passed:
-		return nil, ErrNotResumed
-	case s == nil:
+	}
+	if s == nil { // which is not so for a request that was passed on
 		s = start(r)
 	}
 	defer askThrough(r, nil)
