@@ -183,3 +183,36 @@ func TestNATSRestarts(t *testing.T) {
 		t.Error(answer, err)
 	}
 }
+
+// A router is reached by its address, whatever it shares, as long as both nodes trust each other. Clients can forge
+// addresses, which reach nothing.
+func TestDialRouter(t *testing.T) {
+	ann, box, c := pair(t)
+	c.Share = nil
+	box.configs <- c
+	ann.has(t)
+	s, err := ann.DialRouter(t.Context(), box.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	one := &line{s, bufio.NewReader(s)}
+	if answer, err := one.call("hello"); err != nil || answer != " for ann: hello" || one.Server != "" || one.Key != box.key {
+		t.Errorf("%s, %v", answer, err)
+	}
+	_, stranger := newKey(t)
+	_, router, _ := strings.Cut(box.Address(), ".")
+	for _, address := range []string{"", ".", "gpu@box", box.key, box.key + ".>", box.key + "." + strings.Repeat("A", len(router)), stranger + "." + router, ann.Address(), ann.key + "." + router} {
+		if _, err := ann.DialRouter(t.Context(), address); !errors.Is(err, session.ErrNotSent) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	c.Trusted = nil
+	box.configs <- c
+	if answer, err := one.answers.ReadString('\n'); err == nil {
+		t.Error(answer)
+	}
+	if _, err := ann.DialRouter(t.Context(), box.Address()); !errors.Is(err, session.ErrNotSent) || !errors.Is(err, session.ErrForbidden) {
+		t.Error(err)
+	}
+}
