@@ -54,13 +54,13 @@ func (b *balancer) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	return resp, err
 }
 
-// balanced starts three gateways in a cluster, each with a server that asks, and a balancer before them.
-func balanced(t *testing.T) (b *balancer, gateways []*node, url string) {
+// balanced starts three gateways in a cluster, each with a server of the era that asks, and a balancer before them.
+func balanced(t *testing.T, era string) (b *balancer, gateways []*node, url string) {
 	t.Helper()
 	hub := natsserver.Start(t)
 	b = new(balancer)
 	for _, name := range []string{"a", "b", "c"} {
-		n := newNode(t, name, []string{hub.URL()}, entries{"bank": fake(map[string]any{"questionsPerMinute": 100000}, "-tools", "ask,echo")})
+		n := newNode(t, name, []string{hub.URL()}, entries{"bank": fake(map[string]any{"questionsPerMinute": 100000}, "-tools", "ask,echo", "-era", era)})
 		gateways, b.hosts = append(gateways, n), append(b.hosts, n.address)
 	}
 	trustEachOther(gateways...)
@@ -86,24 +86,26 @@ func proxyTo(b *balancer) http.Handler {
 	}
 }
 
-// asked begins a call of a tool that asks, and returns the parameters that answer the question with a name.
+// asked begins a call of a tool that asks twice, and returns the parameters that answer the last question with a name.
 func asked(ctx context.Context, c *mcptest.HTTPClient, name string) (params map[string]any, err error) {
-	params = map[string]any{"name": "bank__ask", "arguments": map[string]any{"method": "elicitation/create"}}
-	raw, err := c.Request(ctx, "tools/call", params)
-	if err != nil {
-		return nil, err
+	params = map[string]any{"name": "bank__ask", "arguments": map[string]any{"method": "elicitation/create", "rounds": 2}}
+	for range 2 { // the first question is answered here
+		raw, err := c.Request(ctx, "tools/call", params)
+		if err != nil {
+			return nil, err
+		}
+		var begun struct {
+			RequestState  string
+			InputRequests map[string]any
+		}
+		if json.Unmarshal(raw, &begun) != nil || begun.RequestState == "" || len(begun.InputRequests) != 1 {
+			return nil, fmt.Errorf("no question but %s", raw)
+		}
+		for key := range begun.InputRequests {
+			begun.InputRequests[key] = map[string]any{"action": "accept", "content": map[string]any{"name": name}}
+		}
+		params["requestState"], params["inputResponses"] = begun.RequestState, begun.InputRequests
 	}
-	var begun struct {
-		RequestState  string
-		InputRequests map[string]any
-	}
-	if json.Unmarshal(raw, &begun) != nil || begun.RequestState == "" || len(begun.InputRequests) != 1 {
-		return nil, fmt.Errorf("no question but %s", raw)
-	}
-	for key := range begun.InputRequests {
-		begun.InputRequests[key] = map[string]any{"action": "accept", "content": map[string]any{"name": name}}
-	}
-	params["requestState"], params["inputResponses"] = begun.RequestState, begun.InputRequests
 	return params, nil
 }
 
@@ -135,7 +137,7 @@ func modernClient(t testing.TB, url string) *mcptest.HTTPClient {
 func TestGateways(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
-	b, gateways, url := balanced(t)
+	b, gateways, url := balanced(t, "modern")
 	client := modernClient(t, url)
 	for i := range 6 {
 		name := fmt.Sprint("Ann-", i)
@@ -189,7 +191,13 @@ func TestGateways(t *testing.T) {
 	}
 	from.cluster["trusted"] = []string{}
 	from.write()
-	mcptest.WaitFor(t, "the end of the trust", func() bool { return isInvalid(answered(within(t), to.asking(), params, "Ann"), "can't be reached") })
+	client = to.asking()
+	var last error
+	defer func() { t.Logf("the last answer: %v", last) }()
+	mcptest.WaitFor(t, "the end of the trust", func() bool {
+		last = answered(within(t), client, params, "Ann")
+		return isInvalid(last, "can't be reached")
+	})
 }
 
 // asking returns a modern client of the node that answers questions.
@@ -205,7 +213,7 @@ func isInvalid(err error, text string) bool {
 func TestGatewayKilled(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
-	_, gateways, url := balanced(t)
+	_, gateways, url := balanced(t, "modern")
 	const clients, calls = 8, 30
 	var done, lost, cut atomic.Int64
 	var running sync.WaitGroup
