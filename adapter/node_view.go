@@ -36,16 +36,19 @@ func (s nodeStream) Server() string { return s.stream.Server }
 func (s nodeStream) Rules() any { return s.host.router.current.load().config.Router.Profiles }
 
 // Allowed reports whether this router still shares the server, if there is one, and trusts the other node.
-func (s nodeStream) Allowed() bool {
+func (s nodeStream) Allowed() bool { return s.Allows(s.stream.Key) }
+
+// Allows is Allowed for the node with the public key.
+func (s nodeStream) Allows(key string) bool {
 	setup := s.host.router.current.load()
 	if c := setup.config.Router.Cluster; c == nil || s.stream.Server != "" && !setup.shared[s.stream.Server] {
 		return false
 	}
-	if slices.Contains(setup.config.Router.Cluster.Trusted, s.stream.Key) {
+	if slices.Contains(setup.config.Router.Cluster.Trusted, key) {
 		return true
 	}
 	own := s.host.router.members.node() // other routers of this machine have the same key
-	return own != nil && own.Key() == s.stream.Key
+	return own != nil && own.Key() == key
 }
 
 // Describe returns the capabilities of the server, and its serverInfo, whatever the rules of this router

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,9 +72,9 @@ func (q *nodeQuotas) release(node string, size int) {
 	q.requests.Release(node)
 }
 
-// A nodeServer is the MCP server that another node sees of one server of this router: with the server's
-// own names and results, and nothing of ours. It serves all streams of the node for the server, so that
-// a request that was suspended can be resumed on another stream.
+// A nodeServer is the MCP server that other nodes see of one server of this router: with the server's
+// own names and results, and nothing of ours. It serves all streams for the server, so that
+// a request that was suspended can be resumed on another stream, also by another gateway of the client.
 type nodeServer struct {
 	view          *adapter.NodeView // of the first stream
 	clients       *conversation.Clients
@@ -86,7 +87,7 @@ type nodeServer struct {
 	last    time.Time // when the last stream ended
 }
 
-// nodeServers are the servers that other nodes see: one for each node and server, made for its first
+// nodeServers are the servers that other nodes see: one for each server, made for its first
 // stream. Their bounds are common to all of them.
 type nodeServers struct {
 	clients       *conversation.Budgets
@@ -96,7 +97,7 @@ type nodeServers struct {
 	log           *zap.Logger
 
 	mu    sync.Mutex             // guards the field below
-	byKey map[string]*nodeServer // by node and server
+	byKey map[string]*nodeServer // by the name of the server
 }
 
 func newNodeServers(secretOf func(key string) []byte, log *zap.Logger) *nodeServers {
@@ -122,14 +123,14 @@ func (s *Servers) ServeNode(ctx context.Context, v *adapter.NodeView, conn net.C
 	}}, conn, conn)
 }
 
-// enter returns the server for a node, and counts a stream.
+// enter returns the server for a stream, which it counts.
 func (s *nodeServers) enter(v *adapter.NodeView) *nodeServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.byKey[v.Key()]
+	n := s.byKey[v.Server()]
 	if n == nil {
 		n = newNodeServer(v, s)
-		s.byKey[v.Key()] = n
+		s.byKey[v.Server()] = n
 	}
 	n.streams++
 	return n
@@ -143,12 +144,13 @@ func (s *nodeServers) leave(n *nodeServer) {
 	n.abandonRevoked()
 }
 
-// abandonRevoked gives up the suspended calls of a node that may not use the server any more: they
-// outlive its streams.
+// abandonRevoked gives up the suspended calls of nodes that may not use the server any more: they
+// outlive their streams.
 func (n *nodeServer) abandonRevoked() {
-	if !n.view.Allowed() {
-		n.clients.AbandonVisitorsOf(func(conversation.Identity) bool { return true })
-	}
+	n.clients.AbandonVisitorsOf(func(who conversation.Identity) bool {
+		key, _, _ := strings.Cut(who.Principal, "/")
+		return !n.view.Allows(key)
+	})
 }
 
 // abandonRevoked gives up the suspended calls that an edit of the configuration has taken from nodes.
@@ -188,7 +190,7 @@ func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
 	}, all.subscriptions)
 	n.clients = conversation.New(conversation.Options{
 		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules,
-		Secret: all.secretOf("node\x00" + v.Key()), Log: all.log, Budgets: all.clients,
+		Secret: all.secretOf("node\x00" + v.Server()), Log: all.log, Budgets: all.clients,
 		Raw: func(r *conversation.Request, result json.RawMessage) json.RawMessage {
 			return admitted(r.Context()).Answer(result)
 		},

@@ -54,24 +54,30 @@ func (b *balancer) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	return resp, err
 }
 
-// balanced starts three gateways in a cluster, each with a server of the era that asks, and a balancer before them.
-func balanced(t *testing.T, era string) (b *balancer, gateways []*node, url string) {
+// balanced starts three gateways in a cluster, and a balancer before them. The server bank, which asks, is an entry of
+// each, and far is on another node.
+func balanced(t *testing.T) (b *balancer, gateways []*node, url string) {
 	t.Helper()
 	hub := natsserver.Start(t)
 	b = new(balancer)
+	flags := []string{"-tools", "ask,echo", "-era", "legacy"}
+	bank, _ := mcptest.Remote(t, "http", flags...)
 	for _, name := range []string{"a", "b", "c"} {
-		n := newNode(t, name, []string{hub.URL()}, entries{"bank": fake(map[string]any{"questionsPerMinute": 100000}, "-tools", "ask,echo", "-era", era)})
+		n := newNode(t, name, []string{hub.URL()}, entries{"bank": {"url": bank, "questionsPerMinute": 100000}})
 		gateways, b.hosts = append(gateways, n), append(b.hosts, n.address)
 	}
-	trustEachOther(gateways...)
+	d := newNode(t, "d", []string{hub.URL()}, entries{"far": fake(nil, flags...)})
+	d.cluster["share"] = []string{"*"}
+	trustEachOther(append(gateways, d)...)
+	d.start()
 	for _, n := range gateways {
 		n.start()
-		n.lists("bank__ask")
 	}
 	for _, n := range gateways {
 		mcptest.WaitFor(t, "node "+n.name+" to see the others", func() bool {
-			return len(n.seen()) == len(gateways)
+			return len(n.seen()) == len(gateways)+1
 		})
+		n.lists("bank__ask", "far-at-d__ask")
 	}
 	s := httptest.NewServer(proxyTo(b))
 	t.Cleanup(s.Close)
@@ -82,13 +88,15 @@ func proxyTo(b *balancer) http.Handler {
 	target := &url.URL{Scheme: "http", Host: "gateways"}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: b, FlushInterval: -1,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 	}
 }
 
 // asked begins a call of a tool that asks twice, and returns the parameters that answer the last question with a name.
-func asked(ctx context.Context, c *mcptest.HTTPClient, name string) (params map[string]any, err error) {
-	params = map[string]any{"name": "bank__ask", "arguments": map[string]any{"method": "elicitation/create", "rounds": 2}}
+func asked(ctx context.Context, c *mcptest.HTTPClient, server, name string) (params map[string]any, err error) {
+	params = map[string]any{"name": server + "__ask", "arguments": map[string]any{"method": "elicitation/create", "rounds": 2}}
 	for range 2 { // the first question is answered here
 		raw, err := c.Request(ctx, "tools/call", params)
 		if err != nil {
@@ -137,15 +145,15 @@ func modernClient(t testing.TB, url string) *mcptest.HTTPClient {
 func TestGateways(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
-	b, gateways, url := balanced(t, "modern")
+	b, gateways, url := balanced(t)
 	client := modernClient(t, url)
 	for i := range 6 {
-		name := fmt.Sprint("Ann-", i)
-		params, err := asked(within(t), client, name)
+		name, server := fmt.Sprint("Ann-", i), []string{"bank", "far-at-d"}[i%2]
+		params, err := asked(within(t), client, server, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := map[string]any{"name": "bank__echo", "arguments": map[string]any{}, "requestState": params["requestState"], "inputResponses": params["inputResponses"]}
+		other := map[string]any{"name": server + "__echo", "arguments": map[string]any{}, "requestState": params["requestState"], "inputResponses": params["inputResponses"]}
 		if err := answered(within(t), client, other, name); !isInvalid(err, "not valid for this request") {
 			t.Errorf("the state of another call: %v", err)
 		}
@@ -185,18 +193,15 @@ func TestGateways(t *testing.T) {
 	if to.process.Cmd.ProcessState != nil {
 		to = gateways[(b.next.Load()+2)%3]
 	}
-	params, err := asked(within(t), from.asking(), "Ann")
+	params, err := asked(within(t), from.asking(), "bank", "Ann")
 	if err != nil {
 		t.Fatal(err)
 	}
 	from.cluster["trusted"] = []string{}
 	from.write()
 	client = to.asking()
-	var last error
-	defer func() { t.Logf("the last answer: %v", last) }()
 	mcptest.WaitFor(t, "the end of the trust", func() bool {
-		last = answered(within(t), client, params, "Ann")
-		return isInvalid(last, "can't be reached")
+		return isInvalid(answered(within(t), client, params, "Ann"), "can't be reached")
 	})
 }
 
@@ -213,7 +218,7 @@ func isInvalid(err error, text string) bool {
 func TestGatewayKilled(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
-	_, gateways, url := balanced(t, "modern")
+	_, gateways, url := balanced(t)
 	const clients, calls = 8, 30
 	var done, lost, cut atomic.Int64
 	var running sync.WaitGroup
@@ -222,7 +227,7 @@ func TestGatewayKilled(t *testing.T) {
 		running.Go(func() {
 			for j := range calls {
 				name := fmt.Sprintf("Ann-%d-%d", i, j)
-				params, err := asked(within(t), client, name)
+				params, err := asked(within(t), client, "bank", name)
 				if err == nil {
 					err = answered(within(t), client, params, name)
 				}
