@@ -1,0 +1,132 @@
+package script
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// hostCall is the function that the prelude calls with a text. It returns a number.
+func hostCall(ctx context.Context, mod api.Module, s []uint64) {
+	r := ctx.Value(hostKey{}).(*run)
+	if n := uint32(s[3]); r.inside || n != 1 {
+		panic(fmt.Errorf("the host's function was called with %d arguments, or inside itself", n))
+	}
+	r.inside = true
+	at, _ := mod.Memory().ReadUint32Le(uint32(s[4]))
+	s[0] = r.vm.number(r.asks(r.vm.text(uint64(at), maxHost)))
+	r.inside = false
+}
+
+// asks does a thing for the script.
+func (r *run) asks(text string) int64 {
+	kind, text, _ := strings.Cut(text, "\n")
+	switch kind {
+	case "log":
+		r.log.print(text)
+		return 0
+	case "result":
+		return flag(r.handles.give(text))
+	}
+	quoted, text, _ := strings.Cut(text, "\n")
+	text, stack, _ := strings.Cut(text, "\n")
+	var name string
+	_ = json.Unmarshal([]byte(quoted), &name) // the prelude quotes it
+	r.asked++
+	line, _ := r.source.place(stack)
+	q := &question{Call: Call{Number: r.asked, Line: line, Tool: name, Arguments: json.RawMessage(text)}, kind: kind, made: -1}
+	sum := sha256.Sum256([]byte(kind + "\x00" + name + "\x00" + text))
+	q.hash = base64.RawURLEncoding.EncodeToString(sum[:12])
+	if r.asked > r.Limits.Calls {
+		r.cancel(&Error{Name: "LimitError", Message: fmt.Sprintf("the script makes more than %d calls", r.Limits.Calls), Line: line})
+		return int64(r.asked)
+	}
+	if err := r.handles.take(len(name) + len(text)); err != nil {
+		r.cancel(err)
+		return int64(r.asked)
+	}
+	if kind == "call" {
+		q.made = len(r.out.Calls)
+		r.out.Calls = append(r.out.Calls, Made{Call: q.Call})
+	}
+	r.open[q.Number] = q
+	if a, ok := r.recorded[q.Number]; !ok {
+		r.queue = append(r.queue, q)
+		r.send()
+	} else if q.sent(r); a.Asked != q.hash {
+		r.cancel(ErrDiverged)
+	}
+	return int64(q.Number)
+}
+
+// send asks the host as many questions as may be open at once.
+func (r *run) send() {
+	for len(r.queue) > 0 && r.active < r.Limits.Concurrent && r.ctx.Err() == nil {
+		q := r.queue[0]
+		r.queue = r.queue[1:]
+		r.active++
+		r.clock.add(1, 0)
+		q.sent(r)
+		r.progress(q.Tool)
+		r.calls.Go(func() {
+			value, err := q.answer(r.ctx, r.host)
+			r.answers <- reply{q, value, err} // has room for it
+		})
+	}
+}
+
+func (q *question) sent(r *run) {
+	if q.made >= 0 {
+		r.out.Calls[q.made].Sent = true
+	}
+}
+
+// answer asks the host.
+func (q *question) answer(ctx context.Context, h Host) (json.RawMessage, error) {
+	switch q.kind {
+	case "search":
+		var task string
+		_ = json.Unmarshal(q.Arguments, &task) // the prelude makes it a string
+		return h.Search(ctx, task)
+	case "describe":
+		var ids []string
+		if err := json.Unmarshal(q.Arguments, &ids); err != nil {
+			return nil, errors.New("describe: the ids are no list of strings")
+		}
+		return h.Describe(ctx, ids)
+	default:
+		return h.Call(ctx, q.Call)
+	}
+}
+
+// A log has the lines that the script logs, up to max bytes.
+type log struct {
+	strings.Builder
+	max int
+	cut bool // it is not complete
+}
+
+func (l *log) print(line string) {
+	left := l.max - l.Len()
+	switch {
+	case l.cut:
+	case len(line) < left:
+		l.WriteString(line + "\n")
+	default:
+		l.cut = true
+		fmt.Fprintf(l, "%s\n(the log is cut at %d bytes)\n", limited(line, max(left, 0)), l.max)
+	}
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

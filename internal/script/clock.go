@@ -1,0 +1,100 @@
+package script
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxPause is how long a script may wait for persons.
+const maxPause = 10 * time.Minute
+
+// clockKey is the key of a context's clock.
+type clockKey struct{}
+
+// Pause says that a script's call waits for a person. While all calls of the script wait, its wall time stands
+// still. The context is that of [Host]. The caller calls resume once.
+func Pause(ctx context.Context) (resume func()) {
+	c, ok := ctx.Value(clockKey{}).(*clock)
+	if !ok {
+		return func() {}
+	}
+	c.add(0, 1)
+	return func() { c.add(0, -1) }
+}
+
+// A clock measures a script's wall time and its waits for persons.
+type clock struct {
+	limit   time.Duration
+	changed chan struct{} // has a value after a change
+
+	mu            sync.Mutex // guards the fields below
+	last          time.Time
+	spent, waited time.Duration
+	calls, pauses int
+	waiting       func(bool) // see [Options]
+}
+
+// newClock returns the clock of a script whose interpreter runs: it counts as a call.
+func newClock(limit time.Duration, waiting func(bool)) *clock {
+	if waiting == nil {
+		waiting = func(bool) {}
+	}
+	return &clock{limit: limit, changed: make(chan struct{}, 1), last: time.Now(), calls: 1, waiting: waiting}
+}
+
+// add adds open calls and open waits for persons.
+func (c *clock) add(calls, pauses int) {
+	c.mu.Lock()
+	c.tick()
+	before := c.paused()
+	c.calls += calls
+	c.pauses += pauses
+	if now := c.paused(); now != before {
+		c.waiting(now)
+	}
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// left returns the time until the script ends if nothing changes.
+func (c *clock) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tick()
+	if c.paused() {
+		return max(maxPause-c.waited, 0)
+	}
+	return max(c.limit-c.spent, 0)
+}
+
+// over returns an error if the time is over.
+func (c *clock) over() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tick()
+	if c.waited >= maxPause {
+		return errorf("LimitError", "no person answered within %v", maxPause)
+	}
+	if c.spent >= c.limit {
+		return errTimeout(c.limit)
+	}
+	return nil
+}
+
+// tick counts the time since the last tick. The caller holds the lock.
+func (c *clock) tick() {
+	now := time.Now()
+	if c.paused() {
+		c.waited += now.Sub(c.last)
+	} else {
+		c.spent += now.Sub(c.last)
+	}
+	c.last = now
+}
+
+// paused reports whether all calls wait for persons. The caller holds the lock.
+func (c *clock) paused() bool { return c.pauses > 0 && c.pauses >= c.calls }

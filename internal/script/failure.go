@@ -1,0 +1,97 @@
+package script
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrDiverged is why a script fails that asks other questions than the run before.
+var ErrDiverged = &Error{Name: "DivergedError", Message: "the script does not do the same as before its interruption, so that it can't go on"}
+
+// Lost is an error of a call whose effect is unknown. It ends the script.
+type Lost struct {
+	Tool string
+	Err  error // why it is unknown
+}
+
+// Error says which call's effect is unknown.
+func (l *Lost) Error() string {
+	return fmt.Sprintf("the result of %s was lost, so that its effect is unknown: %v", l.Tool, l.Err)
+}
+
+// Unwrap returns the reason.
+func (l *Lost) Unwrap() error { return l.Err }
+
+// A recordedError is an error of a run before.
+type recordedError struct {
+	message string
+	retry   bool
+}
+
+func (e recordedError) Error() string   { return e.message }
+func (e recordedError) Retryable() bool { return e.retry }
+
+// retryable reports whether a call that failed with an error may be tried again.
+func retryable(err error) bool {
+	r, ok := errors.AsType[interface {
+		error
+		Retryable() bool
+	}](err)
+	return ok && r.Retryable()
+}
+
+func errorf(name, format string, args ...any) *Error {
+	return &Error{Name: name, Message: fmt.Sprintf(format, args...)}
+}
+
+func errTimeout(limit time.Duration) *Error {
+	return errorf("LimitError", "the script took longer than %v", limit)
+}
+
+// failure says why a script failed.
+func (r *run) failure(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if r.parent.Err() != nil {
+		return errorf("CancelError", "the script was cancelled: %v", context.Cause(r.parent))
+	}
+	if r.vm.memory.full || errors.Is(err, errNoMemory) {
+		return errMemory(r.Limits.Memory)
+	}
+	return errorf("InternalError", "the interpreter of scripts failed: %s", limited(err.Error(), 300))
+}
+
+func errMemory(max int64) *Error {
+	return errorf("LimitError", "the script needs more than %d bytes of memory, or other scripts have all that is left", max)
+}
+
+// exception takes the exception that waits in the interpreter. It panics with an error that is no exception.
+func (r *run) exception(err error) (e *Error) {
+	if errors.Is(err, errException) {
+		err = r.vm.catch(func() { e = r.explain(r.vm.do("qjs_get_exception")) })
+	}
+	if errors.Is(err, errException) {
+		return errorf("Error", "the script threw an error that can't be read")
+	}
+	if err != nil {
+		panic(failure{err})
+	}
+	return e
+}
+
+// explain returns a thrown value as an error.
+func (r *run) explain(thrown uint64) *Error {
+	var said struct{ Name, Message, Stack string }
+	text := r.vm.text(r.vm.invoke(r.vm.layout.prelude["explain"], thrown), maxHost)
+	_ = json.Unmarshal([]byte(text), &said) // the prelude made it
+	e := &Error{Name: said.Name, Message: said.Message}
+	if said.Message == "out of memory" {
+		e = errMemory(r.Limits.Memory)
+	}
+	e.Line, e.Column = r.source.place(said.Stack)
+	return e
+}

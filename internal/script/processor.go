@@ -1,0 +1,56 @@
+package script
+
+import (
+	"context"
+	"time"
+)
+
+// slice is how long a script computes before it is another one's turn.
+const slice = 10 * time.Millisecond
+
+// A processor bounds a script's CPU time. Scripts take turns, so that one processor is left for the router.
+type processor struct {
+	turns chan struct{} // has a value for each script that computes
+	left  time.Duration
+	limit *time.Timer // ends the script
+	since time.Time   // of its turn; zero without one
+}
+
+func newProcessor(turns chan struct{}, limit time.Duration, end func()) *processor {
+	p := &processor{turns: turns, left: limit, limit: time.AfterFunc(time.Hour, end)}
+	p.limit.Stop()
+	return p
+}
+
+// acquire waits for a turn, which ends the script after some time.
+func (p *processor) acquire(ctx context.Context, wall time.Duration) error {
+	select {
+	case p.turns <- struct{}{}:
+		p.since = time.Now()
+		p.limit.Reset(min(p.left, wall))
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *processor) release() {
+	if !p.since.IsZero() {
+		p.limit.Stop()
+		p.left -= time.Since(p.since)
+		p.since = time.Time{}
+		<-p.turns
+	}
+}
+
+// yield lets another script compute after a slice. It returns an error if the script has ended.
+func (p *processor) yield(ctx context.Context, c *clock) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if time.Since(p.since) < slice {
+		return nil
+	}
+	p.release()
+	return p.acquire(ctx, c.left())
+}

@@ -1,0 +1,263 @@
+package script
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// hostKey is the key of a context's run, for the functions that the interpreter calls.
+type hostKey struct{}
+
+// A run is a script that runs. One goroutine uses it; each call has a goroutine of its own.
+type run struct {
+	Options
+	script Script
+	host   Host
+
+	parent context.Context
+	ctx    context.Context // ends with the script
+	cancel context.CancelCauseFunc
+	cpu    *processor
+	clock  *clock
+	began  time.Time
+	vm     *vm
+	source source
+	strip  uint64 // a function that strips types; 0 before it is needed
+	inside bool   // a host function runs
+
+	asked    int               // questions
+	open     map[int]*question // without an answer
+	queue    []*question       // not sent yet
+	active   int               // sent
+	done     int               // answered
+	answers  chan reply
+	calls    sync.WaitGroup
+	recorded map[int]Answer // of a run before
+	order    []int          // the numbers of recorded answers that were not delivered, in order
+
+	handles handles
+	log     log
+	out     Outcome
+}
+
+// A question is a call, a search or a description.
+type question struct {
+	Call
+	kind string
+	hash string
+	made int // its place in the outcome's calls; -1 for others
+}
+
+// A reply is an answer to a question.
+type reply struct {
+	*question
+	value json.RawMessage
+	err   error
+}
+
+func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
+	r := &run{script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond), clock: newClock(o.Limits.Timeout, o.Waiting),
+		open: map[int]*question{}, answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
+	ctx = context.WithValue(context.WithValue(ctx, hostKey{}, r), clockKey{}, r.clock)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.cpu = newProcessor(e.turns, o.Limits.CPU, func() {
+		r.cancel(cmp.Or(r.clock.over(), error(errorf("LimitError", "the script used more than %v of CPU time", o.Limits.CPU))))
+	})
+	if o.Journal != nil {
+		r.began = o.Journal.Begun()
+		for a, ok := o.Journal.Next(); ok; a, ok = o.Journal.Next() {
+			r.recorded[a.Number] = a
+			r.order = append(r.order, a.Number)
+		}
+	}
+	return r
+}
+
+// close ends the calls and frees the memory. The script does not get the answers that are there, but they count as made.
+func (r *run) close() {
+	r.cancel(context.Canceled)
+	r.calls.Wait()
+	for len(r.answers) > 0 {
+		if a := <-r.answers; a.made >= 0 && a.err == nil {
+			_, err := r.handles.value(a.value)
+			r.out.Calls[a.made].OK = err == nil
+		}
+	}
+	if r.vm != nil {
+		r.vm.close()
+	}
+	r.handles.close()
+}
+
+// execute runs the script and returns its value.
+func (r *run) execute(p *program) (json.RawMessage, error) {
+	var err error
+	if r.vm, err = p.start(r.ctx, r.handles.budget, r.Limits.Memory); err != nil {
+		return nil, errorf("BusyError", "start the script: %v; try again later", err)
+	}
+	const fulfilled, rejected = 1, 2
+	var promise, state uint64
+	step := func() {
+		r.vm.invoke(r.vm.layout.prelude["begin"], r.vm.string(string(r.script.Input)), r.vm.number(r.began.UnixMilli()))
+		promise = r.vm.invoke(r.vm.layout.prelude["run"], r.compile(), r.vm.number(flag(r.source.callable)))
+	}
+	for {
+		err = r.interpret(func() {
+			step()
+			for int32(r.vm.do("qjs_execute_pending_job")) != 0 {
+			}
+			state = r.vm.do("qjs_promise_state", promise)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if state == rejected || state == fulfilled && len(r.open) == 0 {
+			return r.settled(promise, state == rejected)
+		}
+		next, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		step = r.delivery(next)
+	}
+}
+
+// settled returns the value of a script that has ended.
+func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err error) {
+	if len(r.order) > 0 {
+		return nil, ErrDiverged
+	}
+	err = r.interpret(func() {
+		result := r.vm.do("qjs_promise_result", promise)
+		if rejected {
+			panic(failure{r.explain(result)})
+		}
+		encoded := r.vm.invoke(r.vm.layout.prelude["encode"], result)
+		if r.vm.do("qjs_is_undefined", encoded) == 0 {
+			value = json.RawMessage(r.vm.text(encoded, maxResult+1))
+		}
+	})
+	if len(value) > maxResult {
+		return nil, errorf("LimitError", "the script returns more than %d bytes", maxResult)
+	}
+	return value, err
+}
+
+// interpret runs something in the interpreter, within the script's CPU time.
+func (r *run) interpret(do func()) error {
+	if err := r.cpu.acquire(r.ctx, r.clock.left()); err != nil {
+		return err
+	}
+	err := r.vm.catch(do)
+	if errors.Is(err, errException) {
+		err = r.vm.catch(func() { panic(failure{r.exception(err)}) })
+	}
+	r.cpu.release()
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	return err
+}
+
+// next returns the next answer: a recorded one, or the host's.
+func (r *run) next() (reply, error) {
+	if len(r.order) > 0 {
+		a := r.recorded[r.order[0]]
+		q := r.open[a.Number]
+		if q == nil || q.hash != a.Asked {
+			return reply{}, ErrDiverged
+		}
+		r.order = r.order[1:]
+		if a.Error != "" {
+			return reply{q, nil, recordedError{a.Error, a.Retry}}, nil
+		}
+		return reply{q, a.Value, nil}, nil
+	}
+	if len(r.open) == 0 {
+		return reply{}, errorf("Error", "the script waits for a promise that nothing settles")
+	}
+	r.clock.add(-1, 0)
+	defer r.clock.add(1, 0)
+	for {
+		timer := time.NewTimer(r.clock.left())
+		select {
+		case next := <-r.answers:
+			timer.Stop()
+			r.active--
+			r.clock.add(-1, 0)
+			return next, r.answered(next)
+		case <-r.ctx.Done():
+			timer.Stop()
+			return reply{}, context.Cause(r.ctx)
+		case <-r.clock.changed:
+			timer.Stop()
+		case <-timer.C:
+			if err := r.clock.over(); err != nil {
+				return reply{}, err
+			}
+		}
+	}
+}
+
+// answered records an answer of the host.
+func (r *run) answered(a reply) error {
+	if lost, ok := errors.AsType[*Lost](a.err); ok {
+		return &Error{Name: "LostError", Message: lost.Error(), Line: a.Line}
+	}
+	if r.ctx.Err() != nil { // it may be why the call failed
+		return context.Cause(r.ctx)
+	}
+	if r.Journal == nil {
+		return nil
+	}
+	note := Answer{Number: a.Number, Asked: a.hash, Value: a.value}
+	if a.err != nil {
+		note.Value, note.Error, note.Retry = nil, a.err.Error(), retryable(a.err)
+	}
+	r.Journal.Answered(note)
+	return nil
+}
+
+// delivery returns the step that gives an answer to the script.
+func (r *run) delivery(a reply) func() {
+	delete(r.open, a.Number)
+	value, err := a.value, a.err
+	if err == nil && a.kind == "call" {
+		value, err = r.handles.value(a.value)
+	}
+	tooLarge := func() error {
+		return fmt.Errorf("the result of %s has %d bytes, which do not fit into the script's memory", a.Tool, len(value))
+	}
+	if len(value) > maxResult {
+		err = tooLarge()
+	}
+	r.done++
+	r.progress(a.Tool)
+	r.send()
+	return func() {
+		if err == nil {
+			if text := r.vm.fitting(string(value)); text != 0 {
+				r.vm.invoke(r.vm.layout.prelude["answer"], text, r.vm.number(int64(a.Number)))
+			} else {
+				err = tooLarge()
+			}
+		}
+		if err != nil {
+			r.vm.invoke(r.vm.layout.prelude["refuse"], r.vm.string(limited(err.Error(), maxMessage)), r.vm.number(int64(a.Number)), r.vm.number(flag(retryable(err))))
+		}
+		if a.made >= 0 {
+			r.out.Calls[a.made].OK = err == nil
+		}
+	}
+}
+
+func (r *run) progress(tool string) {
+	if r.Progress != nil {
+		r.Progress(r.done, tool)
+	}
+}

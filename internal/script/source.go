@@ -1,0 +1,101 @@
+package script
+
+import (
+	_ "embed"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// types is a function that strips type annotations; tools/quickjs/types.mjs is its source.
+//
+//go:embed types.js
+var types string
+
+// A form is a way to make an async function of a script.
+type form struct {
+	before, after string
+	callable      bool // a function that it returns is called with the input
+}
+
+// The forms, in the order in which they are tried: an expression, such as a function, and the body of a function.
+var (
+	expression = form{"(async () => {return (", "\n)})", true}
+	body       = form{"(async () => {", "\n})", false}
+	module     = form{"(async () => {", "\n})", true}
+)
+
+// A source is a script's code as it is compiled.
+type source struct {
+	form
+	code string // without its fence; the lines are those of the model
+}
+
+var (
+	stackPlace = regexp.MustCompile(`\b` + codeName + `:(\d+):(\d+)`)
+	export     = regexp.MustCompile(`(?m)^([ \t]*)export([ \t]+)default\b`)
+)
+
+// unfenced takes a code fence off, and keeps the numbers of lines.
+func unfenced(code string) string {
+	start := strings.IndexFunc(code, func(c rune) bool { return !strings.ContainsRune(" \t\r\n\ufeff", c) })
+	if start < 0 || !strings.HasPrefix(code[start:], "```") {
+		return strings.TrimPrefix(code, "\ufeff")
+	}
+	newline := strings.IndexByte(code[start:], '\n')
+	if newline < 0 {
+		return code
+	}
+	first := start + newline + 1
+	text := strings.TrimRight(code[first:], " \t\r\n")
+	return strings.Repeat("\n", strings.Count(code[:first], "\n")) + strings.TrimSuffix(text, "```")
+}
+
+// place returns the first line and column of the script in a stack trace; 0 without one.
+func (s *source) place(stack string) (line, column int) {
+	found := stackPlace.FindStringSubmatch(stack)
+	if found == nil {
+		return 0, 0
+	}
+	line, _ = strconv.Atoi(found[1])
+	column, _ = strconv.Atoi(found[2])
+	if line == 1 {
+		column = max(column-len(s.before), 1)
+	}
+	if last := strings.Count(s.code, "\n") + 1; line > last {
+		line, column = last, len(s.code)-strings.LastIndexByte(s.code, '\n')
+	}
+	return line, column
+}
+
+// compile makes a function of the script. It strips type annotations only of code that does not compile with them.
+func (r *run) compile() (function uint64) {
+	code := unfenced(r.script.Code)
+	forms := []source{{expression, strings.TrimRight(code, "; \t\r\n")}, {body, code}}
+	if export.MatchString(code) {
+		forms = append(forms, source{module, export.ReplaceAllString(code, "${1}return${2}       ")})
+	}
+	var reason *Error
+	for _, strip := range []func(string) string{func(text string) string { return text }, r.stripped} {
+		for _, s := range forms {
+			r.source = s
+			err := r.vm.catch(func() { function = r.vm.evaluate(strip(s.before+s.code+s.after), codeName) })
+			if err == nil {
+				return function
+			}
+			e := r.exception(err)
+			if reason == nil || e.Line > reason.Line || e.Line == reason.Line && e.Column > reason.Column {
+				reason = e
+			}
+		}
+	}
+	panic(failure{reason})
+}
+
+// stripped replaces type annotations by spaces.
+func (r *run) stripped(text string) string {
+	if r.strip == 0 {
+		r.strip = r.vm.evaluate(types, "types")
+	}
+	return r.vm.text(r.vm.invoke(r.strip, r.vm.string(text)), maxHost)
+}

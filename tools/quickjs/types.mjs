@@ -1,0 +1,31 @@
+// The source of internal/script/types.js: a function that replaces type annotations by spaces, so that lines and columns
+// stay. It is made of the parser of sucrase (MIT):
+//
+//	npm install --prefix DIR sucrase@3.35.1 esbuild@0.28.1
+//	NODE_PATH=DIR/node_modules DIR/node_modules/.bin/esbuild tools/quickjs/types.mjs --bundle --minify --target=es2020 \
+//	  --format=iife --global-name=strip --banner:js='(() => {' --footer:js='return strip.default})()' --legal-comments=none --outfile=internal/script/types.js
+import { parse } from "sucrase/dist/esm/parser/index.js";
+import { TokenType as tt } from "sucrase/dist/esm/parser/tokenizer/types.js";
+
+const modifiers = [tt._abstract, tt._declare, tt._override, tt._private, tt._protected, tt._public, tt._readonly, tt.nonNullAssertion];
+
+// tokens are those of a script, whose errors say where they are as QuickJS does.
+function tokens(code) {
+  try {
+    return parse(code, false, true, false).tokens;
+  } catch ({ message, loc }) {
+    const error = new SyntaxError(message.replace(/ \(\d+:\d+\)$/, ""));
+    if (loc) error.stack = `at script:${loc.line}:${loc.column}`;
+    throw error;
+  }
+}
+
+export default function strip(code) {
+  let text = "", at = 0;
+  for (const { type, isType, start, end } of tokens(code)) {
+    if (!isType && !modifiers.includes(type)) continue;
+    text += code.slice(at, start) + code.slice(start, end).replace(/[^\r\n]/g, " ");
+    at = end;
+  }
+  return text + code.slice(at);
+}
