@@ -1,0 +1,103 @@
+// Package declaration writes tools as TypeScript declarations, for models that write scripts.
+//
+// Schemas come from servers. A declaration is bounded whatever a schema says: parts beyond a bound
+// are any, and members beyond it are left out with a comment.
+package declaration
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// A Tool is what a declaration says.
+type Tool struct {
+	ID          string // server:tool
+	Description string // may be ""
+	Reads       bool   // it changes nothing
+
+	Input  json.RawMessage // the JSON Schema of the arguments
+	Output json.RawMessage // the JSON Schema of the structured content; nil if the tool declares none
+}
+
+// A Detail bounds a declaration.
+type Detail struct {
+	Description int // bytes of the tool's description
+	Comment     int // bytes of the description of each property; 0 leaves these out
+	Depth       int // objects and arrays in each other; the type of deeper ones is any
+	Size        int // bytes of the types, about
+}
+
+// The details of a declaration that is read alone, of one among others, and of one in a line.
+var (
+	Full  = Detail{Description: 8 << 10, Comment: 400, Depth: 8, Size: 16 << 10}
+	Brief = Detail{Description: 200, Depth: 5, Size: 4 << 10}
+	Line  = Detail{Description: 200, Depth: 2, Size: 1 << 10}
+)
+
+// Of returns the declaration of a call of the tool, such as
+//
+//	/** Lists issues. Reads only. */
+//	declare function call(tool: "github:list_issues", args: { repo: string; limit?: number }): Promise<{ title: string }[]>;
+func Of(t Tool, d Detail) string {
+	about := note(t.Description, d.Description)
+	if t.Reads {
+		if last, _ := utf8.DecodeLastRuneInString(about); unicode.IsLetter(last) || unicode.IsDigit(last) {
+			about += "."
+		}
+		about = strings.TrimSpace(about + " Reads only.")
+	}
+	if about != "" {
+		about = "/** " + about + " */\n"
+	}
+	w := &writer{Detail: d, left: d.Size, work: maxWork}
+	mark, args := w.arguments(t.Input)
+	result := "any"
+	if t.Output != nil {
+		result = w.of(t.Output)
+	}
+	return about + "declare function call(tool: " + string(wire.AppendString(nil, t.ID)) + ", args" + mark + ": " + args + "): Promise<" + result + ">;"
+}
+
+// arguments returns the type of the arguments, and "?" if none is required.
+func (w *writer) arguments(schema []byte) (mark, args string) {
+	n := read(schema)
+	if required := n["required"]; required == nil || string(required) == "[]" {
+		mark = "?"
+	}
+	args = w.of(schema)
+	if (args == "any" || args == "Record<string, any>") && !n.has("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf") {
+		args = "{}"
+	}
+	return mark, args
+}
+
+// note returns at most so many bytes of a text for a comment, which it does not end.
+func note(text string, most int) string {
+	if text = strings.TrimSpace(text); len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.ReplaceAll(text, "*/", `*\/`)
+}
+
+// comment returns the comment before a property, "" if there is nothing to say.
+func (w *writer) comment(property []byte) string {
+	if w.Comment == 0 {
+		return ""
+	}
+	text, _ := wire.String(wire.Member(property, "description"))
+	text = note(strings.Join(strings.Fields(text), " "), w.Comment)
+	if value, ok := w.literal(wire.Member(property, "default")); ok && value != "null" {
+		if text != "" && !strings.HasSuffix(text, ".") {
+			text += "."
+		}
+		text = strings.TrimSpace(text + " Default: " + note(value, maxLiteral))
+	}
+	if text == "" {
+		return ""
+	}
+	return "/** " + text + " */ "
+}
