@@ -39,3 +39,25 @@ func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool
 	}
 	return rename(temp.Name(), path)
 }
+
+// Create makes a file of mode 0600, and its folder if need be, unless there is one already. It never shows a part of the data.
+func Create(path string, data []byte) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(folder, "tmp-*") // has mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(data)
+	if err := errors.Join(err, temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	// A link never replaces the file that another process has made meanwhile.
+	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

@@ -9,11 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/filelock"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
@@ -88,24 +87,7 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(folder, "tmp-*") // has mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(append(text, '\n'))
-	if err := errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	// A link never replaces the key that another process has made meanwhile.
-	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return atomicfile.Create(path, append(text, '\n'))
 }
 
 // Key returns the public key, as text that begins with U.
