@@ -26,6 +26,9 @@ func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
 		}
 		return call
 	}
+	if call.Script != "" {
+		reason += fmt.Sprintf("; line %d of a script calls it", call.Line)
+	}
 	client := call.Client
 	if client == "" && call.From != nil {
 		client = call.From.ClientName()

@@ -47,6 +47,36 @@ func ExampleOpen() {
 	// {"from_unit":"ft","to_unit":"m","value":1.8288}
 }
 
+// A script calls tools, and returns what it makes of their results.
+func ExampleRunScript() {
+	options := adapter.Embed(adapter.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	router, err := adapter.Open(ctx, options, "testdata/mcp.json")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer router.Close()
+	router.Settled(ctx) // the tools of all servers are known
+
+	outcome := adapter.RunScript(ctx, router, selector.Script{
+		Code: `
+			let metres = 0;
+			for (const value of input) {
+				metres += (await tools.utilities.unit_convert({ value, from_unit: "ft", to_unit: "m" })).value;
+			}
+			return metres.toFixed(2) + " m";`,
+		Input: json.RawMessage(`[6, 12, 18]`),
+	})
+	if outcome.Err != nil {
+		log.Fatal(outcome.Err)
+	}
+	fmt.Println(string(outcome.Value), "after", len(outcome.Calls), "calls")
+	// Output:
+	// "10.97 m" after 3 calls
+}
+
 // Why a tool was selected, in a line.
 func ExampleWhy() {
 	ctx := context.Background()

@@ -35,7 +35,7 @@ func TestServeGateway(t *testing.T) {
 		if err != nil || !strings.HasPrefix(state, "mr1.") || !strings.HasSuffix(state, "@UABOX.R") {
 			t.Fatalf("%s, %v", result, err)
 		}
-		return `,"requestState":"` + state + `","inputResponses":{"input-1":{"action":"accept","content":{"name":"Ann"}}}`
+		return `,"requestState":"` + state + `","inputResponses":{"` + questionIn(result) + `":{"action":"accept","content":{"name":"Ann"}}}`
 	}
 	if _, err := client.Discover(t.Context()); err != nil {
 		t.Fatal(err)

@@ -327,8 +327,9 @@ func (c nodeClient) Caller() session.Caller {
 	return session.Caller{Principal: c.request.Principal, Name: c.request.PrincipalName, OverHTTP: true}
 }
 
-// GaveUp implements [session.GaveUp].
-func (c nodeClient) GaveUp() error {
+// Sending implements [session.Sending]: a client of another node may have given up while this process was
+// frozen, and no message can have said so.
+func (c nodeClient) Sending(bool) error {
 	switch v := c.request.node; {
 	case !v.Allowed():
 		return errRevoked

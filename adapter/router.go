@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -92,9 +93,7 @@ type Options struct {
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
 
-	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
-	// NodeKey is the file with the key of this node in a cluster, made if it does not exist; "" is
-	// "node.nk" in the user's config folder.
+	// NodeKey is the file with the key of this node in a cluster, made if need be; "" is "node.nk" in the user's config folder.
 	NodeKey string
 
 	// ServeNode serves another node until ctx or conn ends; nil if the router shares no server.
@@ -123,6 +122,7 @@ type Router struct {
 	assistance *assistance
 	meanings   *meanings
 	approvals  *approval.Desk
+	scripts    *script.Engine
 	accounts   *accounts
 	members    *membership // of a cluster
 	listeners  listeners
@@ -135,7 +135,7 @@ type Router struct {
 // Servers start once Run is called.
 func New(c config.Config, o Options) *Router {
 	o.Log, o.Name = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Name, "mcp")
-	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit)}
+	r := &Router{options: o, registry: registry.New(), current: newHolder(c), approvals: approval.NewDesk(o.Log, o.Audit), scripts: newEngine(o.DataDir)}
 	t := catalog.NewTagger(c.Router.Capabilities, o.Log)
 	r.writer = catalog.NewWriter(o.OnDemand, t, r.registry, offerstore.NewStore(o.DataDir, o.Log), o.Log)
 	logins := login.New(login.Options{
@@ -229,6 +229,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	defer r.assistance.close()
 	defer r.accounts.notices.close()
 	defer r.accounts.logins.Close()
+	defer r.scripts.Close()
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })

@@ -11,7 +11,7 @@ import (
 func TestMethodsOfView(t *testing.T) {
 	want := []string{
 		"Assistant", "Attach", "Await", "Changed", "Check", "Classifier", "Complete", "Execute", "Exists", "Explain", "Find", "Learn",
-		"Listen", "LogIn", "Nodes", "Plan", "Relay", "Release", "Select", "Servers", "SetLevel", "Settled", "Snapshot", "Subscribe",
+		"Listen", "LogIn", "Nodes", "Plan", "Relay", "Release", "RunScript", "Select", "Servers", "SetLevel", "Settled", "Snapshot", "Subscribe",
 		"Tell", "Tool", "Unlisted",
 	}
 	var got []string

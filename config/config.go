@@ -131,7 +131,7 @@ type ToolFilter struct {
 
 // Router is the "metarouter" object of the file.
 type Router struct {
-	Mode            string        `key:"mode"`       // "auto" (default), "search" or "direct"
+	Mode            string        `key:"mode"`       // "auto" (default), "search", "direct" or "code"
 	Names           string        `key:"names"`      // "prefixed" (default) or "bare"
 	Separator       string        `key:"separator"`  // default "__"; or ".", "-", "/"
 	ToolBudget      int           `key:"toolBudget"` // tokens up to which auto shows all tools; default 10000
@@ -153,6 +153,13 @@ type Router struct {
 		Name   string `key:"name"`   // in serverInfo; default "metarouter"
 		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" for no prefix
 	} `key:"gateway"`
+	Scripts struct { // bounds of each script that a client runs
+		Timeout    time.Duration `key:"timeout"`    // without waits for a person; default 1m, at most 10m
+		CPU        time.Duration `key:"cpu"`        // of the interpreter; default 10s, at most 10m
+		Memory     int64         `key:"memory"`     // bytes of the interpreter; default 64 MiB, at most 1 GiB
+		Calls      int           `key:"calls"`      // of tools, searches and descriptions; default 100, at most 10,000
+		Concurrent int           `key:"concurrent"` // calls at once; default 8, at most 64
+	} `key:"scripts"`
 	Capabilities   map[string][]string `key:"capabilities"`   // tag -> words that imply it; added to the built-in taxonomy, or instead of its words
 	Classification *Classification     `key:"classification"` // nil if absent
 	Assist         *Assist             `key:"assist"`         // nil if no model is asked

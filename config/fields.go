@@ -140,7 +140,7 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 	case *int:
 		return into(to, n.Integer, v)
 	case *int64:
-		return into(to, keys.Size, v)
+		return into(to, n.Size, v)
 	case *float64:
 		return into(to, n.Number, v)
 	case *time.Duration:

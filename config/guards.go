@@ -44,7 +44,7 @@ var guards = []struct {
 	{atHTTP, "allowedHosts allowedOrigins", allHosts},
 	{atRouter, "profiles", allProfiles},
 	{atProfiles, DefaultProfile, defaultProfile},
-	{atProfile, "servers tools readOnly ask arguments", ownProfiles},
+	{atProfile, "servers tools readOnly ask arguments scripts", ownProfiles},
 	{atProfile + ".tools", "allow deny ask", ownProfiles},
 	{atRouter, "cluster", theCluster},
 	{atEntry, "disabled enabled tools includeTools excludeTools disabledTools trustHints inheritEnv killStrays roots validate retry maxConcurrent questionsPerMinute", theServer},

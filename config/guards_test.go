@@ -33,6 +33,10 @@ func TestGuards(t *testing.T) {
 		{"profiles", `{"metarouter": {§"Profiles": {}}}`, `so no profile allows anything until it is corrected; did you mean "profiles"?`},
 		{"the default profile", `{"metarouter": {"profiles": {§"defualt": {}}}}`, `"defualt" is near to "default", so clients without a profile see nothing until it is corrected; did you mean "default"?`},
 		{"a profile's key among profiles", `{"metarouter": {"profiles": {§"readOnly": true}}}`, `can't be the name of a profile, since profiles have a key of that name, so no profile allows anything until it is corrected; write it into a profile`},
+		{"no scripts for all", `{"metarouter": {"mode": "code", §"scripts": false}}`, `"scripts" must be an object, so no profile allows anything until it is corrected; write {"timeout": "1m"} here, and true or false into a profile`},
+		{"scripts for all", `{"metarouter": {§"scripts": true}}`, `"scripts" must be an object; write {…}`},
+		{"scripts in http", `{"metarouter": {"http": {§"scripts": false}}}`, `so no profile allows anything until it is corrected`},
+		{"scripts among profiles", `{"metarouter": {"profiles": {§"scripts": false}}}`, `can't be the name of a profile, since profiles have a key of that name, so no profile allows anything`},
 		{"a cluster", `{"metarouter": {§"Cluster": {}}}`, `so the router joins no cluster until it is corrected; did you mean "cluster"?`},
 		{"a public URL", `{"metarouter": {"http": {§"publicUrl": 7}}}`, `"publicUrl" must be a string, so no client is let in without a token until it is corrected; put it in quotes`},
 	} {

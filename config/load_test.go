@@ -197,7 +197,7 @@ func TestRouter(t *testing.T) {
 		"http": {"addr": "[::1]:1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "maxBodyMemory": "3KiB", "maxConnections": 7,
 			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},
-		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}}}`)
+		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}, "scripts": {"timeout": "2m", "memory": "1GiB", "calls": 7}}}`)
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
 		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: "on",
@@ -208,6 +208,7 @@ func TestRouter(t *testing.T) {
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
 	}
 	want.Gateway.Name, want.Gateway.Prefix = "dwo", "gw."
+	want.Scripts.Timeout, want.Scripts.CPU, want.Scripts.Memory, want.Scripts.Calls, want.Scripts.Concurrent = 2*time.Minute, 10*time.Second, 1<<30, 7, 8
 	if !reflect.DeepEqual(c.Router, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Router, want)
 	}
@@ -317,8 +318,8 @@ func TestProblems(t *testing.T) {
 
 		{"root", `{§"mcpServer": {}}`, "", `did you mean "mcpServers"?`, true},
 		{"servers", `{§"mcpServers": []}`, "", `"mcpServers" must be an object`, true},
-		{"mode", `{"metarouter": {§"mode": "both"}}`, "", `must be "auto", "search" or "direct"`, true},
-		{"mode typo", `{"metarouter": {§"mode": "serch"}}`, "", `or "direct"; did you mean "search"?`, true},
+		{"mode", `{"metarouter": {§"mode": "both"}}`, "", `must be "auto", "search", "direct" or "code"`, true},
+		{"mode typo", `{"metarouter": {§"mode": "serch"}}`, "", `or "code"; did you mean "search"?`, true},
 		{"names", `{"metarouter": {§"names": ""}}`, "", `must be "prefixed" or "bare"`, true},
 		{"separator", `{"metarouter": {§"separator": ":"}}`, "", `must be "__", ".", "-" or "/"`, true},
 		{"threshold", `{"metarouter": {§"routeThreshold": 2}}`, "", `a number from 0 to 1`, true},

@@ -35,8 +35,9 @@ type Profile struct {
 	Ask    string
 	AskFor []string `key:"tools.ask,patterns"`
 
-	Mode   string   `key:"mode"`          // as in [Router]; "" is the mode of the router
-	Pinned []string `key:"pinned,pinned"` // as in [Router]; nil is the list of the router
+	Mode    string   `key:"mode"`          // as in [Router]; "" is the mode of the router
+	Scripts *bool    `key:"scripts"`       // whether clients may run scripts; nil is only in mode "code"
+	Pinned  []string `key:"pinned,pinned"` // as in [Router]; nil is the list of the router
 
 	// Arguments are fixed values of arguments, by pattern of tools and then by property.
 	Arguments map[string]map[string]json.RawMessage
@@ -59,7 +60,7 @@ const (
 
 // noProfile is the value of a profile with a mistake. It allows nothing: without the wrong part, the
 // profile would allow more than its author meant.
-func noProfile() Profile { return Profile{Servers: []string{}} }
+func noProfile() Profile { return Profile{Servers: []string{}, Scripts: new(bool)} }
 
 // profilesField returns the function that decodes "profiles" on top of the profiles of earlier files.
 func profilesField(d *decoder, to *map[string]Profile) func(hujson.ObjectMember) {

@@ -28,11 +28,25 @@ func routerFields(d *decoder, r *Router) fields {
 	return d.keys(r, fields{
 		"profiles": profilesField(d, &r.Profiles),
 		"cluster":  clusterField(d),
+		"scripts":  scriptsField(d, d.keys(&r.Scripts, nil)),
 		"http": objectField(d, d.keys(&r.HTTP, fields{
 			"oauth":        issuersField(d, &r.HTTP.Issuers),
 			"certificates": certificatesField(d, &r.HTTP.Certificates),
 		})),
 	})
+}
+
+// scriptsField returns the function that decodes the bounds of scripts. Any other value but true may be meant
+// to keep clients from running scripts, which a profile does.
+func scriptsField(d *decoder, known fields) func(hujson.ObjectMember) {
+	object := objectField(d, known)
+	return func(m hujson.ObjectMember) {
+		if kind := m.Value.Value.Kind(); kind == '{' || kind == 't' {
+			object(m)
+			return
+		}
+		d.guard(d.mistake, keys.Below(atProfile, "scripts"))(m.Name.StartOffset, `"scripts" must be an object; write {"timeout": "1m"} here, and true or false into a profile`)
+	}
 }
 
 // noFile replaces a file that is not known. A mistake must not make the router serve

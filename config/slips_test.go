@@ -29,8 +29,8 @@ const guarded = `{
 	"validate": "on", "routeThreshold": 1,
 	"profiles": {
 		"default": {"servers": ["files"], "tools": {"allow": ["*_file"], "deny": ["delete_*"], "ask": ["write_*"]}, "readOnly": true, "ask": "always",
-			"mode": "search", "pinned": [], "arguments": {"*": {"owner": "acme"}}},
-		"work": {"readOnly": true, "ask": ["*"], "arguments": {"files:*": {"owner": "acme"}}},
+			"mode": "search", "scripts": false, "pinned": [], "arguments": {"*": {"owner": "acme"}}},
+		"work": {"readOnly": true, "scripts": false, "ask": ["*"], "arguments": {"files:*": {"owner": "acme"}}},
 		"few": {"servers": ["gemini"], "tools": {"deny": ["delete_*"], "ask": ["*"]}}
 	},
 	"cluster": {"urls": ["tls://hub:4222"], "name": "office", "node": "laptop", "creds": "c", "tls": {"ca": "a", "cert": "b", "key": "k"},
@@ -49,7 +49,7 @@ const guarded = `{
 // harmless are the keys that guard nothing. Without one of them, no more is allowed.
 var harmless = map[string]string{
 	"":       "$schema inputs mcpServers servers context_servers",
-	atRouter: "mode toolBudget names separator pinned listWait lazy idleTimeout timeout maxResultTokens findThreshold learning assist embeddings fillArguments audit accessLog capabilities classification gateway",
+	atRouter: "scripts mode toolBudget names separator pinned listWait lazy idleTimeout timeout maxResultTokens findThreshold learning assist embeddings fillArguments audit accessLog capabilities classification gateway",
 	atHTTP:   "addr",
 	atEntry: "command args env envFile cwd type transport transportType url httpUrl serverUrl headers headersHelper credentials oauth lazy timeout startTimeout idleTimeout " +
 		"capabilities group service priority maxResultTokens cache",
@@ -362,6 +362,9 @@ func permissions(c Config) map[string]float64 {
 			p, ok := r.Profiles[name]
 			if !ok && profile != "" {
 				continue // it sees nothing
+			}
+			if p.Scripts == nil || *p.Scripts {
+				all[who+" runs scripts"] = 1
 			}
 			for _, s := range c.Servers {
 				for _, tool := range []string{"read_file", "write_file", "delete_file", "other"} {

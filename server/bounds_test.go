@@ -45,26 +45,36 @@ func asks(ctx context.Context, c selector.Call) (selector.Result, error) {
 
 var stateIn = regexp.MustCompile(`"requestState":("[^"]+")`)
 
+// keyIn returns the key of the only question in an answer.
+func keyIn(t *testing.T, answer string) string {
+	t.Helper()
+	found := regexp.MustCompile(`"(input-[0-9a-f-]+)":`).FindAllStringSubmatch(answer, -1)
+	if len(found) != 1 {
+		t.Fatalf("not one question: %s", answer)
+	}
+	return found[0][1]
+}
+
 // The calls that wait for their clients are bounded together, whatever the profiles. What waits in
 // one profile can't be resumed in another.
 func TestSuspendedCallsOfProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s, w := serveTwo(t, asks)
-		var state string
+		var state, key string
 		for i := range 100 { // as many as one principal may have
 			answer := w.callAt([]string{"one", "two"}[i%2], "a__x", "")
 			found := stateIn.FindStringSubmatch(answer)
 			if found == nil {
 				t.Fatalf("call %d: %s", i, answer)
 			}
-			state = found[1] // in the end of two
+			state, key = found[1], keyIn(t, answer) // in the end of two
 		}
 		for _, profile := range []string{"one", "two"} {
 			if answer := w.callAt(profile, "a__x", ""); !strings.Contains(answer, "busy") {
 				t.Errorf("one more in %s: %s", profile, answer)
 			}
 		}
-		reply := `,"inputResponses":{"input-1":{"action":"accept"}},"requestState":` + state
+		reply := `,"inputResponses":{"` + key + `":{"action":"accept"}},"requestState":` + state
 		if answer := w.callAt("one", "a__x", reply); !strings.Contains(answer, "-32602") {
 			t.Errorf("resumed in another profile: %s", answer)
 		}

@@ -33,6 +33,7 @@ type display struct {
 	live    func() (*Options, <-chan struct{})
 	version string // of the router
 	names   serverNames
+	runs    bool // scripts can be run
 	log     *zap.Logger
 
 	mu  sync.Mutex // one goroutine at a time replaces now
@@ -50,7 +51,7 @@ type displayed struct {
 }
 
 func newDisplay(r Router, o Options, log *zap.Logger) *display {
-	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, names: serverNames{uses: o.Uses}, log: log}
+	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, names: serverNames{uses: o.Uses}, runs: o.Runner != nil, log: log}
 	if d.live == nil {
 		d.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
@@ -73,8 +74,19 @@ func (d *display) changed() <-chan struct{} {
 // decision returns the decision between Direct and Search under the options in force.
 func (d *display) decision() *decision {
 	o := d.options()
-	return d.decider.decide(o.Mode, o.ToolBudget)
+	return d.decider.decide(d.mode(o), o.ToolBudget)
 }
+
+// mode returns the mode of the options. Clients that may run no scripts see the search tools in mode "code".
+func (d *display) mode(o *Options) string {
+	if o.Mode == exposure.Code && !d.scripts(o) {
+		return exposure.Search
+	}
+	return o.Mode
+}
+
+// scripts reports whether clients may run scripts.
+func (d *display) scripts(o *Options) bool { return d.runs && o.Scripts }
 
 // catalogOptions returns how clients see the catalog under the options in force.
 func (d *display) catalogOptions() *catalog.Options { return d.current().catalog }
@@ -88,7 +100,7 @@ func (d *display) current() *displayed {
 	if now := d.now.Load(); now.is(o, snapshot, d.decider.now.Load()) && now.decision.isFinal() {
 		return now // each call comes here
 	}
-	decided := d.decider.decide(o.Mode, o.ToolBudget)
+	decided := d.decider.decide(d.mode(o), o.ToolBudget)
 	if now := d.now.Load(); now.is(o, snapshot, decided) {
 		return now
 	}
@@ -102,8 +114,11 @@ func (d *display) current() *displayed {
 		next.catalog, next.info = now.catalog, now.info
 	} else {
 		next.catalog = &catalog.Options{
-			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Pinned: slices.Clone(o.Pinned),
+			Names: o.Names, Separator: o.Separator, Prefix: o.Prefix, Search: decided.search, Code: decided.mode == exposure.Code,
 			Own: d.listedOwn(o, next), ListWait: o.ListWait,
+		}
+		if !next.catalog.Code {
+			next.catalog.Pinned = slices.Clone(o.Pinned)
 		}
 		next.info = serverInfo(o.Name, d.version)
 	}
@@ -162,17 +177,20 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 
 // listedOwn returns the router's own tools that are listed.
 func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTool) {
+	mine := tools.Settings{Code: next.decision.mode == exposure.Code, Scripts: d.scripts(o)}
 	for _, own := range tools.Own() {
-		lists, definition := next.decision.search, own.Definition
+		lists, definition := next.decision.search, mine.Definition(own)
 		switch own.Name {
 		case "find_tools":
 			definition = d.names.add(definition, next.servers)
 		case "read_result":
-			lists = o.LimitsResults
+			lists = o.LimitsResults || mine.Scripts
 		case "list_categories", "classify_text":
 			lists = o.Classifies
+		case "run_script":
+			lists = true
 		}
-		if lists {
+		if lists && mine.Allows(own.Name) {
 			listed = append(listed, catalog.OwnTool{Name: own.Name, Definition: definition})
 		}
 	}

@@ -8,7 +8,8 @@
 // and clients leave as the bytes that came.
 //
 // In direct mode a client sees every tool of every server under its exposed name. In search
-// mode it sees five tools that find and run the others.
+// mode it sees five tools that find and run the others, and in code mode two that find them and one that
+// runs scripts, which call them.
 //
 // # Parts
 //

@@ -18,10 +18,7 @@ import (
 // maxDials bounds the streams to other gateways that are being opened: a router takes 16 of one node at a time.
 const maxDials = 8
 
-var (
-	errHolderGone = conversation.InvalidParams("the router that holds the call of this requestState can't be reached; send the request again without the requestState")
-	errHolderLost = conversation.Internal("the router that holds the call of this requestState was lost before it answered; whether the call took effect is unknown")
-)
+var errHolderLost = conversation.Internal("the router that holds the call of this requestState was lost before it answered; whether the call took effect is unknown")
 
 // pass passes a request on to the router at the address, which has suspended it, over a stream of its own. It returns that
 // router's answer.
@@ -35,14 +32,14 @@ func (s *Server) pass(ctx context.Context, address string, r *conversation.Reque
 	<-s.servers.dials
 	if err != nil {
 		s.log.Warn("can't reach the router that holds the call of a requestState", zap.Error(err))
-		return nil, errHolderGone
+		return nil, conversation.ErrHolderGone
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // which cancels the request there
 	about := clusternode.Request{Origin: session.NewOrigin(s.key, nil, r.Principal, r.PrincipalName)}
 	params := conversation.WithMeta(r.Params, clusternode.MetaKey, wire.Marshal(about))
 	if _, err := conn.Write(wire.AppendRequest(nil, 1, r.Method, params)); err != nil {
-		return nil, errHolderGone
+		return nil, conversation.ErrHolderGone
 	}
 	result, err := answerTo(r, wire.NewReader(conn, wire.MaxLine))
 	if ctx.Err() != nil {

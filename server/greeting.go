@@ -82,6 +82,12 @@ const maxInstructions = 2048
 const (
 	searchInstructions = `This router holds %s of %s. They are not listed: find them.
 ` + howToSearch
+	codeInstructions = `This router holds %s of %s. They are not listed: find them, and call them in scripts.
+1. find_tools {"query": "what you want to do"} returns the best tools as TypeScript declarations; describe_tools {"ids": […]} shows them in full.
+If it says "sure": false, try other words, or read the nearest.
+2. run_script {"code": "…"} runs JavaScript that calls tools: const found = await call("<id>", {…}); return found.length. Do all calls of a task in one script, and return only what you need.
+Search before you say that something cannot be done.
+`
 	directInstructions = `This router shows %s of %s as one list. A tool is named %s.
 `
 	// openInstructions fit both modes.
@@ -93,7 +99,7 @@ If find_tools is not in your list of tools, the list has all tools. If it is, th
 If it says "sure": false, try other words, or read the nearest.
 2. call_tool {"tool": "<id>", "arguments": {…}} runs one; call_read_only_tool runs only what changes nothing; describe_tools {"ids": […]} shows full schemas.
 route_task {"task": "…", "arguments": {…}} does both steps at once where that is safe.
-exposure.Search before you say that something cannot be done.
+Search before you say that something cannot be done.
 `
 	emptyInstructions = `This router has no MCP server yet, so it has no tools.
 The user adds servers in a terminal: "metarouter import CLIENT --write" copies those of a client such as claude-desktop, "metarouter add NAME --write -- COMMAND" adds one, "metarouter init --write" begins with bundled ones.
@@ -116,6 +122,8 @@ func (g *greeting) instructions() string {
 	tools, of := prose.Count(len(snapshot.Tools()), "tool"), prose.Count(len(servers), "MCP server")
 	var b strings.Builder
 	switch {
+	case o.Code:
+		fmt.Fprintf(&b, codeInstructions, tools, of)
 	case o.Search:
 		fmt.Fprintf(&b, searchInstructions, tools, of)
 	case g.decided():

@@ -104,6 +104,11 @@ func (f *fakeIssuer) options() HTTPOptions {
 
 // serveIssued serves a router with the tools a__read and a__write, and the profile work.
 func serveIssued(t *testing.T, o HTTPOptions) *web {
+	return serveIssuedWith(t, o, func(Router) Options { return Options{Mode: exposure.Direct} })
+}
+
+// serveIssuedWith is serveIssued with options for each set of profiles.
+func serveIssuedWith(t *testing.T, o HTTPOptions, options func(Router) Options) *web {
 	read, write := tool("a", "read"), tool("a", "write")
 	profiles := Profiles{
 		Open: func(chosen []string) (Router, Options) {
@@ -113,7 +118,7 @@ func serveIssued(t *testing.T, o HTTPOptions) *web {
 			}
 			r := newFake(offered...)
 			r.servers = append(r.servers, info("a", status.Ready, len(offered)))
-			return r, Options{Mode: exposure.Direct}
+			return r, options(r)
 		},
 		Exists:   func(name string) bool { return name == "work" || name == "@read" },
 		ReadOnly: "@read", Whole: newFake(read, write),

@@ -180,8 +180,9 @@ func TestRulesOfSuspendedCalls(t *testing.T) {
 			e := newEdited(Options{Mode: exposure.Direct, Rules: []string{"work"}})
 			c := connect(t, r, e.options())
 			state := c.callAsking(1, "", "requestState")
+			key := keyIn(t, c.callAsking(2, `,"requestState":`+state, "inputRequests"))
 			e.edit(func(o *Options) { o.Rules = test.rules })
-			got := c.callAsking(2, `,"inputResponses":{"input-1":{"roots":[]}},"requestState":`+state, "told")
+			got := c.callAsking(3, `,"inputResponses":{"`+key+`":{"roots":[]}},"requestState":`+state, "told")
 			if resumed := strings.Contains(got, "roots"); resumed != test.resumes {
 				t.Errorf("under %q: %s", test.rules, got)
 			}

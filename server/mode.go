@@ -12,7 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A decider decides between Direct and Search. Auto is decided from the tools that are known
+// A decider decides between Direct and Search; Code counts as Search. Auto is decided from the tools that are known
 // when the router starts. Servers that were never listed are late: Auto stays Direct, unless
 // their tools, once they are listed, make the list cost more than the budget. So the mode
 // changes once at most, until an edit of mode or toolBudget decides it again. While there are no
@@ -35,9 +35,9 @@ type modeSource interface {
 
 // A decision says which tools clients are shown. It is replaced, not modified.
 type decision struct {
-	mode   string // of the configuration
-	budget int    // tokens that the list may cost in Auto
-	search bool
+	mode   string             // of the configuration
+	budget int                // tokens that the list may cost in Auto
+	search bool               // false for Direct
 	late   []string           // servers that may still change it
 	empty  bool               // the catalog has no tools, and there are no late servers
 	known  *registry.Snapshot // the catalog that it is based on, if another one may change it
@@ -62,7 +62,7 @@ func (d *decider) decide(mode string, budget int) *decision {
 	next := before.next(mode, budget, unlisted, cost)
 	if !next.isFinal() {
 		next.known = snapshot
-	} else if next.mode != exposure.Direct && next.mode != exposure.Search {
+	} else if next.mode == exposure.Auto || next.mode == "" {
 		d.log.Info("mode decided by what the list of tools costs",
 			zap.Bool("search", next.search), zap.Int("tokens", cost), zap.Int("budget", budget))
 	}
@@ -79,7 +79,7 @@ func (d *decision) holds(mode string, budget int, router modeSource) bool {
 // next returns the decision after d, which may be nil, for a catalog that costs so many tokens
 // and lacks the tools of unlisted servers.
 func (d *decision) next(mode string, budget int, unlisted []string, cost int) decision {
-	next := decision{mode: mode, budget: budget, search: exposure.ModeFor(mode, cost, budget) == exposure.Search, late: unlisted}
+	next := decision{mode: mode, budget: budget, search: exposure.ModeFor(mode, cost, budget) != exposure.Direct, late: unlisted}
 	if d != nil && d.mode == mode && d.budget == budget && !d.empty {
 		next.late = nil
 		for _, name := range d.late {

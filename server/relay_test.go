@@ -203,7 +203,9 @@ func TestParkedCall(t *testing.T) {
 	if first != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}` {
 		t.Errorf("first came %s", first)
 	}
-	if first = c.receive(); !strings.HasPrefix(first, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"input-1":{"method":"elicitation/create","params":{"message":"a: Who?"}}},"requestState":"mr1.`) {
+	first = c.receive()
+	key := keyIn(t, first)
+	if !strings.HasPrefix(first, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"`+key+`":{"method":"elicitation/create","params":{"message":"a: Who?"}}},"requestState":"mr1.`) {
 		t.Fatalf("the call was answered %s", first)
 	}
 	m, _ := wire.Parse([]byte(first))
@@ -212,20 +214,21 @@ func TestParkedCall(t *testing.T) {
 		"altered":                           `,"requestState":"` + strings.TrimPrefix(strings.TrimSuffix(state, `"`), `"`) + `x"`,
 		"of another call":                   `,"x":1,"requestState":` + state,
 		"unknown":                           `,"requestState":"mr1.AAAA"`,
-		"with a response that is no object": `,"requestState":` + state + `,"inputResponses":{"input-1":7}`,
+		"with a response that is no object": `,"requestState":` + state + `,"inputResponses":{"` + key + `":7}`,
 	} {
 		if got := c.callAsking(2, more, "resultType"); !strings.Contains(got, "-32602") {
 			t.Errorf("a state that is %s: %s", what, got)
 		}
 	}
-	if got := c.callAsking(3, `,"requestState":`+state, "inputRequests"); !strings.Contains(got, `"input-1":`) {
+	if got := c.callAsking(3, `,"requestState":`+state, "inputRequests"); keyIn(t, got) != key {
 		t.Errorf("without the answer: %s", got)
 	}
-	got := c.callAsking(4, `,"inputResponses":{"input-1":{"action":"accept","n":9007199254740993},"other":{}},"requestState":`+state, "inputRequests")
-	if !strings.Contains(got, `"input-2":{"method":"roots/list"`) || strings.Contains(got, "input-1") {
+	got := c.callAsking(4, `,"inputResponses":{"`+key+`":{"action":"accept","n":9007199254740993},"other":{}},"requestState":`+state, "inputRequests")
+	second := keyIn(t, got)
+	if !strings.Contains(got, `"`+second+`":{"method":"roots/list"`) || second == key {
 		t.Errorf("after the first answer: %s", got)
 	}
-	if got := c.callAsking(5, `,"inputResponses":{"input-2":{"roots":[]}},"requestState":`+state, "told"); got != `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"` {
+	if got := c.callAsking(5, `,"inputResponses":{"`+second+`":{"roots":[]}},"requestState":`+state, "told"); got != `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"` {
 		t.Errorf("the tool was told %s", got)
 	}
 	if err := <-ended; err != nil {

@@ -49,7 +49,7 @@ type Router interface {
 
 // Options say how the router shows itself. The zero value works.
 type Options struct {
-	Mode           string        // "auto", "direct" or "search"; "auto" if empty
+	Mode           string        // "auto", "direct", "search" or "code"; "auto" if empty
 	Names          string        // "prefixed" or "bare"; "prefixed" if empty
 	Separator      string        // between server and tool; "__" if empty
 	Name           string        // in serverInfo; "metarouter" if empty
@@ -59,9 +59,10 @@ type Options struct {
 	Pinned         []string      // tools that search mode lists too, by any form of their names
 	RouteThreshold float64       // confidence below which route_task runs no tool by itself
 	LimitsResults  bool          // whether results may be cut, so that read_result is listed
-	Classifies     bool          // whether list_categories and classify_text are listed; they can always be called
+	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in each mode but "code"
 	FillArguments  bool          // whether route_task asks the client for missing arguments and for agreement
 	Samples        bool          // whether the client's own model is asked where a search is not sure
+	Scripts        bool          // whether clients may run scripts; else mode "code" is "search"
 
 	// Rules are the rules of the profiles of the clients, in any form; nil if there are no rules. A
 	// request that was suspended under rules that differ, as [reflect.DeepEqual] has it, is not
@@ -83,6 +84,7 @@ type Options struct {
 	Version string      // of the router
 	Log     *zap.Logger // nil discards
 
+	Runner   tools.Scripts     // runs scripts; if it is nil, clients may run none
 	Observer selector.Observer // notified of calls of our own tools; may be nil
 	Tracer   trace.Tracer      // makes spans of calls of our own tools; may be nil
 	Savings  tools.Savings     // counts the tokens that clients were spared; may be nil
@@ -135,9 +137,12 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
 		Settings: func() tools.Settings {
 			now := s.display.options()
-			return tools.Settings{RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Samples: now.Samples, Profile: now.Profile}
+			return tools.Settings{
+				RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Samples: now.Samples, Profile: now.Profile,
+				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
+			}
 		},
-		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools,
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools, Scripts: o.Runner, Journals: servers.profiles.Scripts,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
@@ -146,8 +151,9 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	s.clients = conversation.New(conversation.Options{
 		Router: r, Info: s.display.info, Secret: secret, Log: s.log, Budgets: servers.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
-		Joined: func() { s.notifier.joined() }, // which no client does before New returns
-		Rules:  func() any { return s.display.options().Rules },
+		Joined:   func() { s.notifier.joined() }, // which no client does before New returns
+		Rules:    func() any { return s.display.options().Rules },
+		Restarts: s.tools.Restarts,
 		Left: func(c *conversation.Conversation) {
 			subscriptions.left(c)
 			s.tools.Forget(c)
@@ -162,9 +168,12 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 // isBusy reports whether a client of the server has a session or waits for changes.
 func (s *Server) isBusy() bool { return s.clients.Any() || s.notifier.subscriptions.any() }
 
-// Mode returns "direct" or "search": the mode in force.
+// Mode returns "direct", "search" or "code": the mode in force.
 func (s *Server) Mode() string {
-	if s.display.catalogOptions().Search {
+	switch o := s.display.catalogOptions(); {
+	case o.Code:
+		return exposure.Code
+	case o.Search:
 		return exposure.Search
 	}
 	return exposure.Direct

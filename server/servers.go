@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -46,6 +47,9 @@ type Profiles struct {
 
 	// ReadOnly may be chosen like a profile, and allows no tool that may write; Exists knows it.
 	ReadOnly string
+
+	// Scripts keeps what scripts have done; nil keeps nothing, and no script goes on after the router has ended.
+	Scripts *journal.Store
 
 	// Whole is the router without a profile, for those who administer it.
 	Whole Router
@@ -91,7 +95,9 @@ func NewServers(p Profiles) *Servers {
 		dials:  make(chan struct{}, maxDials),
 		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
 	}
-	rand.Read(s.secret)
+	if rand.Read(s.secret); p.Scripts != nil {
+		s.secret = p.Scripts.Secret()
+	}
 	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
 	s.nodes = newNodeServers(s.secretOf, s.base.log)
 	s.common = &httpd.Backends{
@@ -276,7 +282,7 @@ func (s *Servers) all() []*Server {
 type Client struct {
 	conversation.ClientInfo
 	Profile string // the profiles that it has chosen, joined by "+", such as "@read+dev|ops"; may be ""
-	Mode    string // "direct" or "search"
+	Mode    string // "direct", "search" or "code"
 }
 
 // Clients returns the clients of all servers, in no order: those with a session, and those

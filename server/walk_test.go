@@ -68,6 +68,7 @@ var walkedOwn = map[string][]string{
 	"route_task":          {`{"task":"delete all the things","allow_destructive":true,"run_anyway":true}`, `{"task":"zzmark secret things"}`, `{"task":"echo the message hello"}`},
 	"read_result":         {`{"uri":"metarouter-result:x"}`},
 	"list_categories":     {`{}`},
+	"run_script":          {`{"code":"return 1"}`},
 	"classify_text":       {`{"text":"delete the secret things","with_probabilities":true}`},
 }
 

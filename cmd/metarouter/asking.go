@@ -88,6 +88,29 @@ the pair is used.`
 	return cmd
 }
 
+func newScriptCommand(e *cli.Env) *cobra.Command {
+	var input string
+	var o admin.ScriptRequest
+	cmd := newCommand("script FILE", "Run a script in JavaScript that calls tools",
+		`  metarouter script report.js --input '{"year": 2026}'
+  echo 'return await tools.utilities.unit_convert(input)' | metarouter script - --input @values.json`,
+		exactly("name one file with a script; - is stdin"), func(ctx context.Context, args []string) error {
+			return cli.Script(ctx, e, args[0], o, input)
+		})
+	cmd.Long = `Runs a script, and prints the value that it returns: a string as text, another value as
+JSON. Its log and its error go to stderr, with the calls that took effect.
+
+FILE has at most 64 KiB of JavaScript, the body of an async function: await
+tools.server.tool({…}) or await call("server:tool", {…}) calls a tool, search("…") finds
+tools, input is the value of --input. A call that fails throws a ToolError.`
+	addJSONFlag(cmd, e.Console)
+	addProfileFlag(cmd, e)
+	cmd.Flags().StringVar(&input, "input", "", "Give the script this `JSON` value as input, or with @FILE that of a file, of 1 MiB at most. By default input is undefined.")
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", 0, "Stop the script after this `time`, such as 30s. (default, and the most, 1m)")
+	cmd.Flags().BoolVar(&o.Yes, "yes", false, "Let the script call tools that may change or destroy something, and agree to its calls where a profile asks first. By default these calls fail.")
+	return cmd
+}
+
 func addArgsFlag(cmd *cobra.Command, raw *string) {
 	cmd.Flags().StringVar(raw, "args", "", "Pass these arguments to the tool: a `JSON` object, @FILE to read the object from a file, or - to read it from stdin. (default {})")
 }

@@ -78,7 +78,7 @@ one MCP server.`,
 
 // groups are the headings of the help, with the commands below each. The other commands come last.
 var groups = []struct{ title, commands string }{
-	{"Use tools:", "search tools call route capabilities classify why usage skill"},
+	{"Use tools:", "search tools call route script capabilities classify why usage skill"},
 	{"Servers:", "servers restart doctor login logout secret"},
 	{"Configuration:", "init import add add-json remove enable disable check plan trust schema"},
 	{"Clients and other machines:", "install serve dashboard token nodes audit"},
@@ -101,7 +101,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 	program := daemon.Program(version)
 	e := &cli.Env{Console: out, Runner: local, Program: program}
 	all := []subcommand{
-		{"route", with(newRouteCommand, e)}, {"search", with(newSearchCommand, e)}, {"call", with(newCallCommand, e)}, {"tools", with(newToolsCommand, e)},
+		{"route", with(newRouteCommand, e)}, {"search", with(newSearchCommand, e)}, {"call", with(newCallCommand, e)}, {"tools", with(newToolsCommand, e)}, {"script", with(newScriptCommand, e)},
 		{"servers", with(newServersCommand, e)}, {"restart", with(newRestartCommand, e)}, {"capabilities", with(newCapabilitiesCommand, e)}, {"classify", with(newClassifyCommand, e)},
 		{"usage", with(newUsageCommand, e)}, {"doctor", with(newDoctorCommand, e)}, {"why", with(newWhyCommand, e)}, {"skill", with(newSkillCommand, e)},
 	}

@@ -25,7 +25,7 @@ func newServeCommand(local *oneshot.Runner, args []string, program string) *cobr
 			return serve.Run(ctx, local, f)
 		})
 	flags := cmd.Flags()
-	flags.StringVar(&f.Mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), or auto (direct if the definitions of all tools cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
+	flags.StringVar(&f.Mode, "mode", "", "Show clients tools in this `MODE`: search (tools that find and call the others), direct (all tools), code (tools that find the others and run scripts that call them), or auto (direct if the definitions of all tools cost at most toolBudget tokens, else search). (default \"mode\" of the configuration, else auto)")
 	flags.StringVar(&f.Names, "names", "", "Name tools in direct mode in this `STYLE`: prefixed (server__tool) or bare (the tool's own name where it is unique). (default \"names\" of the configuration, else prefixed)")
 	flags.StringVar(&f.Profile, "profile", "", "Show clients only what the `profile` of this name allows. Clients over HTTP may choose another one too, and then see what both allow. (default the profile \"default\" if there is one, else everything)")
 	flags.StringVar(&f.Cluster, "cluster", "", "Join the cluster of routers at these `URLs` of NATS servers, such as nats://hub:4222, with commas between them. Other programs can read them, so write a password into the configuration. (default \"cluster.urls\" of the configuration, else no cluster)")

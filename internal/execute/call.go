@@ -70,6 +70,11 @@ type Call struct {
 	// Client is the name that the client gives itself, for observers; "" if unknown.
 	Client string
 
+	// Script is the id of the script that makes the call, and Line the line of the script; "" and 0 if no
+	// script does.
+	Script string
+	Line   int
+
 	// Trail follows the server's answer to the client; nil if nothing does.
 	Trail *session.Trail
 }

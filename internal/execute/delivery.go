@@ -176,7 +176,7 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 		limited, cancel = context.WithDeadline(ctx, d.deadline)
 		defer cancel()
 	}
-	if err = session.GaveUp(d.from); err == nil {
+	if err = session.Sending(d.from, d.request.Repeatable); err == nil {
 		raw, err = d.session.Call(limited, d.request)
 	}
 	if !errors.Is(err, session.ErrNotSent) {

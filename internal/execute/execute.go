@@ -209,7 +209,7 @@ func (x *execution) report(r Result, err error) (Result, error) {
 	x.endSpan(r, err)
 	if o := x.e.Observer; o != nil {
 		e := Execution{
-			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Began: x.began, Took: time.Since(x.began),
+			Tool: x.call.Tool, Answered: r.Tool, Client: x.call.Client, Principal: x.call.PrincipalName, Profile: x.call.Profile, Trace: x.trace, Script: x.call.Script, Began: x.began, Took: time.Since(x.began),
 			Attempts: x.delivery.attempts, Arguments: x.call.Arguments, Result: r.JSON, Cached: x.cached,
 		}
 		if x.argued {

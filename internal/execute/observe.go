@@ -23,6 +23,7 @@ type Execution struct {
 	Client             string                   // the name that the client gives itself; "" if unknown
 	Principal, Profile string                   // the PrincipalName and the Profile of the [Call]
 	Trace              string                   // trace_id in the result's _meta: 32 hex digits; "" without a result and a trace
+	Script             string                   // the Script of the [Call]
 	Began              time.Time
 	Took               time.Duration
 	Attempts           int // to reach a server; may be 0

@@ -123,7 +123,7 @@ type leaver struct {
 	why error
 }
 
-func (l leaver) GaveUp() error { return l.why }
+func (l leaver) Sending(bool) error { return l.why }
 
 // A call or request that its client has given up before it is sent is not sent.
 func TestGivenUp(t *testing.T) {

@@ -30,6 +30,7 @@ const (
 	keyCode      = attribute.Key("rpc.response.status_code")
 
 	keyServer   = attribute.Key("metarouter.server")
+	keyScript   = attribute.Key("metarouter.script")
 	keyAnswered = attribute.Key("metarouter.answered_by")
 	keyClient   = attribute.Key("metarouter.client")
 	keyWho      = attribute.Key("metarouter.principal")
@@ -130,6 +131,9 @@ func (x *execution) endSpan(result Result, err error) {
 	outcome, _ := OutcomeOf(result, err)
 	x.span.SetAttributes(keyServer.String(x.call.Tool.Server), keyOutcome.String(string(outcome)), keyAttempts.Int(x.delivery.attempts))
 	setCaller(x.span, x.call.Client, x.call.PrincipalName, x.call.Profile)
+	if x.call.Script != "" {
+		x.span.SetAttributes(keyScript.String(x.call.Script))
+	}
 	if x.cached {
 		x.span.SetAttributes(keyCached.Bool(true))
 	}

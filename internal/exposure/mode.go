@@ -5,13 +5,13 @@ const (
 	Auto   = "auto"   // Direct if the list is cheap, else Search
 	Direct = "direct" // all tools are listed
 	Search = "search" // tools that find and run the others are listed
+	Code   = "code"   // tools that find the others are listed, and one that runs scripts, which call them
 )
 
-// ModeFor returns Direct or Search: the mode itself, or Auto's choice for a list of tools that costs so
-// many tokens.
+// ModeFor returns the mode itself, or Auto's choice, Direct or Search, for a list that costs so many tokens.
 func ModeFor(mode string, tokens, budget int) string {
 	switch {
-	case mode == Direct || mode == Search:
+	case mode == Direct || mode == Search || mode == Code:
 		return mode
 	case tokens > budget:
 		return Search

@@ -44,7 +44,7 @@ type ToolNames = Names[*registry.NormalizedTool]
 // are off. No server's tool is exposed under one of them.
 var ownNames = []string{
 	"find_tools", "describe_tools", "call_tool", "call_read_only_tool", "route_task", "read_result",
-	"list_categories", "classify_text",
+	"list_categories", "classify_text", "run_script",
 }
 
 // IsOwn reports whether one of the router's own tools has the name.

@@ -61,7 +61,7 @@ func choiceOf(all map[string]config.Profile, chosen string) choice {
 	for _, name := range profilesOf(chosen) {
 		p, ok := all[name]
 		if !ok {
-			p = config.Profile{Servers: []string{}}
+			p = config.Profile{Servers: []string{}, Scripts: new(bool)}
 		}
 		c = append(c, compile(name, p))
 	}
@@ -91,13 +91,13 @@ func compile(name string, p config.Profile) *compiled {
 		bad = err
 	}
 	if bad != nil {
-		c.allServers, c.servers = false, nil
+		c.allServers, c.servers, c.config.Scripts = false, nil, new(bool)
 	}
 	return c
 }
 
 // Everything reports whether the rules leave everything as it is: each choice has a profile that
-// restricts, asks and fixes nothing. Mode and Pinned do not count.
+// restricts, asks and fixes nothing. Mode, Scripts and Pinned do not count.
 func (r *Rules) Everything() bool {
 	return r.all((*compiled).everything)
 }
@@ -129,6 +129,30 @@ func (r *Rules) Mode() string {
 		}
 	}
 	return ""
+}
+
+// code is the mode in which clients may run scripts without a word of their profiles.
+const code = "code"
+
+// Scripts reports whether clients may run scripts, by the router's mode: each choice has a profile that
+// allows it, or that says nothing and is in mode "code". [ReadOnly] says nothing about it.
+func (r *Rules) Scripts(mode string) bool {
+	chosen := false
+	for _, profiles := range r.choices {
+		if profiles[0].name == ReadOnly {
+			continue
+		}
+		chosen = true
+		if !slices.ContainsFunc(profiles, func(c *compiled) bool {
+			if c.config.Scripts != nil {
+				return *c.config.Scripts
+			}
+			return cmp.Or(c.config.Mode, mode) == code
+		}) {
+			return false
+		}
+	}
+	return chosen || mode == code
 }
 
 // Pinned returns the IDs of the tools that the first profile with "pinned" pins. ok is false if

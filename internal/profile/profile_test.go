@@ -242,6 +242,40 @@ func TestEverything(t *testing.T) {
 	}
 }
 
+func TestScripts(t *testing.T) {
+	all := profiles{
+		"none": {}, "code": {Mode: "code"}, "search": {Mode: "search"}, "yes": {Scripts: new(true)}, "no": {Scripts: new(bool), Mode: "code"},
+		"bad": {Scripts: new(true), Deny: []string{"["}},
+	}
+	for _, test := range []struct {
+		chosen     string
+		auto, code bool // in these modes of the router
+	}{
+		{"", false, true},
+		{ReadOnly, false, true},
+		{"none", false, true},
+		{"code", true, true},
+		{"search", false, false},
+		{"yes", true, true},
+		{"no", false, false},
+		{"bad", false, false},
+		{"gone", false, false},
+		{"yes " + ReadOnly, true, true},
+		{"yes none", false, true},
+		{"code none", false, true},
+		{"yes no", false, false},
+		{"yes gone", false, false},
+		{Union("no", "yes"), true, true},
+		{Union("gone", "none"), false, true},
+		{Union("no", "yes") + " no", false, false},
+	} {
+		r := Of(all, strings.Fields(test.chosen)...)
+		if auto, code := r.Scripts("auto"), r.Scripts("code"); auto != test.auto || code != test.code {
+			t.Errorf("%q: %t in mode auto and %t in mode code", test.chosen, auto, code)
+		}
+	}
+}
+
 func TestModeAndPinned(t *testing.T) {
 	all := profiles{"none": {}, "search": {Mode: "search", Pinned: []string{"a:b"}}, "direct": {Mode: "direct", Pinned: []string{}}}
 	for _, test := range []struct {

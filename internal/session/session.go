@@ -66,6 +66,10 @@ type Request struct {
 	// that was sent and has no answer. Requests other than tools/call always may.
 	Repeatable bool
 
+	// Asks says that the session asks the client each question of the server, even if the client handles
+	// input_required results itself: it can't send the request again.
+	Asks bool
+
 	// Here says that no other node may carry out the request, even if one has a replica of the
 	// server: it comes from another node.
 	Here bool

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,6 +70,44 @@ func testClaude(t *testing.T, claude []string) {
 			}
 		}
 		u.quietLog()
+	})
+
+	// A script with a call that a person has to approve. In print mode, Claude Code closes the question at once, and the
+	// script ends with the calls that it made. A hook answers in the person's place.
+	t.Run("script", func(t *testing.T) {
+		run := func(request) move {
+			return move{tool: "mcp__metarouter__run_script", arguments: map[string]any{"code": approvedScript}}
+		}
+		u, m := newClaude(t, "code", run, lastWord)
+		u.write(entries{"work": fake("-tools", "echo,add")}, map[string]any{
+			"mode": "code", "profiles": map[string]any{"default": map[string]any{"tools": map[string]any{"ask": []string{"add"}}}},
+		})
+		u.run(metarouter, "install", "claude-code", "--write")
+		out := u.use("-p", "add it up", "--allowedTools", "mcp__metarouter")
+		for _, want := range []string{"call work:add on line 3 needs approval", "closed the question", "These calls took effect:\nline 2: work:echo\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the session ends with\n%s\nwant %s", out, want)
+			}
+		}
+		for _, own := range []string{"find_tools", "describe_tools", "run_script", "read_result"} {
+			if tools := m.asked()[0].tools; !slices.Contains(tools, "mcp__metarouter__"+own) {
+				t.Errorf("the model is offered %q", tools)
+			}
+		}
+
+		const yes = `{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{}}}`
+		asked := filepath.Join(u.home, "asked.json")
+		hook, err := json.Marshal(map[string]any{"hooks": map[string]any{"Elicitation": []any{map[string]any{
+			"hooks": []any{map[string]any{"type": "command", "command": "cat > " + asked + "; echo '" + yes + "'"}},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.play([]turn{run, lastWord, run, lastWord})
+		out = u.use("-p", "add it up", "--allowedTools", "mcp__metarouter", "--settings", string(hook))
+		if question, err := os.ReadFile(asked); err != nil || !strings.Contains(string(question), "line 3 of a script calls it") || !strings.HasPrefix(out, "one two ") {
+			t.Errorf("the hook was asked %s, %v; the session ends with\n%s", question, err, out)
+		}
 	})
 
 	// Claude Code shows the tools of servers once its model has selected them.

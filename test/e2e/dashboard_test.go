@@ -41,7 +41,7 @@ func TestDashboard(t *testing.T) {
 		"evil <b>": fake("-tool", definition(evil, "An evil tool. "+evil, `{"type":"object","properties":{"message":{"type":"string","description":"`+evil+`"}}}`, `{"readOnlyHint":true}`)),
 	}, map[string]any{"profiles": map[string]any{
 		"careful": map[string]any{"servers": []string{"steady"}, "ask": []string{"echo"}},
-		"reader":  map[string]any{"servers": []string{"steady", "util*"}, "readOnly": true, "mode": "search"},
+		"reader":  map[string]any{"servers": []string{"steady", "util*"}, "readOnly": true, "mode": "search", "scripts": true},
 	}})
 	url, _ := s.serveHTTP()
 	const token = "open-sesame"

@@ -125,9 +125,12 @@ func fake(flags ...string) map[string]any {
 	return map[string]any{"command": command, "args": args}
 }
 
-// command returns the arguments of a subcommand with this configuration.
+// command returns the arguments of a subcommand with this configuration, and the data of this folder unless there are others.
 func (s *setup) command(args ...string) []string {
-	return append(args, "--config", s.config, "--data", filepath.Join(s.dir, "data"))
+	if !slices.Contains(args, "--data") {
+		args = append(args, "--data", filepath.Join(s.dir, "data"))
+	}
+	return append(args, "--config", s.config)
 }
 
 // serve starts the router for a client, which it initializes.

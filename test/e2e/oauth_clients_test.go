@@ -59,21 +59,10 @@ func TestOAuthTypeScriptSDK(t *testing.T) {
 // runSDK runs testdata/oauth.mjs, and returns its last line. Each URL is visited by the user.
 func (m *team) runSDK(t *testing.T, user string, args ...string) string {
 	t.Helper()
-	script := filepath.Join(t.TempDir(), "oauth.mjs")
-	text, err := os.ReadFile("testdata/oauth.mjs")
-	if err == nil {
-		err = os.WriteFile(script, text, 0o600)
-	}
-	if err == nil {
-		err = os.Symlink(external.NPM(t), filepath.Join(filepath.Dir(script), "node_modules"))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := newPerson(t, true)
 	p.fields["login"] = user
 	var last string
-	m.node(t, append([]string{script}, args...), func(line string, stdin io.Writer) error {
+	m.node(t, append([]string{sdkProgram(t, "oauth.mjs")}, args...), func(line string, stdin io.Writer) error {
 		if last = line; !strings.HasPrefix(line, "http") {
 			return nil
 		}

@@ -232,17 +232,6 @@ type sdk struct {
 
 func (p *profiled) startSDK(tools ...string) *sdk {
 	p.t.Helper()
-	script := filepath.Join(p.t.TempDir(), "profiles.mjs")
-	text, err := os.ReadFile("testdata/profiles.mjs")
-	if err == nil {
-		err = os.WriteFile(script, text, 0o600)
-	}
-	if err == nil {
-		err = os.Symlink(external.NPM(p.t), filepath.Join(filepath.Dir(script), "node_modules"))
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	target := map[string]any{"url": p.url + "/p/work", "token": "token-of-any-profile"}
 	if p.url == "" {
 		target = map[string]any{"command": append([]string{metarouter}, p.command("serve", "--profile", "work")...)}
@@ -251,7 +240,7 @@ func (p *profiled) startSDK(tools ...string) *sdk {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	c := &sdk{cmd: exec.CommandContext(within(p.t), p.node, append([]string{script, string(encoded)}, tools...)...)}
+	c := &sdk{cmd: exec.CommandContext(within(p.t), p.node, append([]string{sdkProgram(p.t, "profiles.mjs"), string(encoded)}, tools...)...)}
 	c.cmd.Dir, c.cmd.Stderr = p.dir, &c.stderr
 	out, err := c.cmd.StdoutPipe()
 	if err == nil {
@@ -318,4 +307,21 @@ func (c *sdk) ended() string {
 	io.Copy(io.Discard, c.lines)
 	c.cmd.Wait()
 	return c.stderr.String()
+}
+
+// sdkProgram returns the path of a program in testdata, in a folder where it finds the TypeScript SDK.
+func sdkProgram(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err == nil {
+		err = os.WriteFile(program, text, 0o600)
+	}
+	if err == nil {
+		err = os.Symlink(external.NPM(t), filepath.Join(filepath.Dir(program), "node_modules"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }

@@ -145,7 +145,7 @@ func TestHostileScripts(t *testing.T) {
 	for name, hostile := range hostileScripts {
 		limits := script.Limits{CPU: 30 * time.Second, Log: 1000}
 		if strings.Contains(hostile.want, "CPU") {
-			limits.CPU = time.Second
+			limits.CPU = 200 * time.Millisecond
 		}
 		o := engine.Run(t.Context(), script.Script{Code: hostile.code}, scriptHost{}, script.Options{Limits: limits})
 		got := string(o.Value)
@@ -170,7 +170,7 @@ func TestHostileScripts(t *testing.T) {
 func TestHostileScriptsOfClients(t *testing.T) {
 	const most = 200 << 20 // bytes
 	r := start(t, own(map[string]any{
-		"profiles": map[string]any{"default": map[string]any{"scripts": true}}, "scripts": map[string]any{"cpu": "1s", "timeout": "30s"},
+		"profiles": map[string]any{"default": map[string]any{"scripts": true}}, "scripts": map[string]any{"cpu": "300ms", "timeout": "30s"},
 	}))
 	load := r.honestLoad()
 	load.one("before the scripts")

@@ -133,12 +133,14 @@ func (n *Node) Duration(v hujson.Value) (time.Duration, error) {
 		return 0, errors.New(`must be longer than 0; write it like "30s" or "5m"`)
 	case t < 0:
 		return 0, errors.New("must not be negative")
+	case n.Maximum != nil && t > time.Duration(*n.Maximum)*time.Second:
+		return 0, fmt.Errorf(`must be at most "%ds"`, *n.Maximum)
 	}
 	return t, nil
 }
 
 // Size reads bytes: a number, or a string such as "512KiB" or "16MB".
-func Size(v hujson.Value) (int64, error) {
+func (n *Node) Size(v hujson.Value) (int64, error) {
 	s, err := Text(v)
 	if err != nil {
 		s = numeral(v)
@@ -147,11 +149,14 @@ func Size(v hujson.Value) (int64, error) {
 	unit, known := map[string]int64{
 		"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
 	}[strings.ToLower(strings.TrimSpace(s[len(digits):]))]
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || !known || n < 1 || n > math.MaxInt64/unit {
+	size, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !known || size < 1 || size > math.MaxInt64/unit {
 		return 0, errors.New(`must be a size; write it like "16MiB", or a number of bytes`)
 	}
-	return n * unit, nil
+	if size *= unit; n.Maximum != nil && size > int64(*n.Maximum) {
+		return 0, fmt.Errorf(`must be at most "%dMiB"`, *n.Maximum>>20)
+	}
+	return size, nil
 }
 
 // units are the units of time in a rate, by their spellings.

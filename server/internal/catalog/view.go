@@ -59,6 +59,7 @@ type Options struct {
 	Separator string    // between server and tool; "__" if empty
 	Prefix    string    // that callers may put before the name of a tool; may be ""
 	Search    bool      // only Pinned and Own are listed, else all tools and Own
+	Code      bool      // scripts call the tools that are not listed; with Search
 	Pinned    []string  // tools by any form of their names
 	Own       []OwnTool // the router's own tools that are listed
 

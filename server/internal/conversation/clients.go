@@ -56,6 +56,10 @@ type Options struct {
 	Log     *zap.Logger
 	Budgets *Budgets
 
+	// Restarts reports whether the handler of a request goes on with it although it was suspended by
+	// a router that has ended; see [Call.Restartable]. nil is that it can't.
+	Restarts func(r *Request) bool
+
 	// Raw, if it is set, says that the clients are clients of another node, which adapts results and
 	// questions to them itself: both stay as the server has written them. Raw returns the result to
 	// send. It is called with each.
@@ -98,8 +102,11 @@ func New(o Options) *Clients {
 	if o.Raw != nil {
 		prefix = nodeStatePrefix
 	}
+	if o.Restarts == nil {
+		o.Restarts = func(*Request) bool { return false }
+	}
 	return &Clients{
-		Options: o, suspended: newSuspensions(o.Secret, prefix, o.Budgets.suspended), open: make(map[*Conversation]bool),
+		Options: o, suspended: newSuspensions(o.Secret, prefix, o.Budgets.suspended, o.Restarts), open: make(map[*Conversation]bool),
 		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
 		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
 	}

@@ -269,5 +269,6 @@ func (r *Request) Ask(ctx context.Context, server string, m session.Message) (js
 	if r.modern {
 		return nil, cannotAnswer(m.Method)
 	}
+	defer session.Asked(ctx)()
 	return r.questions.ask(ctx, r.Conversation, r.writer, server, m)
 }

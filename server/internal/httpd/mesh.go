@@ -29,7 +29,7 @@ type MeshNode struct {
 
 // A MeshSelf has members of this router alone.
 type MeshSelf struct {
-	Mode       string   `json:"mode"` // "search" or "direct"
+	Mode       string   `json:"mode"` // "search", "direct" or "code"
 	Uptime     float64  `json:"uptime_seconds"`
 	URL        string   `json:"url"`        // the public one, or as the client has called it
 	Transports []string `json:"transports"` // "streamable-http", "json-rpc", "rest"

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
 )
 
@@ -21,7 +23,8 @@ type Description struct {
 	Kind         string          `json:"kind,omitempty"` // empty for tools
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Definition   json.RawMessage `json:"definition,omitempty"`
-	Doubt        string          `json:"doubt,omitempty"` // why hints in the definition that it does no harm are not believed
+	Declaration  string          `json:"declaration,omitempty"` // of a tool, in TypeScript, in place of Definition
+	Doubt        string          `json:"doubt,omitempty"`       // why hints in the definition that it does no harm are not believed
 	Error        string          `json:"error,omitempty"`
 }
 
@@ -31,7 +34,7 @@ const (
 )
 
 // describe answers describe_tools. It describes each id once.
-func (f *finder) describe(ctx context.Context, a describeArguments, _ *toolCall) (json.RawMessage, error) {
+func (f *finder) describe(ctx context.Context, a describeArguments, c *toolCall) (json.RawMessage, error) {
 	if len(a.IDs) > maxIDs {
 		return failure("describe_tools: %d ids are too many; send at most %d at a time", len(a.IDs), maxIDs), nil
 	}
@@ -44,11 +47,11 @@ func (f *finder) describe(ctx context.Context, a describeArguments, _ *toolCall)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		for _, d := range f.describeID(ctx, id) {
-			if n := len(d.Definition); size > 0 && size+n > maxDescribed {
+		for _, d := range f.describeID(ctx, id, c.declares) {
+			if n := len(d.Definition) + len(d.Declaration); size > 0 && size+n > maxDescribed {
 				d = Description{ID: d.ID, Kind: d.Kind, Error: fmt.Sprintf("its definition of %d bytes makes the answer too long; describe it alone", n)}
 			}
-			size += len(d.Definition)
+			size += len(d.Definition) + len(d.Declaration)
 			described = append(described, d)
 		}
 	}
@@ -56,7 +59,7 @@ func (f *finder) describe(ctx context.Context, a describeArguments, _ *toolCall)
 }
 
 // describeID describes everything that has the id: a prompt may share it with a tool.
-func (f *finder) describeID(ctx context.Context, id string) []Description {
+func (f *finder) describeID(ctx context.Context, id string, declares bool) []Description {
 	items := f.Router.Snapshot().Items(id)
 	if len(items) == 0 {
 		tool, err := f.Catalog.Tool(ctx, id) // Tool takes names of other forms, and waits for servers
@@ -71,21 +74,25 @@ func (f *finder) describeID(ctx context.Context, id string) []Description {
 	}
 	described := make([]Description, len(items))
 	for i, item := range items {
-		described[i] = f.describeItem(item)
+		described[i] = f.describeItem(item, declares)
 	}
 	return described
 }
 
 // describeItem returns the definition; of a prompt, resource or template with the name
 // or URI that clients use.
-func (f *finder) describeItem(i registry.Item) Description {
+func (f *finder) describeItem(i registry.Item, declares bool) Description {
 	d := Description{ID: i.ID()}
 	if i.Tool != nil {
 		if !i.Tool.ForModels() {
 			d.Error = "only the user interface of its server uses it"
 			return d
 		}
-		d.Capabilities, d.Definition, d.Doubt = i.Tool.Capabilities, i.Tool.Definition, i.Tool.Doubt
+		if d.Capabilities, d.Doubt = i.Tool.Capabilities, i.Tool.Doubt; declares {
+			d.Declaration = selector.Declare(i.Tool, i.Tool.Description, declaration.Full)
+		} else {
+			d.Definition = i.Tool.Definition
+		}
 		return d
 	}
 	d.Kind = i.Kind()

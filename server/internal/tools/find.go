@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -61,6 +62,7 @@ type foundItem struct {
 	ID string `json:"id"`
 	placement
 	handle
+	Declaration  string          `json:"declaration,omitempty"` // in TypeScript, in place of Description, Signature, Output and InputSchema
 	Description  string          `json:"description,omitempty"`
 	Signature    string          `json:"signature,omitempty"`
 	Capabilities []string        `json:"capabilities,omitempty"`
@@ -107,7 +109,7 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 		limit = sureLimit
 	}
 	first := ranking.Candidates[:min(len(ranking.Candidates), limit)]
-	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure)
+	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure, c.declares)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
 	}
@@ -118,7 +120,7 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 	if len(a.Kinds) == 0 || slices.Contains(a.Kinds, registry.KindTool) {
 		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
-	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking)
+	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking, c.declares)
 	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {
 		reply.Hint = "No MCP server is configured, so there is no tool. The user adds servers with 'metarouter import', 'metarouter add' or 'metarouter init'."
 	}
@@ -135,16 +137,20 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 }
 
 // hint proposes the next step after an answer that is not sure.
-func hint(r selector.Ranking) string {
+func hint(r selector.Ranking, scripts bool) string {
+	runs := "call_tool"
+	if scripts {
+		runs = "run_script"
+	}
 	switch {
 	case r.Sure:
 		return ""
 	case len(r.Candidates) == 0:
 		return "Nothing was found. Search again with other words."
 	case r.Abstained:
-		return "Nothing fits. Search again with other words. describe_tools and call_tool work with the nearest, too."
+		return "Nothing fits. Search again with other words. describe_tools and " + runs + " work with the nearest, too."
 	}
-	return "None of these is a sure match. Search again with other words, or use one of them: describe_tools shows its schema, call_tool runs it."
+	return "None of these is a sure match. Search again with other words, or use one of them: describe_tools shows its schema, " + runs + " runs it."
 }
 
 // notUp returns the servers that do not run and that matter for a search: one of
@@ -191,12 +197,13 @@ func idsOf(candidates []selector.Candidate, left int) (ids []string) {
 
 // entries returns the candidates in as much detail as the budget, in tokens, allows:
 // the best with its schema if that is wanted, the others as signatures, then ids alone,
-// then nothing. left is how many bytes of the budget remain.
-func (f *finder) entries(candidates []selector.Candidate, budget int, schema bool) (entries []foundItem, left int) {
+// then nothing. With declares, declarations take the place of schemas and signatures. left is how many
+// bytes of the budget remain.
+func (f *finder) entries(candidates []selector.Candidate, budget int, schema, declares bool) (entries []foundItem, left int) {
 	entries = make([]foundItem, 0, len(candidates))
 	left = budget * tokencount.Bytes
 	for i, c := range candidates {
-		details := f.details(c)
+		details := f.details(c, declares)
 		if i > 0 || !schema {
 			details = details[len(details)-2:]
 		}
@@ -216,12 +223,18 @@ func (f *finder) entries(candidates []selector.Candidate, budget int, schema boo
 
 // details returns the ways to describe a candidate, the most detailed first. The last
 // two have no schema.
-func (f *finder) details(c selector.Candidate) []foundItem {
+func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 	if c.Tool == nil {
 		return f.otherDetails(c)
 	}
 	bare := foundItem{ID: c.Tool.ID, placement: placementOf(c.Places, c.Ambiguous), Score: round(c.Score), Confidence: round(c.Confidence)}
 	sentence := firstSentence(c.Tool.Description)
+	if declares {
+		full, brief, line := bare, bare, bare
+		full.Declaration = selector.Declare(c.Tool, c.Tool.Description, declaration.Full)
+		brief.Declaration, line.Declaration = selector.Declare(c.Tool, sentence, declaration.Brief), selector.Declare(c.Tool, sentence, declaration.Line)
+		return []foundItem{full, brief, line, bare}
+	}
 
 	full := bare
 	full.Description, full.Capabilities, full.InputSchema = c.Tool.Description, c.Tool.Capabilities, c.Tool.InputSchema

@@ -79,13 +79,13 @@ func (t *Tools) callOwn(ctx context.Context, own ownTool, c *toolCall) (json.Raw
 // How many bytes of arguments our own tools take, besides those that they pass on to another tool.
 const (
 	maxOwnArguments = 64 << 10
-	maxClassified   = 1 << 20 // classify_text
+	maxTexts        = 1 << 20 // classify_text and run_script
 )
 
 // most returns how many bytes of arguments the tool takes.
 func (o ownTool) most() int {
-	if o.Name == "classify_text" {
-		return maxClassified
+	if o.Name == "classify_text" || o.Name == "run_script" {
+		return maxTexts
 	}
 	return maxOwnArguments
 }

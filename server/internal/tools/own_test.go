@@ -8,9 +8,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
+type noScripts struct{ Scripts }
+
 func TestOwnDefinitions(t *testing.T) {
-	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false}
-	s := New(Options{Budgets: NewBudgets()})
+	readOnly := map[string]bool{"find_tools": true, "describe_tools": true, "call_read_only_tool": true, "read_result": true, "list_categories": true, "classify_text": true, "call_tool": false, "route_task": false, "run_script": false}
+	if s := New(Options{Budgets: NewBudgets()}); len(s.own) != len(readOnly)-1 || s.own["run_script"].run != nil {
+		t.Errorf("%d tools without scripts", len(s.own))
+	}
+	s := New(Options{Budgets: NewBudgets(), Scripts: noScripts{}})
 	if len(s.own) != len(readOnly) {
 		t.Errorf("%d tools", len(s.own))
 	}

@@ -214,6 +214,6 @@ func (r *taskRouter) planned(plan []selector.Step, c *toolCall) json.RawMessage 
 
 // alternatives describes the tools that were not selected.
 func (r *taskRouter) alternatives(others []selector.Candidate) []foundItem {
-	entries, _ := r.finder.entries(others, alternativeBudget, false)
+	entries, _ := r.finder.entries(others, alternativeBudget, false, false)
 	return entries
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -23,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -70,7 +72,7 @@ type Savings interface {
 	Listed(client, principal, profile string, tokens int)
 }
 
-// Options say how tools are called. Observer, Tracer and Savings may be nil.
+// Options say how tools are called. Observer, Tracer, Savings and Scripts may be nil.
 type Options struct {
 	Router  Router
 	Catalog *catalog.Catalog
@@ -83,8 +85,10 @@ type Options struct {
 	Observer selector.Observer // notified of calls
 	Tracer   trace.Tracer      // makes spans of the calls of our own tools
 	Savings  Savings           // counts the tokens that clients were spared
+	Scripts  Scripts           // runs scripts; nil: there is no run_script
 
-	Budgets *Budgets
+	Budgets  *Budgets
+	Journals *journal.Store // of scripts; nil keeps none
 }
 
 // Settings may change while the router runs.
@@ -92,7 +96,10 @@ type Settings struct {
 	RouteThreshold float64 // confidence below which route_task runs no tool by itself
 	FillArguments  bool    // route_task asks the client for missing arguments and for agreement
 	Samples        bool    // clients' own models are asked where a search is not sure
+	Rules          any     // that limit the clients, as JSON can write them
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
+	Code           bool    // the mode is "code"
+	Scripts        bool    // clients may run scripts
 }
 
 // Budgets are common to the servers of one router.
@@ -100,11 +107,12 @@ type Budgets struct {
 	results  *budget.Budget // in bytes
 	findings *budget.Budget // in clients, as models
 	models   *budget.Budget
+	scripts  *budget.Quota // that run or are suspended, by principal
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
-	return &Budgets{results: budget.New(maxAllKeptBytes), findings: budget.New(maxClients), models: budget.New(maxClients)}
+	return &Budgets{results: budget.New(maxAllKeptBytes), findings: budget.New(maxClients), models: budget.New(maxClients), scripts: budget.NewQuota(maxScripts, math.MaxInt)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -125,6 +133,7 @@ type toolCall struct {
 	executed bool      // a server's tool was executed, which has put _meta into the result and notified the observer
 	trace    string    // the id of the trace of one of our own tools, which may be ""
 	form     *callForm // of a call of call_tool that is not written as its schema asks
+	declares bool      // find_tools and describe_tools answer with declarations
 	repaired string    // the repairs of the arguments of one of our own tools
 }
 
@@ -139,7 +148,7 @@ func New(o Options) *Tools {
 		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o}, memory: newMemory(o.Budgets.findings), models: newAssistants(&o),
 		results: newResults(o.Budgets.results, func(tool string) bool {
 			_, ok := o.Router.Snapshot().Tool(tool)
-			return ok
+			return ok || tool == scriptTool && o.Settings().Scripts
 		}),
 	}
 	t.runner = &runner{&o, t.memory, t.results}
@@ -158,8 +167,13 @@ func New(o Options) *Tools {
 			return t.callNamed(ctx, a, c, name)
 		})
 	}
+	if o.Scripts != nil {
+		handlers["run_script"] = handler("run_script", t.runScript)
+	}
 	for _, own := range Own() {
-		t.own[own.Name] = ownTool{own, handlers[own.Name]}
+		if run := handlers[own.Name]; run != nil {
+			t.own[own.Name] = ownTool{own, run}
+		}
 	}
 	return t
 }
@@ -195,8 +209,8 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if !ok {
 		own, ok = t.own[t.Catalog.Unprefixed(name)]
 	}
-	if ok {
-		return t.callOwn(ctx, own, &toolCall{Call: c})
+	if settings := t.Settings(); ok && settings.Allows(own.Name) {
+		return t.callOwn(ctx, own, &toolCall{Call: c, declares: settings.Code})
 	}
 	began := time.Now()
 	tool, ok := t.Catalog.Listed(name)

@@ -76,7 +76,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 		if err := p.Questions.allowRound(raw); err != nil {
 			return nil, err
 		}
-		if r.From.Modern() && !p.Questions.host.Roots.asked(raw) { // it answers such a result itself
+		if r.From.Modern() && !r.Asks && !p.Questions.host.Roots.asked(raw) { // it answers such a result itself
 			return raw, nil
 		}
 		if round == maxRounds {

@@ -346,6 +346,8 @@ await step("results of whatever shape are drawn", async () => {
 await step("calls are listed, drawn and filtered", async () => {
   await go("calls");
   await until("the calls", async () => (await page.locator("table.calls tbody tr").count()) >= 5);
+  await send(`${url}/mcp/p/reader`, "tools/call", { name: "run_script", arguments: { code: 'return await call("steady:pid")' } }, { "User-Agent": "curl/8.5.0" });
+  await until("the call of a script", async () => /script [0-9a-f]{8}/.test(await page.locator("table.calls tr", { hasText: "pid" }).first().innerText()));
   const text = await page.locator("table.calls").innerText();
   check(/unit_convert/.test(text) && /tool failed/.test(text) && /dashboard/.test(text), `the calls are: ${text}`);
   check(await page.locator(".plot canvas").count() === 2, "the charts are not drawn");

@@ -116,6 +116,7 @@ var routes = []route{
 	{"GET /dashboard/why", ownPage, explainOffer, nil},
 	{"POST /dashboard/call", ownPage, callTool, nil},
 	{"POST /dashboard/route", ownPage, routeTask, nil},
+	{"POST /dashboard/script", onCommand, runScript, nil},
 	{"POST /dashboard/classify", ownPage, classifyText, nil},
 
 	{"GET /dashboard/servers", ownPage, listServers, nil},
@@ -146,8 +147,8 @@ func schema(w http.ResponseWriter, _ *http.Request) {
 	w.Write(config.Schema())
 }
 
-// maxBody bounds the body of a request, bytes.
-const maxBody = 64 << 10
+// maxBody bounds the body of a request, bytes. A command's script has an input, in which each byte may be escaped.
+var maxBody = map[sender]int64{ownPage: 64 << 10, onCommand: 8 << 20}
 
 // handler returns the handler of a route. A browser's page of another origin can't read an answer, and
 // must not make the router work for it. It can't send the type of content that a POST must have either.
@@ -164,7 +165,7 @@ func (a *API) handler(route route) http.HandlerFunc {
 		case route.from == onCommand && !fromCommand(r):
 			refuse(w, http.StatusForbidden, "only a command of the router's machine may send this")
 		case route.answer != nil:
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody[route.from])
 			a.reply(w, r, route.answer)
 		default:
 			route.serve(a, w, r)

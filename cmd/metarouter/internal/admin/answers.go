@@ -207,6 +207,45 @@ type Route struct {
 	Result       json.RawMessage `json:"result,omitempty"`
 }
 
+// MaxScriptInput is how many bytes the input of a script may have.
+const MaxScriptInput = 1 << 20
+
+// POST /dashboard/script runs a script of a command. It answers with a Scripted, even if the script fails.
+type ScriptRequest struct {
+	Code    string          `json:"code"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Timeout time.Duration   `json:"timeout"` // 0 is the default
+	Yes     bool            `json:"yes"`     // its calls may do harm, and those for which a profile asks are approved
+}
+
+type Scripted struct {
+	Script Script `json:"script"`
+}
+
+// A Script is what a script has given.
+type Script struct {
+	Value   json.RawMessage   `json:"value,omitempty"`   // absent if the script returns nothing
+	Content []json.RawMessage `json:"content,omitempty"` // blocks of content that the script put into its answer
+	Log     string            `json:"log"`
+	Calls   []ScriptCall      `json:"calls"`
+	Error   *ScriptError      `json:"error,omitempty"`
+}
+
+// A ScriptCall is a call that a script made.
+type ScriptCall struct {
+	Tool string `json:"tool"`
+	Line int    `json:"line"` // from 1; 0 if it is not known
+	OK   bool   `json:"ok"`   // it has a result that is no error
+}
+
+// A ScriptError is why a script failed.
+type ScriptError struct {
+	Name    string `json:"name"`
+	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"`   // from 1; 0 if it is not known
+	Column  int    `json:"column,omitempty"` // in UTF-16 code units, from 1
+}
+
 // POST /dashboard/classify with a ClassifyRequest answers with a Classified.
 type ClassifyRequest struct {
 	Text string `json:"text"`

@@ -46,7 +46,7 @@ type clientInfo struct {
 	Era             string    `json:"era"` // "legacy", "modern" or "", for plain JSON-RPC
 	ProtocolVersion string    `json:"protocol_version"`
 	Transport       string    `json:"transport"` // "stdio", "http" or "plain"
-	Mode            string    `json:"mode"`      // "direct" or "search"
+	Mode            string    `json:"mode"`      // "direct", "search" or "code"
 	Profiles        []string  `json:"profiles"`  // the chosen ones, or "default" if there is one; one may be a union, "dev|ops", or "@read"
 	Principal       string    `json:"principal"` // the name of its token, or the beginning of the token's hash
 	Calls           int64     `json:"calls"`
@@ -90,7 +90,7 @@ type traffic struct {
 type routerInfo struct {
 	Version     string    `json:"version"`
 	Node        string    `json:"node"`
-	Mode        string    `json:"mode"` // "direct" or "search"
+	Mode        string    `json:"mode"` // "direct", "search" or "code"
 	Since       time.Time `json:"since"`
 	ListTokens  int       `json:"list_tokens"`  // cost of the list of all tools
 	ShownTokens int       `json:"shown_tokens"` // cost of the list that clients see
@@ -122,6 +122,7 @@ type endedCall struct {
 	Seq       int64           `json:"seq"`  // counted from 1
 	Time      time.Time       `json:"time"` // when it began
 	Trace     string          `json:"trace"`
+	Script    string          `json:"script,omitempty"` // the id of the script that made the call
 	Client    string          `json:"client"`
 	Principal string          `json:"principal,omitempty"` // the name of the token, over HTTP
 	Profile   string          `json:"profile,omitempty"`   // limits of the client, joined by "+", such as "@read+dev|ops"
@@ -216,7 +217,7 @@ type profileInfo struct {
 	Prompts   int      `json:"prompts"`
 	Resources int      `json:"resources"` // and templates
 	ReadOnly  bool     `json:"read_only"`
-	Mode      string   `json:"mode"` // "auto", "direct" or "search"; "" is the router's
+	Mode      string   `json:"mode"` // "auto", "direct", "search" or "code"; "" is the router's
 }
 
 // GET /dashboard/tool?id=ID answers with all of one tool.

@@ -209,6 +209,7 @@ const (
 var (
 	errNotAgreed = errors.New("you did not agree")
 	errNoPerson  = errors.New("no person can be asked here; run the command on a terminal, or add --yes")
+	errInScript  = errors.New("no person is asked while a script runs; add --yes")
 )
 
 // A nonInteractiveClient is the client of a command's call: it has neither a model nor a person to
@@ -216,6 +217,7 @@ var (
 // the call.
 type nonInteractiveClient struct {
 	consent Consent
+	script  bool // it is the client of a script's calls
 
 	mu        sync.Mutex // guards the fields below
 	question  string     // for the person, about the call
@@ -232,6 +234,8 @@ func (c *nonInteractiveClient) Person() approval.Person {
 		switch {
 		case c.consent.Yes || question == c.consent.Agreed:
 			return approval.Accept, nil
+		case c.script:
+			return "", errInScript
 		case !c.consent.Asks:
 			return "", errNoPerson
 		}
@@ -275,6 +279,12 @@ func (c *nonInteractiveClient) remember(server, method string) {
 // explain notes why the questions of servers during the call of the tool were not answered. The call has
 // ended with the result or the error.
 func (c *nonInteractiveClient) explain(to *query, t *registry.NormalizedTool, result json.RawMessage, err error) {
+	c.ended(t, result, err)
+	c.noteQuestions(to, "call "+t.ID)
+}
+
+// ended remembers the questions in the result or the error of a call.
+func (c *nonInteractiveClient) ended(t *registry.NormalizedTool, result json.RawMessage, err error) {
 	// Modern servers ask in the result, or name the missing capability in an error.
 	if kind, _ := wire.String(wire.Member(result, "resultType")); kind == "input_required" {
 		wire.Members(wire.Member(result, "inputRequests"), func(_ string, request []byte) bool {
@@ -292,15 +302,19 @@ func (c *nonInteractiveClient) explain(to *query, t *registry.NormalizedTool, re
 			}
 		}
 	}
+}
+
+// noteQuestions notes why the questions were not answered, and that an MCP client can do the action.
+func (c *nonInteractiveClient) noteQuestions(to *query, action string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range c.questions {
 		name := plain.Line(q.server)
 		switch q.method {
 		case askModel:
-			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; call %s from an MCP client that offers sampling, such as VS Code", name, t.ID)
+			to.note("server %q asked for the answer of a model (sampling), and a command line has no model; %s from an MCP client that offers sampling, such as VS Code", name, action)
 		case askUser:
-			to.note("server %q asked its user a question (elicitation), which a command line can't show; call %s from an MCP client that can, such as VS Code", name, t.ID)
+			to.note("server %q asked its user a question (elicitation), which a command line can't show; %s from an MCP client that can, such as VS Code", name, action)
 		}
 	}
 }

@@ -44,7 +44,7 @@ type slot struct {
 // Executed implements [selector.Observer].
 func (cs *callStats) Executed(e selector.Execution) {
 	c := endedCall{
-		Time: e.Began, Trace: e.Trace, Client: shortened(e.Client), Principal: e.Principal, Profile: e.Profile, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
+		Time: e.Began, Trace: e.Trace, Script: e.Script, Client: shortened(e.Client), Principal: e.Principal, Profile: e.Profile, Server: e.Tool.Server, Tool: cmp.Or(e.Tool.Name, e.Tool.ID), MS: milliseconds(e.Took),
 		In: len(e.Arguments), Out: len(e.Result), Attempts: e.Attempts, Outcome: e.Outcome, Fault: cs.fault(e), Cached: e.Cached,
 	}
 	if c.Server == "" {

@@ -39,21 +39,21 @@ func readArguments(in io.Reader, raw string) (json.RawMessage, error) {
 		return nil, exit.Usage(configfile.InFlag("--args", err))
 	}
 	if !wire.Valid(text) || !wire.IsObject(text) {
-		return nil, exit.Usage(notObject(text))
+		return nil, exit.Usage(notJSON("--args", "a JSON object", text))
 	}
 	return text, nil
 }
 
-// notObject says why the text of --args is not a JSON object, and where.
-func notObject(text []byte) error {
-	const advice = `write for example --args '{"key": "value"}'`
-	var object map[string]json.RawMessage
-	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &object))
-	if !ok || !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-		return errors.New("--args is not a JSON object; " + advice)
+// notJSON says why the text of a flag is not JSON of a kind, and where.
+func notJSON(flag, kind string, text []byte) error {
+	advice := "write for example " + flag + ` '{"key": "value"}'`
+	var value any
+	err, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &value))
+	if !ok || kind != "JSON" && !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+		return fmt.Errorf("%s is not %s; %s", flag, kind, advice)
 	}
-	return fmt.Errorf("--args is not a JSON object: character %d: %s; keys and texts need double quotes; %s",
-		utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
+	return fmt.Errorf("%s is not %s: character %d: %s; keys and texts need double quotes; %s",
+		flag, kind, utf8.RuneCount(text[:min(int(err.Offset), len(text))]), err, advice)
 }
 
 // Call runs a tool with the arguments of --args, and prints its result.

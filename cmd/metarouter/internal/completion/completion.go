@@ -40,6 +40,7 @@ func Add(root *cobra.Command, configs *[]string) {
 		"enable":  first(serverNames(configs, isAny)),
 		"disable": first(serverNames(configs, isAny)),
 		"restart": first(serverNames(configs, isAny)),
+		"script":  first(files("js")),
 		"servers": first(serverNames(configs, isAny)),
 		"call":    toolNames(configs, true),
 		"why":     first(toolNames(configs, false)),
@@ -49,10 +50,11 @@ func Add(root *cobra.Command, configs *[]string) {
 	flags := map[string]cobra.CompletionFunc{
 		"addr": fixed(), "allow-host": fixed(), "capability": fixed(), "cluster": fixed(), "for": fixed(), "http": fixed(),
 		"log-level": fixed("debug", "info", "warn", "error"),
-		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools"),
+		"mode":      fixed("auto\tall tools if they are known and cost at most toolBudget tokens, else the search tools", "search\ttools that find and call the others", "direct\tall tools", "code\ttools that find the others and run scripts that call them"),
 		"names":     fixed("prefixed\tserver__tool", "bare\tthe tool's own name where it is unique"),
 		"server":    serverNames(configs, isAny), "servers": serverNames(configs, isAny), "profile": profileNames(configs),
 		"transport": fixed("stdio", "http", "sse"),
+		"timeout":   fixed(),
 		"env":       fixed(), "header": fixed(), "scope": fixed(),
 	}
 	_ = root.MarkPersistentFlagFilename("config", "json", "jsonc")

@@ -304,7 +304,7 @@ func checkCost(x *findings, c Case) {
 		servers[t.Server] += tokens(t)
 	}
 	budget := c.Config.Router.ToolBudget
-	if total <= budget || c.Config.Router.Mode == "search" {
+	if total <= budget || c.Config.Router.Mode == "search" || c.Config.Router.Mode == "code" {
 		return
 	}
 	var most []string

@@ -114,7 +114,7 @@ func Compare(a, b Side) Plan {
 	return p
 }
 
-var modeWords = map[string]string{exposure.Direct: "all tools", exposure.Search: "the search tools"}
+var modeWords = map[string]string{exposure.Direct: "all tools", exposure.Search: "the search tools", exposure.Code: "the tools for scripts"}
 
 // CompareServers returns a plan with the changes of the entries of servers alone.
 func CompareServers(a, b []config.Server) Plan {

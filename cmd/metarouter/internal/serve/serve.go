@@ -73,10 +73,10 @@ func (f Flags) check(r config.Router) error {
 func (f Flags) override(r *config.Router) error {
 	switch f.Mode {
 	case "":
-	case "auto", "search", "direct":
+	case "auto", "search", "direct", "code":
 		r.Mode = f.Mode
 	default:
-		return fmt.Errorf("--mode %q is unknown; write auto, search or direct", f.Mode)
+		return fmt.Errorf("--mode %q is unknown; write auto, search, direct or code", f.Mode)
 	}
 	switch f.Names {
 	case "":

@@ -30,3 +30,23 @@ func TestProfilesOfUnions(t *testing.T) {
 		}
 	}
 }
+
+// The permission to run scripts comes from the profiles and the router's mode.
+func TestScripts(t *testing.T) {
+	all := map[string]config.Profile{"yes": {Scripts: new(true)}, "no": {Scripts: new(bool)}}
+	for _, test := range []struct {
+		mode   string
+		chosen []string
+		want   bool
+	}{
+		{"auto", nil, false},
+		{"code", nil, true},
+		{"auto", []string{"yes"}, true},
+		{"code", []string{"no"}, false},
+		{"code", []string{"yes", "no"}, false},
+	} {
+		if got := serverOptions(config.Config{Router: config.Router{Profiles: all, Mode: test.mode}}, test.chosen); got.Scripts != test.want || got.Mode != test.mode {
+			t.Errorf("mode %s, %q: %t in mode %s", test.mode, test.chosen, got.Scripts, got.Mode)
+		}
+	}
+}

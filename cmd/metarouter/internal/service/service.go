@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,6 +30,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
+	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -158,14 +160,30 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, chosen) })
 			options := server.Options{Live: live, Uses: func() map[string]int { return usesOf(r) }, Version: s.Version, Log: s.Log}
 			s.Observers.observeServer(&options)
-			return r.Scope(chosen...), options
+			view := r.Scope(chosen...)
+			options.Runner = view
+			return view, options
 		},
 		Exists:   func(chosen string) bool { return profile.Exists(r.Config().Router.Profiles, chosen) },
 		Edited:   r.Edited,
 		ReadOnly: profile.ReadOnly,
+		Scripts:  s.journals(),
 		Whole:    r,
 		Address:  r.Address, DialRouter: r.DialRouter,
 	})
+}
+
+// journals returns where scripts are recorded; nil without a data folder.
+func (s *Service) journals() *journal.Store {
+	if s.Options.DataDir == "" {
+		return nil
+	}
+	store, err := journal.Open(filepath.Join(s.Options.DataDir, "scripts"))
+	if err != nil {
+		s.Log.Warn("scripts are not recorded, and can't go on after the router has ended", zap.Error(err))
+		return nil
+	}
+	return store
 }
 
 // usesOf returns how often the tools of each server were called, as far as the router has learned it.
@@ -192,7 +210,7 @@ func serverOptions(c config.Config, chosen []string) *server.Options {
 		Mode: cmp.Or(rules.Mode(), c.Router.Mode), Names: c.Router.Names, Separator: c.Router.Separator,
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
-		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments,
+		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(c.Router.Mode),
 		Samples:       c.Router.Assist != nil && c.Router.Assist.Sampling,
 		Rules:         limits,
 		Profile:       strings.Join(applying, "+"),

@@ -194,6 +194,7 @@ metarouter route "{WORDS}" --dry-run{FLAGS}
 ` + "```" + `
 
 route runs the best tool if it is sure and the tool is harmless; otherwise it says what is missing. Use --yes only if the user agreed.
+For many calls, "metarouter script FILE{FLAGS}" runs JavaScript with loops: const r = await call("{TOOL}", {OBJECT}); return r
 
 ## If it fails
 

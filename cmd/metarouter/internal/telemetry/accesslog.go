@@ -204,6 +204,9 @@ func (l *AccessLog) line(e selector.Execution) []byte {
 	if e.Profile != "" {
 		text("profile", e.Profile)
 	}
+	if e.Script != "" {
+		text("script", e.Script)
+	}
 	text("server", serverOf(e.Tool))
 	if e.Tool.Name != "" {
 		text("tool", e.Tool.Name)

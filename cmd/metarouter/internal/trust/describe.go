@@ -29,7 +29,7 @@ const (
 var (
 	harmless = set(
 		"mode", "names", "separator", "toolBudget", "listWait", "lazy", "idleTimeout", "timeout", "maxResultTokens", "findThreshold",
-		"gateway.name", "gateway.prefix",
+		"gateway.name", "gateway.prefix", "scripts.timeout", "scripts.cpu", "scripts.memory", "scripts.calls", "scripts.concurrent",
 		"http.maxBody", "http.maxBodyMemory", "http.maxConnections", "http.maxHeader", "http.maxBatch", "http.readTimeout", "http.maxSessions", "http.sessionTimeout", "http.rate",
 		"classification.timeout", "classification.max_retries", "classification.cache_categories", "classification.refresh_interval",
 		"classification.threshold", "classification.confidence_threshold", "classification.max_text", "classification.num_categories",

@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,7 +183,7 @@ func (x *inquiry) answer(ctx context.Context) Answer {
 	a := Answer{Tool: x.asked, Reasons: []string{}}
 	if exposure.IsOwn(x.asked) {
 		a.Offered = true
-		a.say("it is one of metarouter's own tools. Clients see find_tools, describe_tools, call_tool, call_read_only_tool and route_task in search mode, read_result if maxResultTokens is set, list_categories and classify_text if \"classification\" is configured.")
+		a.say("it is one of metarouter's own tools. Clients see find_tools, describe_tools, call_tool, call_read_only_tool and route_task in search mode, read_result if maxResultTokens is set, list_categories and classify_text if \"classification\" is configured; find_tools, describe_tools, read_result and run_script in code mode.")
 		return a
 	}
 	if dropped := x.droppedTools(); len(dropped) > 0 {
@@ -208,8 +209,10 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 		a.say("it is for the user interface of its server alone (\"visibility\" in its _meta.ui lacks \"model\"). No search has it; clients that show such interfaces list it in direct mode, and all can call it as %s.", exposed)
 	case mode == exposure.Direct:
 		a.say("clients see it as %s (%s).", exposed, why)
-	case pinned:
+	case pinned && mode == exposure.Search:
 		a.say("clients see it as %s: it is pinned, next to find_tools (%s).", exposed, why)
+	case mode == exposure.Code:
+		a.say("it is not in the clients' tool list, because %s. Clients find it with find_tools and call it in scripts as %s.", why, t.ID)
 	default:
 		a.say("it is not in the clients' tool list, because %s. Clients find it with find_tools and call it with call_tool under the name %s or %s. To list it too, write \"metarouter\": {\"pinned\": [%[2]q]}.", why, t.ID, exposed)
 	}
@@ -272,7 +275,9 @@ func (x *inquiry) shown() (mode, why string) {
 	cost := tokencount.Of(x.snapshot.Tools())
 	mode = exposure.ModeFor(r.Mode, cost, r.ToolBudget)
 	switch {
-	case x.profile.Mode == exposure.Direct || x.profile.Mode == exposure.Search:
+	case x.profile.Scripts != nil && !*x.profile.Scripts && cmp.Or(x.profile.Mode, r.Mode) == exposure.Code:
+		return exposure.Search, "\"scripts\" of the profile is false"
+	case x.profile.Mode != "" && x.profile.Mode != exposure.Auto:
 		return x.profile.Mode, fmt.Sprintf("\"mode\" of the profile is %q", x.profile.Mode)
 	case x.mode != "":
 		return x.mode, "the running router is in " + x.mode + " mode"

@@ -44,6 +44,7 @@ function setTheme(to) {
 const modeTitles = {
   direct: 'Clients see all tools. To show the search tools instead, set "mode": "search" in the configuration.',
   search: 'Clients see the tools that find and call the others. To show all tools, set "mode": "direct" in the configuration.',
+  code: 'Clients see the tools that find the others, and run_script, which runs scripts that call them.',
 };
 
 /** logOut ends the browser's login, and shows the page to log in. */

@@ -56,6 +56,7 @@ function row(c) {
     <td role="cell" class="when num">${time(c.time)}</td>
     <td role="cell" class="what">${own || !c.server ? html`<b>${c.tool}</b>` : html`<a href=${link("tools", { tool: `${c.server}:${c.tool}` })}><b>${c.tool}</b></a>`}
       <span class="server-name">${c.server}</span>${c.answered ? html`<span class="muted"> answered by ${c.answered}</span>` : nothing}
+      ${c.script ? html`<span class="muted" title="A script with this id made the call.">script ${c.script.slice(0, 8)}</span>` : nothing}
       ${c.fault ? html`<span class="fault">${c.fault}</span>` : nothing}</td>
     <td role="cell" class="outcome ${o.tone}">${icon(o.icon, o.tone)}<span>${o.word}</span>${c.attempts > 1 ? html` <span class="muted" title="The router sent this call ${c.attempts} times, because earlier attempts got no answer.">${c.attempts} attempts</span>` : nothing}${c.cached ? html` <span class="muted" title="The result is that of an earlier call with the same arguments; the server was not called.">cached</span>` : nothing}</td>
     <td role="cell" class="took num">${duration(c.ms)}</td>

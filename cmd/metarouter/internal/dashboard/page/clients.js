@@ -11,7 +11,7 @@ const transports = {
   plain: { word: "plain JSON-RPC", title: "The client sends JSON-RPC over HTTP, without MCP's sessions. It is known by its User-Agent." },
 };
 
-const modes = { direct: "all tools", search: "the search tools" };
+const modes = { direct: "all tools", search: "the search tools", code: "the tools for scripts" };
 
 function row(c) {
   const t = transports[c.transport] ?? { word: c.transport };

@@ -40,7 +40,7 @@ function row(p) {
     <td role="cell" class="limits"><span class="marks">${p.read_only ? badge("ok", "eye", "only reads", "Clients of this profile see only tools that change nothing.") : nothing}${
       p.asked ? badge("wait", "warn", `asks for ${count(p.asked)}`, `A person is asked before a call of ${p.asked === 1 ? "1 of these tools" : `${count(p.asked)} of these tools`}.`) : nothing}${
       p.fixed ? badge("", "key", `${count(p.fixed)} with fixed arguments`, "The profile fixes arguments of these tools. Clients neither see nor send them.") : nothing}</span></td>
-    <td role="cell" class="mode" title="What clients of this profile see: all tools, or the search tools.">${p.mode || state.router.mode}</td>
+    <td role="cell" class="mode" title="What clients of this profile see: all tools, the search tools, or the tools for scripts.">${p.mode || state.router.mode}</td>
     <td role="cell" class="took num">${connected ? plural(connected, "client") : html`<span class="muted">no client</span>`}</td>
   </tr>`;
 }

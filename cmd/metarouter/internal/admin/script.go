@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+func runScript(q *query) (any, error) {
+	var asked ScriptRequest
+	if err := q.read(&asked); err != nil {
+		return nil, err
+	}
+	client := &nonInteractiveClient{consent: Consent{Yes: asked.Yes}, script: true}
+	part := func(ctx context.Context) *query { // of a call, which ends with the script
+		return &query{Request: q.WithContext(ctx), API: q.API, view: q.view}
+	}
+	allow := func(t *registry.NormalizedTool) error {
+		if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Yes {
+			return fmt.Errorf("%s was not run: %s; --yes lets the script run it", t.ID, unsafe)
+		}
+		return nil
+	}
+	o := q.view.RunScript(q.Context(), selector.ScriptRun{
+		Script: selector.Script{Code: asked.Code, Input: asked.Input, Timeout: asked.Timeout},
+		ID:     rand.Text(),
+		Call:   selector.Call{Client: "metarouter script", From: client, Unfit: func(t *registry.NormalizedTool) bool { return allow(t) != nil }},
+		Tool: func(ctx context.Context, name string, _ session.Client) (*registry.NormalizedTool, error) {
+			return resolve(part(ctx), name)
+		},
+		Find: func(ctx context.Context, task selector.Query) (selector.Ranking, error) {
+			if err := part(ctx).awaitTools(false); err != nil {
+				return selector.Ranking{}, err
+			}
+			return q.view.Find(ctx, task)
+		},
+		Allow: allow,
+		Called: func(_ context.Context, t *registry.NormalizedTool, r selector.Result, err error) {
+			client.ended(t, r.JSON, err)
+		},
+	})
+	client.noteQuestions(q, "run the script")
+	answer := Script{Value: o.Value, Content: o.Content, Log: o.Log, Calls: []ScriptCall{}}
+	for _, c := range o.Calls {
+		answer.Calls = append(answer.Calls, ScriptCall{c.Tool, c.Line, c.OK})
+	}
+	if e := o.Err; e != nil {
+		answer.Error = &ScriptError{e.Name, e.Message, e.Line, e.Column}
+		q.noteFailed(q.view.Servers(), true)
+	}
+	return Scripted{answer}, q.Context().Err()
+}

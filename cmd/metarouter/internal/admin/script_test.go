@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+)
+
+// script runs a script as a command does.
+func (s *site) script(profile string, asked ScriptRequest) (Script, []string) {
+	s.t.Helper()
+	body, err := json.Marshal(asked)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var ran Scripted
+	status, notes := s.command("POST", "/dashboard/script?profile="+profile, string(body), &ran)
+	if status != http.StatusOK {
+		s.t.Fatalf("%s: status %d", asked.Code, status)
+	}
+	return ran.Script, notes
+}
+
+// A command's script calls tools that do no harm, others with --yes, and those of its profile alone.
+func TestScript(t *testing.T) {
+	legacy, modern := fake("legacy", "ask"), fake("modern", "ask")
+	legacy.Args, modern.Args = append(legacy.Args, "-era", "legacy"), append(modern.Args, "-era", "modern")
+	s := open(t, fake("a", "echo,browser_click"), fake("b", "echo"), legacy, modern)
+	c := s.router.Configured()
+	c.Router.Profiles = map[string]config.Profile{"narrow": {Allow: []string{"a:*"}}, "careful": {AskFor: []string{"a:echo"}}}
+	edited := s.router.Edited()
+	s.edits <- c
+	<-edited
+	const echo, click, ask = `return await call("a:echo", {message: input})`, `console.log("x")
+await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Promise.all([call("legacy:ask", input), call("modern:ask", input)])`
+	question := json.RawMessage(`{"method":"elicitation/create"}`)
+	for _, test := range []struct {
+		profile, code string
+		input         json.RawMessage
+		yes           bool
+		value, says   string // in the value, and the error or a note
+		line          int    // of the error
+	}{
+		{code: echo, input: json.RawMessage(`"hello"`), value: "hello"},
+		{code: echo, input: json.RawMessage(`"` + strings.Repeat("<", 1<<17) + `"`), value: "<<<"}, // larger than the body of a page
+		{code: click, says: "a:browser_click was not run: its server does not say that it is harmless", line: 2},
+		{code: click, yes: true},
+		{code: `return (await describe("a:browser_click")) + JSON.stringify(await search("click in a browser"))`, value: `"tool\":\"a:browser_click\"`},
+		{profile: "narrow", code: `return await callSafe("b:echo", {})`, value: `unknown tool \"b:echo\"`},
+		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), says: "no person is asked while a script runs; add --yes", line: 1},
+		{profile: "careful", code: echo, input: json.RawMessage(`"hello"`), yes: true, value: "hello"},
+		{code: ask, input: question, yes: true, says: `asked its user a question (elicitation), which a command line can't show; run the script from an MCP client`, line: 1},
+		{code: `return await call("modern:ask", input)`, input: question, yes: true, says: `server "modern" asked its user a question (elicitation)`, line: 1},
+		{code: `return 1 +`, says: "SyntaxError", line: 1},
+		{code: `for (;;);`, says: "took longer than 50ms"},
+	} {
+		asked := ScriptRequest{Code: test.code, Input: test.input, Yes: test.yes}
+		if strings.HasPrefix(test.code, "for") {
+			asked.Timeout = 50e6
+		}
+		ran, notes := s.script(test.profile, asked)
+		said, line := strings.Join(notes, "\n"), 0
+		if ran.Error != nil {
+			said, line = ran.Error.Name+": "+ran.Error.Message+"\n"+said, ran.Error.Line
+		}
+		if !strings.Contains(string(ran.Value), test.value) || !strings.Contains(said, test.says) || line != test.line || (test.says == "") != (said == "") {
+			t.Errorf("%+v:\n%.200s\n%s", test, ran.Value, said)
+		}
+	}
+	ran, _ := s.script("", ScriptRequest{Code: click})
+	if ran.Log != "x\n" || !slices.Equal(ran.Calls, []ScriptCall{{"b:echo", 2, true}, {"a:browser_click", 2, false}}) {
+		t.Errorf("%+v", ran)
+	}
+	if status := s.ask(http.MethodPost, "/dashboard/script", `{"code":"return 1"}`, nil); status != http.StatusForbidden {
+		t.Errorf("a page runs a script: %d", status)
+	}
+	var refused Refusal
+	if status, _ := s.command("POST", "/dashboard/script", `{"code":"`+strings.Repeat(" ", int(maxBody[onCommand]))+`"}`, &refused); status != http.StatusBadRequest {
+		t.Errorf("too long a body: %d %s", status, refused.Error)
+	}
+}

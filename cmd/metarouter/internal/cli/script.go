@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
+	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// Script runs the script of a file, or of stdin (-), with the input of --input, and prints the value that it returns.
+func Script(ctx context.Context, e *Env, file string, request admin.ScriptRequest, input string) (err error) {
+	if request.Timeout < 0 {
+		return exit.Usage(fmt.Errorf("--timeout is %v; write a time such as 30s", request.Timeout))
+	}
+	if request.Input, err = readInput(input); err != nil {
+		return exit.Usage(err)
+	}
+	code, err := readFile(e.In, "script", file, script.MaxCode)
+	if err != nil {
+		return exit.Usage(err)
+	}
+	request.Code = string(code)
+	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
+		var ran admin.Scripted
+		if err := c.post(ctx, "/dashboard/script", e.asClient(), &request, &ran); err != nil {
+			return err
+		}
+		return printScript(e, file, ran.Script)
+	})
+}
+
+// readInput returns the JSON value that --input gives or names (@FILE); nil for "".
+func readInput(raw string) (text json.RawMessage, err error) {
+	text = json.RawMessage(raw)
+	if file, ok := strings.CutPrefix(raw, "@"); ok {
+		if text, err = readFile(nil, "--input", file, admin.MaxScriptInput); err != nil {
+			return nil, err
+		}
+	}
+	if raw != "" && !wire.Valid(text) {
+		return nil, notJSON("--input", "JSON", text)
+	}
+	return text, nil
+}
+
+// readFile reads a file, or stdin (-) if there is one, that an argument names. More than limit bytes are an error.
+func readFile(stdin io.Reader, argument, path string, limit int64) ([]byte, error) {
+	if path != "-" || stdin == nil {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, configfile.InFlag(argument, err)
+		}
+		defer file.Close()
+		stdin = file
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, limit+1))
+	if int64(len(text)) > limit {
+		err = fmt.Errorf("%s has more than %d KiB; make it shorter, or let the script read its data with a tool", path, limit>>10)
+	}
+	if err != nil {
+		return nil, configfile.InFlag(argument, err)
+	}
+	return text, nil
+}
+
+// printScript prints what the script of a file has given.
+func printScript(e *Env, file string, ran admin.Script) error {
+	if e.JSON {
+		if err := e.PrintJSON(ran); err != nil || ran.Error == nil {
+			return err
+		}
+		return &exit.Error{Code: exit.Failed}
+	}
+	fmt.Fprint(e.Err, ran.Log)
+	if ran.Error != nil {
+		return errors.New(failureOf(file, ran))
+	}
+	if text, ok := wire.String(ran.Value); ok {
+		fmt.Fprintln(e.Results(), text)
+	} else if ran.Value != nil {
+		if err := e.PrintJSON(ran.Value); err != nil {
+			return err
+		}
+	}
+	if ran.Content == nil {
+		return nil
+	}
+	return printResult(e, wire.Marshal(map[string]any{"content": ran.Content}))
+}
+
+// failureOf says where and why a script failed, and which calls took effect.
+func failureOf(file string, ran admin.Script) string {
+	if file == "-" {
+		file = "stdin"
+	}
+	if ran.Error.Line > 0 {
+		file = fmt.Sprintf("%s:%d:%d", file, ran.Error.Line, ran.Error.Column)
+	}
+	effect, done := "No call took effect.", ""
+	for _, c := range ran.Calls {
+		if c.OK {
+			effect, done = "These calls took effect:", done+fmt.Sprintf("\n  line %d: %s", c.Line, c.Tool)
+		}
+	}
+	return fmt.Sprintf("%s: %s: %s\n%s%s", file, ran.Error.Name, ran.Error.Message, effect, done)
+}

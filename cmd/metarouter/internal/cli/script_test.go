@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/admin"
+)
+
+// --input is any JSON value, or names a file with one.
+func TestReadInput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "input.json")
+	if err := os.WriteFile(file, []byte(`[1]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := filepath.Join(t.TempDir(), "long.json")
+	if err := os.WriteFile(long, make([]byte, admin.MaxScriptInput+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]string{
+		"": "", `{"a":1}`: `{"a":1}`, "5": "5", "null": "null", "@" + file: "[1]",
+		"{a: 1}":                    "--input is not JSON: character 2: invalid character 'a'",
+		"@" + file + "x":            "--input: there is no file",
+		"@" + long:                  "--input: " + long + " has more than 1024 KiB",
+		"@" + filepath.Dir(file):    "--input: ",
+		strings.Repeat("[", 100000): "--input is not JSON",
+	} {
+		text, err := readInput(raw)
+		said := string(text)
+		if err != nil {
+			said = err.Error()
+		}
+		if !strings.HasPrefix(said, want) || (err != nil) != strings.HasPrefix(want, "--input") {
+			t.Errorf("%.40q: %.100q, want %q", raw, said, want)
+		}
+	}
+}
+
+// A failure has its place, and the calls that took effect before.
+func TestFailureOf(t *testing.T) {
+	failed := admin.Script{Error: &admin.ScriptError{Name: "TypeError", Message: "no", Line: 3, Column: 7}, Calls: []admin.ScriptCall{{Tool: "a:x", Line: 1}}}
+	if got := failureOf("f.js", failed); got != "f.js:3:7: TypeError: no\nNo call took effect." {
+		t.Error(got)
+	}
+	failed.Calls = append(failed.Calls, admin.ScriptCall{Tool: "a:y", Line: 2, OK: true})
+	failed.Error.Line = 0
+	if got := failureOf("f.js", failed); got != "f.js: TypeError: no\nThese calls took effect:\n  line 2: a:y" {
+		t.Error(got)
+	}
+}

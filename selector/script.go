@@ -1,0 +1,253 @@
+package selector
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/declaration"
+	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A Script is a program in JavaScript that calls tools.
+type Script = script.Script
+
+// A ScriptOutcome is what a script has given.
+type ScriptOutcome = script.Outcome
+
+// A ScriptError is why a script failed.
+type ScriptError = script.Error
+
+// A ScriptProvider finds tools for scripts and runs them, as the router does.
+type ScriptProvider interface {
+	Snapshot() *registry.Snapshot
+	Find(ctx context.Context, q Query) (Ranking, error)
+	Execute(ctx context.Context, c Call) (Result, error)
+}
+
+// A ScriptJournal records what a script does, so that it goes on after its router has ended.
+type ScriptJournal interface {
+	script.Journal
+
+	// Send notes that the call of the number is about to be sent. It is not sent if Send fails.
+	Send(number int) error
+
+	// WasSent reports whether the router that ended may have sent the call.
+	WasSent(number int) bool
+}
+
+// A ScriptRun is a script and the client for which it runs.
+type ScriptRun struct {
+	Script
+
+	ID   string // of the run, for observers
+	Call Call   // has the client of each call; its Tool and Arguments are not used
+
+	Waiting  func(bool)                  // see [script.Options]
+	Journal  ScriptJournal               // may be nil
+	Progress func(done int, tool string) // is told how many calls have ended when one begins or ends; may be nil
+	// Tool finds a tool by its name, for a client that may be asked to log in; nil finds it by its ID.
+	Tool func(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error)
+
+	Find   func(ctx context.Context, q Query) (Ranking, error)                        // finds tools; nil asks the provider
+	Allow  func(t *registry.NormalizedTool) error                                     // its error is why the script may not call a tool; may be nil
+	Found  func(task string, r Ranking)                                               // is told of each search; may be nil
+	Called func(ctx context.Context, t *registry.NormalizedTool, r Result, err error) // is told of each call that has ended; may be nil
+}
+
+// RunScript runs a script within limits. Every call of the script is one of p's.
+func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits script.Limits, run ScriptRun) ScriptOutcome {
+	run.Call.Meta = wire.DeleteMember(run.Call.Meta, "progressToken") // the progress is the script's
+	h := &scriptHost{p: p, run: &run}
+	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting}
+	if run.Journal != nil {
+		o.Journal = run.Journal
+	}
+	return e.Run(ctx, run.Script, h, o)
+}
+
+// A scriptHost implements [script.Host].
+type scriptHost struct {
+	p   ScriptProvider
+	run *ScriptRun
+}
+
+// Call implements [script.Host].
+func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, error) {
+	from := h.from(ctx, c)
+	tool, err := h.tool(ctx, c.Tool, from)
+	if err != nil {
+		return nil, err
+	}
+	if h.run.Allow != nil {
+		if err := h.run.Allow(tool); err != nil {
+			return nil, err
+		}
+	}
+	call := h.run.Call
+	call.Tool, call.Arguments, call.Script, call.Line, call.From = tool, c.Arguments, h.run.ID, c.Line, from
+	result, err := h.p.Execute(ctx, call)
+	if h.run.Called != nil {
+		h.run.Called(ctx, tool, result, err)
+	}
+	err = cmp.Or(err, result.Err)
+	if lost, ok := errors.AsType[*script.Lost](err); ok {
+		return nil, lost
+	}
+	if errors.Is(err, session.ErrEnded) { // the client's process has sent the script again
+		return nil, &script.Lost{Tool: tool.ID, Err: errLost}
+	}
+	switch refused, ok := errors.AsType[*approval.Refused](err); {
+	case ok:
+		return nil, fmt.Errorf("call %s on line %d needs approval: %w", tool.ID, c.Line, refused)
+	case result.Err != nil:
+		return nil, &scriptCallError{result.Text(), errors.Is(err, session.ErrNotSent) && !errors.Is(err, session.ErrForbidden)}
+	case err != nil:
+		return nil, err
+	}
+	if kind, _ := wire.String(wire.Member(result.JSON, "resultType")); kind == "input_required" {
+		return nil, fmt.Errorf("server %q asks its user a question, which a script can't answer", tool.Server)
+	}
+	return result.JSON, nil
+}
+
+// from returns the client of a call; nil if there is none.
+func (h *scriptHost) from(ctx context.Context, c script.Call) session.Client {
+	if h.run.Call.From == nil {
+		return nil
+	}
+	return clientOf(&scriptClient{h.run.Call.From, ctx, h.run.Journal, c})
+}
+
+func (h *scriptHost) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
+	if h.run.Tool != nil {
+		return h.run.Tool(ctx, name, from)
+	}
+	if t, ok := h.p.Snapshot().Tool(name); ok {
+		return t, nil
+	}
+	return nil, fmt.Errorf("no tool %q is known; search(\"…\") finds tools", name)
+}
+
+// A scriptCallError is why a call has no answer.
+type scriptCallError struct {
+	message   string
+	retryable bool
+}
+
+func (e *scriptCallError) Error() string { return e.message }
+
+// Retryable reports whether the call had no effect, and may succeed later.
+func (e *scriptCallError) Retryable() bool { return e.retryable }
+
+// maxScriptFound is how many tools a search of a script gives.
+const maxScriptFound = 10
+
+// A scriptTool is a tool in the answer of a search.
+type scriptTool struct {
+	Tool        string  `json:"tool"` // for call
+	Description string  `json:"description,omitempty"`
+	Confidence  float64 `json:"confidence"`
+}
+
+// Search implements [script.Host].
+func (h *scriptHost) Search(ctx context.Context, task string) (json.RawMessage, error) {
+	find := h.p.Find
+	if h.run.Find != nil {
+		find = h.run.Find
+	}
+	ranking, err := find(ctx, Query{Task: task, Kinds: []string{registry.KindTool}, Limit: maxScriptFound})
+	if err != nil {
+		return nil, err
+	}
+	if h.run.Found != nil {
+		h.run.Found(task, ranking)
+	}
+	found := []scriptTool{}
+	for _, c := range ranking.Candidates {
+		if c.Tool != nil {
+			found = append(found, scriptTool{c.Tool.ID, c.Tool.Description, c.Confidence})
+		}
+	}
+	return json.Marshal(found)
+}
+
+// Describe implements [script.Host].
+func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessage, error) {
+	var text string
+	for _, id := range ids {
+		tool, err := h.tool(ctx, id, h.from(ctx, script.Call{}))
+		if err != nil {
+			return nil, err
+		}
+		text += Declare(tool, tool.Description, declaration.Full) + "\n"
+	}
+	return json.Marshal(text)
+}
+
+// Declare returns the declaration of a tool in TypeScript, with a description.
+func Declare(t *registry.NormalizedTool, description string, d declaration.Detail) string {
+	return declaration.Of(declaration.Tool{ID: t.ID, Description: description, Reads: t.Reads(), Input: t.InputSchema, Output: wire.Member(t.Definition, "outputSchema")}, d)
+}
+
+// A scriptClient is the client of a call of a script.
+type scriptClient struct {
+	session.Client
+	ctx     context.Context // of the call
+	journal ScriptJournal   // may be nil
+	call    script.Call
+}
+
+// clientOf returns the client with the caller behind it, if there is one, and with its own way to ask its person.
+func clientOf(c *scriptClient) session.Client {
+	if own, ok := c.Client.(approval.Asker); ok {
+		return scriptAsker{c, own}
+	}
+	if who, ok := session.CallerOf(c.Client); ok {
+		return scriptCaller{c, who}
+	}
+	return c
+}
+
+// A scriptCaller is a scriptClient behind which is a caller; see [session.CallerOf].
+type scriptCaller struct {
+	*scriptClient
+	who session.Caller
+}
+
+func (c scriptCaller) Caller() session.Caller { return c.who }
+
+// A scriptAsker is a scriptClient of an [approval.Asker].
+type scriptAsker struct {
+	*scriptClient
+	own approval.Asker
+}
+
+// Person implements [approval.Asker].
+func (c scriptAsker) Person() approval.Person { return c.own.Person() }
+
+// Ask implements [session.Client]. The script's time stands still while a person is asked. ctx may be the session's.
+func (c *scriptClient) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
+	m.ID = strconv.AppendInt(nil, int64(c.call.Number), 10) // an answer is for this call alone, also when the script runs again
+	return c.Client.Ask(session.WithAsked(ctx, func() func() { return script.Pause(c.ctx) }), server, m)
+}
+
+var errLost = errors.New("the router ended before its result came")
+
+// Sending implements [session.Sending].
+func (c *scriptClient) Sending(repeatable bool) error {
+	if err := session.Sending(c.Client, repeatable); err != nil || c.journal == nil {
+		return err
+	}
+	if c.journal.WasSent(c.call.Number) && !repeatable {
+		return &script.Lost{Tool: c.call.Tool, Err: errLost}
+	}
+	return c.journal.Send(c.call.Number)
+}

@@ -1,0 +1,102 @@
+package selector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/registry"
+)
+
+// A scriptProvider answers calls with the result, or not without a person.
+type scriptProvider struct {
+	fakeProvider
+	result string
+}
+
+func (*scriptProvider) Snapshot() *registry.Snapshot                 { return registry.New().Snapshot() }
+func (*scriptProvider) Find(context.Context, Query) (Ranking, error) { return Ranking{}, nil }
+func (p *scriptProvider) Execute(ctx context.Context, c Call) (Result, error) {
+	if answer, err := approval.PersonAt(c.From)(ctx, "?"); answer != approval.Accept {
+		return Result{}, err
+	}
+	return Result{JSON: json.RawMessage(p.result), Tool: c.Tool}, nil
+}
+
+// typedYes is a client that asks its person in its own way.
+type typedYes struct{ session.Client }
+
+func (typedYes) Person() approval.Person {
+	return func(context.Context, string) (approval.Answer, error) { return approval.Accept, nil }
+}
+
+// The calls of a script have their client's person, are made if they are allowed, and fail if a server asks in the result.
+func TestScriptHost(t *testing.T) {
+	e := script.New("")
+	defer e.Close()
+	for _, test := range []struct {
+		result string
+		allow  error
+		want   string // in the value or in the error
+	}{
+		{`{"content":[{"type":"text","text":"done"}]}`, nil, "done"},
+		{`{"content":[{"type":"text","text":"done"}]}`, errors.New("not this tool"), "not this tool"},
+		{`{"resultType":"input_required","inputRequests":{}}`, nil, `server "s" asks its user a question`},
+	} {
+		o := RunScript(t.Context(), e, &scriptProvider{result: test.result}, script.Limits{}, ScriptRun{
+			Script: Script{Code: `return await call("s:x")`}, Call: Call{From: typedYes{}},
+			Tool: func(context.Context, string, session.Client) (*registry.NormalizedTool, error) {
+				return &registry.NormalizedTool{ID: "s:x", Server: "s"}, nil
+			},
+			Allow: func(*registry.NormalizedTool) error { return test.allow },
+		})
+		got := string(o.Value)
+		if o.Err != nil {
+			got = o.Err.Error()
+		}
+		if !strings.Contains(got, test.want) {
+			t.Errorf("%s: %s, want %s", test.result, got, test.want)
+		}
+	}
+}
+
+// latePerson is a client whose person answers once the script waits for nothing else.
+type latePerson struct {
+	session.Client
+	waits chan bool
+}
+
+func (c latePerson) Ask(ctx context.Context, _ string, m session.Message) (json.RawMessage, error) {
+	defer session.Asked(ctx)()
+	select {
+	case <-c.waits:
+		return json.RawMessage(m.Method), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// A question before a call, such as whether to log in, counts as a wait for a person.
+func TestScriptWaitsForLogin(t *testing.T) {
+	e := script.New("")
+	defer e.Close()
+	for _, code := range []string{`await call("s:x")`, `await describe("s:x")`} {
+		waits := make(chan bool, 10)
+		o := RunScript(t.Context(), e, &scriptProvider{}, script.Limits{Timeout: 10 * time.Second}, ScriptRun{
+			Script: Script{Code: code}, Call: Call{From: latePerson{waits: waits}}, Waiting: func(w bool) { waits <- w },
+			Tool: func(ctx context.Context, _ string, from session.Client) (*registry.NormalizedTool, error) {
+				answer, err := from.Ask(ctx, "s", session.Message{Method: "elicitation/create"})
+				return nil, errors.Join(errors.New(string(answer)), err)
+			},
+		})
+		if o.Err == nil || !strings.Contains(o.Err.Message, "elicitation/create") {
+			t.Errorf("%s: %v", code, o.Err)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/selector"
+)
+
+// realScripts runs scripts with the tools of a router.
+type realScripts struct {
+	engine *script.Engine
+	router Router
+}
+
+func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
+	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)
+}
+
+// The router learns which tool a script calls after a search.
+func TestLearnFromScript(t *testing.T) {
+	engine := script.New("")
+	defer engine.Close()
+	r := newFake(tool("a", "b"), tool("a", "c"))
+	b, _ := r.Snapshot().Tool("a:b")
+	r.ranking = selector.Ranking{Candidates: []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}, Sure: true}
+	c := connect(t, r, Options{Mode: exposure.Code, Scripts: true, Runner: realScripts{engine, r}})
+	c.initialize()
+	run := func(code string, want ...string) {
+		t.Helper()
+		r.learned = nil
+		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_script","arguments":{"code":`+string(wire.Marshal(code))+`}}}`, `{"jsonrpc":"2.0","id":1,"result":`)
+		if !slices.Equal(r.learned, want) {
+			t.Errorf("%s teaches %q, want %q", code, r.learned, want)
+		}
+	}
+	run(`await call("a:b")`)
+	run(`const [found] = await search("do it"); await call(found.tool); await call("a:c")`, "|do it|a:b")
+}
+
+// A token that may only read runs scripts that read: other tools are not known to them.
+func TestScopeOfScript(t *testing.T) {
+	engine := script.New("")
+	defer engine.Close()
+	f := newFakeIssuer()
+	f.proofs["rita"] = f.proof("rita", clientauth.Principal{Reads: true}, "tools.read")
+	w := serveIssuedWith(t, f.options(), func(r Router) Options {
+		return Options{Mode: exposure.Code, Scripts: true, Runner: realScripts{engine, r}}
+	})
+	for token, want := range map[string]string{"ann": `"text":"a:read a:write"`, "rita": `"text":"a:read -"`} {
+		code := `const tried = []; for (const t of ["a:read", "a:write"]) tried.push((await callSafe(t)).ok ? t : "-"); return tried.join(" ")`
+		status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"run_script","arguments":{"code":`+string(wire.Marshal(code))+`}`), bearer(token)...)
+		if status != http.StatusOK || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s, want %s", token, status, answer, want)
+		}
+	}
+}

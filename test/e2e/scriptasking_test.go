@@ -1,0 +1,381 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+)
+
+// A scripting is a router in mode "code" that asks before each call of a tool of ledgers that writes.
+type scripting struct {
+	*setup
+	servers entries
+	ledger  string
+}
+
+func newScripting(t *testing.T, own map[string]any) *scripting {
+	t.Helper()
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	s := &scripting{ledger: ledger, servers: entries{
+		"s":   fake("-tools", "echo,ask,progress,ledger_read,ledger_put,ledger_charge", "-ledger", ledger),
+		"new": fake("-tools", "ask", "-era", "modern"),
+	}}
+	s.setup = prepare(t, s.servers, scriptSettings(own))
+	return s
+}
+
+// scriptSettings returns the router's keys, with own ones.
+func scriptSettings(own map[string]any) map[string]any {
+	all := map[string]any{"mode": "code", "profiles": map[string]any{"default": asksForWrites()}}
+	maps.Copy(all, own)
+	return all
+}
+
+func asksForWrites() map[string]any {
+	return map[string]any{"tools": map[string]any{"ask": []string{"ledger_put", "ledger_charge"}}}
+}
+
+// executions returns how often each call of a tool of ledgers began, by the argument id.
+func (s *scripting) executions() map[string]int {
+	all := make(map[string]int)
+	text, _ := os.ReadFile(s.ledger)
+	for line := range bytes.Lines(text) {
+		var l fakeserver.LedgerLine
+		if json.Unmarshal(line, &l) == nil && !l.Ended {
+			all[l.ID]++
+		}
+	}
+	return all
+}
+
+// ended returns the ids of the calls of tools of ledgers that have ended.
+func (s *scripting) ended() map[string]bool {
+	all := make(map[string]bool)
+	text, _ := os.ReadFile(s.ledger)
+	for line := range bytes.Lines(text) {
+		var l fakeserver.LedgerLine
+		if json.Unmarshal(line, &l) == nil && l.Ended {
+			all[l.ID] = true
+		}
+	}
+	return all
+}
+
+// executed fails the test unless the calls with these ids, and no others, began, each once.
+func (s *scripting) executed(ids ...string) {
+	s.t.Helper()
+	want := make(map[string]int)
+	for _, id := range ids {
+		want[id] = 1
+	}
+	if got := s.executions(); !maps.Equal(got, want) {
+		s.t.Errorf("executions %v, want %v", got, want)
+	}
+}
+
+// files returns the files of suspended scripts.
+func (s *scripting) files() []string {
+	all, _ := filepath.Glob(filepath.Join(s.dir, "data", "scripts", "*.script"))
+	return all
+}
+
+// A scriptAnswer is an answer to run_script: its result, or the questions to the client's person.
+type scriptAnswer struct {
+	result
+	ResultType    string
+	RequestState  string
+	InputRequests map[string]struct {
+		Method string
+		Params struct{ Message string }
+	}
+}
+
+// answers returns the members of the request that goes on after the questions.
+func (a scriptAnswer) answers(action string) map[string]any {
+	answers := make(map[string]any)
+	for key := range a.InputRequests {
+		answers[key] = map[string]any{"action": action, "content": map[string]any{"name": "Ada"}}
+	}
+	return map[string]any{"requestState": a.RequestState, "inputResponses": answers}
+}
+
+// tryScript asks for run_script. Its error is that of the request.
+func tryScript(ctx context.Context, c mcptest.Requester, code string, more map[string]any) (a scriptAnswer, err error) {
+	params := map[string]any{"name": "run_script", "arguments": map[string]any{"code": code}}
+	maps.Copy(params, more)
+	raw, err := c.Request(ctx, "tools/call", params)
+	if err == nil {
+		a.raw, err = raw, json.Unmarshal(raw, &a)
+	}
+	return a, err
+}
+
+func runScript(t *testing.T, c mcptest.Requester, code string, more map[string]any) scriptAnswer {
+	t.Helper()
+	a, err := tryScript(within(t), c, code, more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// suspended runs a script up to its questions, which must be of so many calls.
+func suspended(t *testing.T, c mcptest.Requester, code string, questions int) scriptAnswer {
+	t.Helper()
+	a := runScript(t, c, code, nil)
+	if a.ResultType != "input_required" || len(a.InputRequests) != questions {
+		t.Fatalf("%d questions are expected: %s", questions, a.raw)
+	}
+	return a
+}
+
+// gives fails the test unless the script has ended well with a text.
+func (a scriptAnswer) gives(t *testing.T, want string) {
+	t.Helper()
+	if a.IsError || a.ResultType == "input_required" || a.text() != want {
+		t.Errorf("got %s, want %s", a.raw, want)
+	}
+}
+
+// fails fails the test unless the script has ended with an error that has the texts.
+func (a scriptAnswer) fails(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !a.IsError || !strings.Contains(a.text(), text) {
+			t.Errorf("%s lacks %q", a.raw, text)
+		}
+	}
+}
+
+// overHTTP returns a modern client with a header.
+func (s *scripting) overHTTP(url string, header ...string) *mcptest.HTTPClient {
+	s.t.Helper()
+	c := mcptest.NewHTTPClient(s.t, url)
+	for i := 0; i+1 < len(header); i += 2 {
+		c.Header.Set(header[i], header[i+1])
+	}
+	c.Declare(personal)
+	if _, err := c.Discover(within(s.t)); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// overStdio returns a modern client of a shared router.
+func (s *scripting) overStdio() *mcptest.Client {
+	s.t.Helper()
+	c := s.start()
+	c.Declare(personal)
+	if _, err := c.Discover(within(s.t)); err != nil {
+		s.t.Fatal(err)
+	}
+	logIfFailed(s.t, c)
+	return c
+}
+
+// twoAtOnce calls two tools that need approval, at once, between two that need none.
+const twoAtOnce = `const a = await call("s:ledger_read", {id: "before"});
+const both = await Promise.all([
+  call("s:ledger_charge", {id: "charge"}),
+  call("s:ledger_put", {id: "put"})]);
+return [a, ...both, await call("s:ledger_read", {id: "after"})].join();`
+
+// A legacy client is asked by elicitation while the script waits.
+func TestScriptAsksLegacyClient(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, nil)
+	c := s.start()
+	c.Declare(personal)
+	var action atomic.Value
+	questions := make(chan string, 10)
+	c.OnRequest(func(_ string, params json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		questions <- string(params)
+		return fmt.Appendf(nil, `{"action":%q,"content":{}}`, action.Load()), nil
+	})
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	action.Store("decline")
+	runScript(t, c, twoAtOnce, nil).fails(t, "needs approval", "declined", "These calls took effect:\nline 1: s:ledger_read")
+	s.executed("before")
+	for len(questions) > 0 {
+		<-questions
+	}
+	action.Store("accept")
+	runScript(t, c, strings.ReplaceAll(twoAtOnce, `id: "`, `id: "2`), nil).gives(t, "2before,2charge,2put,2after")
+	s.executed("before", "2before", "2charge", "2put", "2after")
+	both := []string{<-questions, <-questions}
+	for tool, line := range map[string]string{"ledger_charge": "line 3", "ledger_put": "line 4"} {
+		if !slices.ContainsFunc(both, func(q string) bool {
+			return strings.Contains(q, "tool "+tool+" of the server s") && strings.Contains(q, line) && strings.Contains(q, "2"+strings.TrimPrefix(tool, "ledger_"))
+		}) {
+			t.Errorf("no question about %s: %s", tool, both)
+		}
+	}
+}
+
+// A question is withdrawn when the legacy client cancels the script, and the call is not made.
+func TestScriptOfLegacyClientIsCancelled(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, nil)
+	c := s.start()
+	c.Declare(personal)
+	ctx, cancel := context.WithCancel(within(t))
+	withdrawn := make(chan struct{})
+	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		cancel()
+		<-withdrawn
+		return json.RawMessage(`{"action":"accept","content":{}}`), nil // too late
+	})
+	if _, err := c.Initialize(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := tryScript(ctx, c, fmt.Sprintf(approveOne, "ledger_charge", 0), nil); err == nil {
+		t.Errorf("the script has ended: %s", a.raw)
+	}
+	for end := within(t); ; {
+		select {
+		case n := <-c.Notifications:
+			if n.Method != "notifications/cancelled" {
+				continue
+			}
+		case <-end.Done():
+			t.Error("the question was not withdrawn")
+		}
+		break
+	}
+	close(withdrawn)
+	runScript(t, c, `return await call("s:ledger_read", {id: "other"})`, nil).gives(t, "other")
+	s.executed("before", "other")
+}
+
+// A modern client gets the questions of calls that wait together in one answer, and comes back with all of the
+// answers, or with one after the other.
+func TestScriptAsksModernClient(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, nil)
+	url, _ := s.serveHTTP()
+	for name, c := range map[string]mcptest.Requester{"http": s.overHTTP(url), "stdio": s.overStdio()} {
+		code := strings.ReplaceAll(twoAtOnce, `id: "`, `id: "`+name)
+		ids := []string{name + "before", name + "charge", name + "put", name + "after"}
+		a := suspended(t, c, code, 2)
+		for _, q := range a.InputRequests {
+			if q.Method != "elicitation/create" || !strings.Contains(q.Params.Message, "of the server s") || !strings.Contains(q.Params.Message, "line ") {
+				t.Errorf("%s: asked %+v", name, q)
+			}
+		}
+		runScript(t, c, code, a.answers("accept")).gives(t, strings.Join(ids, ","))
+
+		code = strings.ReplaceAll(code, `id: "`, `id: "2`)
+		a = suspended(t, c, code, 2)
+		keys := slices.Sorted(maps.Keys(a.InputRequests))
+		one := a
+		one.InputRequests = maps.Clone(a.InputRequests)
+		delete(one.InputRequests, keys[0])
+		a = runScript(t, c, code, one.answers("accept"))
+		if a.InputRequests[keys[0]].Method == "" || len(a.InputRequests) != 1 {
+			t.Fatalf("%s: after one of two answers: %s", name, a.raw)
+		}
+		runScript(t, c, code, a.answers("accept")).gives(t, "2"+strings.Join(ids, ",2"))
+		for _, id := range append(ids, "2"+ids[1], "2"+ids[2]) {
+			if n := s.executions()[id]; n != 1 {
+				t.Errorf("%s was executed %d times", id, n)
+			}
+		}
+	}
+}
+
+// A client that can't be asked gets the reason, with the calls that took effect.
+func TestScriptOfClientThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, nil)
+	for era, greet := range map[string]func(*mcptest.Client) error{
+		"legacy": func(c *mcptest.Client) error { _, err := c.Initialize(within(t)); return err },
+		"modern": func(c *mcptest.Client) error { _, err := c.Discover(within(t)); return err },
+	} {
+		c := s.start()
+		if err := greet(c); err != nil {
+			t.Fatal(err)
+		}
+		code := "\n\n\n" + strings.ReplaceAll(fmt.Sprintf(approveOne, "ledger_charge", 0), `id: "`, `id: "`+era)
+		runScript(t, c, code, nil).fails(t, "call s:ledger_charge on line 5 needs approval: ", "These calls took effect:\nline 4: s:ledger_read")
+	}
+	s.executed("legacybefore", "modernbefore")
+}
+
+// A question of a server reaches the person in the middle of a script. The wait, in which another script needs more than
+// the first one's timeout, does not count as the script's time.
+func TestScriptWithQuestionOfServer(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, nil)
+	legacy := s.start()
+	legacy.Declare(personal)
+	wait := func(c mcptest.Requester) {
+		if a, err := tryScript(within(t), c, `return await call("s:ledger_read", {id: "wait", ms: 3500})`, nil); err != nil || a.text() != "wait" {
+			t.Errorf("the other script: %s, %v", a.raw, err)
+		}
+	}
+	legacy.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		wait(legacy)
+		return json.RawMessage(`{"action":"accept","content":{"name":"Ada"}}`), nil
+	})
+	if _, err := legacy.Initialize(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	modern := s.overStdio()
+	for _, server := range []string{"s", "new"} {
+		code := fmt.Sprintf(`await call("s:ledger_read", {id: %q}); return (await call(%q, {method: "elicitation/create"})).content.name`, "read"+server, server+":ask")
+		more := map[string]any{"arguments": map[string]any{"code": code, "timeout": 3}}
+		runScript(t, legacy, code, more).gives(t, "Ada")
+		a := runScript(t, modern, code, more)
+		if text := string(a.raw); !strings.Contains(text, "Your name?") {
+			t.Errorf("the question of %s: %s", server, text)
+		}
+		wait(modern)
+		maps.Copy(more, a.answers("accept"))
+		runScript(t, modern, code, more).gives(t, "Ada")
+		if n := s.executions()["read"+server]; n != 2 {
+			t.Errorf("the call before the question of %s was made %d times by two scripts", server, n)
+		}
+	}
+}
+
+// The client hears of each call, by the number of calls that are done and the tool.
+func TestScriptProgress(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, nil)
+	url, _ := s.serveHTTP()
+	c := s.overHTTP(url)
+	x, err := c.Exchange(within(t), "tools/call", json.RawMessage(`{"name":"run_script","_meta":{"progressToken":"p"},"arguments":{"code":`+
+		`"await call(\"s:echo\", {}); await call(\"s:progress\", {n: 3}); return 1"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range x.Before {
+		var p struct {
+			ProgressToken, Message string
+			Progress               float64
+		}
+		if err := json.Unmarshal(n.Params, &p); err != nil || n.Method != "notifications/progress" || p.ProgressToken != "p" {
+			t.Errorf("%s %s", n.Method, n.Params)
+		}
+		got = append(got, fmt.Sprint(int(p.Progress), " ", p.Message)) // each is a little above the one before
+	}
+	if want := []string{"0 s:echo", "1 s:echo", "1 s:progress", "2 s:progress"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
