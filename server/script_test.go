@@ -24,10 +24,20 @@ func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) sele
 	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)
 }
 
+// newEngine returns an engine that has loaded its interpreter, which takes longer than a client of a test waits.
+func newEngine(t *testing.T) *script.Engine {
+	t.Helper()
+	e := script.New("")
+	t.Cleanup(func() { e.Close() })
+	if o := e.Run(t.Context(), script.Script{Code: "1"}, nil, script.Options{}); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	return e
+}
+
 // The router learns which tool a script calls after a search.
 func TestLearnFromScript(t *testing.T) {
-	engine := script.New("")
-	defer engine.Close()
+	engine := newEngine(t)
 	r := newFake(tool("a", "b"), tool("a", "c"))
 	b, _ := r.Snapshot().Tool("a:b")
 	r.ranking = selector.Ranking{Candidates: []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}, Sure: true}
@@ -47,8 +57,7 @@ func TestLearnFromScript(t *testing.T) {
 
 // A token that may only read runs scripts that read: other tools are not known to them.
 func TestScopeOfScript(t *testing.T) {
-	engine := script.New("")
-	defer engine.Close()
+	engine := newEngine(t)
 	f := newFakeIssuer()
 	f.proofs["rita"] = f.proof("rita", clientauth.Principal{Reads: true}, "tools.read")
 	w := serveIssuedWith(t, f.options(), func(r Router) Options {

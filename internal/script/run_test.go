@@ -310,3 +310,18 @@ func TestClose(t *testing.T) {
 		t.Error(o.Err)
 	}
 }
+
+// An engine that is closed ends the scripts that run, and waits for their ends.
+func TestCloseEndsScripts(t *testing.T) {
+	e := New(engine.cacheDir)
+	began, ended := make(chan struct{}), make(chan Outcome, 1)
+	host := fakeHost{call: func(context.Context, Call) (json.RawMessage, error) { close(began); return nil, nil }}
+	go func() { ended <- e.Run(context.Background(), Script{Code: "call('s:t'); for (;;);"}, host, Options{}) }()
+	<-began
+	if err := e.Close(); err != nil || e.Mapped() != 0 {
+		t.Errorf("%v, %d bytes are left", err, e.Mapped())
+	}
+	if o := <-ended; o.Err == nil {
+		t.Error("the script has ended well")
+	}
+}
