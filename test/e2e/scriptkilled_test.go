@@ -78,6 +78,12 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 				}
 				last, err = tryScript(within(t), c, code, a.answers("accept"))
 			}
+			if test.signal == syscall.SIGTERM && err != nil { // a router that is stopped may still answer that it ends
+				if !strings.Contains(err.Error(), "whether it was carried out is not known") {
+					t.Error(err)
+				}
+				last, err = tryScript(within(t), c, code, a.answers("accept"))
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
