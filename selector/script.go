@@ -108,7 +108,7 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 	case ok:
 		return nil, fmt.Errorf("call %s on line %d needs approval: %w", tool.ID, c.Line, refused)
 	case result.Err != nil:
-		return nil, &scriptCallError{result.Text(), errors.Is(err, session.ErrNotSent) && !errors.Is(err, session.ErrForbidden)}
+		return nil, &script.CallError{Message: result.Text(), Retry: errors.Is(err, session.ErrNotSent) && !errors.Is(err, session.ErrForbidden)}
 	case err != nil:
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (h *scriptHost) from(ctx context.Context, c script.Call) session.Client {
 	if h.run.Call.From == nil {
 		return nil
 	}
-	return clientOf(&scriptClient{h.run.Call.From, ctx, h.run.Journal, c})
+	return &scriptClient{h.run.Call.From, ctx, h.run.Journal, c}
 }
 
 func (h *scriptHost) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
@@ -135,17 +135,6 @@ func (h *scriptHost) tool(ctx context.Context, name string, from session.Client)
 	}
 	return nil, fmt.Errorf("no tool %q is known; search(\"…\") finds tools", name)
 }
-
-// A scriptCallError is why a call has no answer.
-type scriptCallError struct {
-	message   string
-	retryable bool
-}
-
-func (e *scriptCallError) Error() string { return e.message }
-
-// Retryable reports whether the call had no effect, and may succeed later.
-func (e *scriptCallError) Retryable() bool { return e.retryable }
 
 // maxScriptFound is how many tools a search of a script gives.
 const maxScriptFound = 10
@@ -205,33 +194,8 @@ type scriptClient struct {
 	call    script.Call
 }
 
-// clientOf returns the client with the caller behind it, if there is one, and with its own way to ask its person.
-func clientOf(c *scriptClient) session.Client {
-	if own, ok := c.Client.(approval.Asker); ok {
-		return scriptAsker{c, own}
-	}
-	if who, ok := session.CallerOf(c.Client); ok {
-		return scriptCaller{c, who}
-	}
-	return c
-}
-
-// A scriptCaller is a scriptClient behind which is a caller; see [session.CallerOf].
-type scriptCaller struct {
-	*scriptClient
-	who session.Caller
-}
-
-func (c scriptCaller) Caller() session.Caller { return c.who }
-
-// A scriptAsker is a scriptClient of an [approval.Asker].
-type scriptAsker struct {
-	*scriptClient
-	own approval.Asker
-}
-
-// Person implements [approval.Asker].
-func (c scriptAsker) Person() approval.Person { return c.own.Person() }
+// Unwrap returns the client of the script, for [session.As].
+func (c *scriptClient) Unwrap() session.Client { return c.Client }
 
 // Ask implements [session.Client]. The script's time stands still while a person is asked. ctx may be the session's.
 func (c *scriptClient) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {

@@ -25,7 +25,7 @@ type Asker interface {
 // PersonAt returns the person at a client. It asks by elicitation, unless the client is an [Asker];
 // nil if the client can't ask. from may be nil.
 func PersonAt(from session.Client) Person {
-	if own, ok := from.(Asker); ok {
+	if own, ok := session.As[Asker](from); ok {
 		return own.Person()
 	}
 	if from == nil || !session.ShowsForms(from.Capabilities()) {

@@ -25,14 +25,16 @@ func (l *Lost) Error() string {
 // Unwrap returns the reason.
 func (l *Lost) Unwrap() error { return l.Err }
 
-// A recordedError is an error of a run before.
-type recordedError struct {
-	message string
-	retry   bool
+// A CallError is why a call has no result, for a [Host] and in a replay.
+type CallError struct {
+	Message string
+	Retry   bool // the script may try again
 }
 
-func (e recordedError) Error() string   { return e.message }
-func (e recordedError) Retryable() bool { return e.retry }
+func (e *CallError) Error() string { return e.Message }
+
+// Retryable is as [Host] says.
+func (e *CallError) Retryable() bool { return e.Retry }
 
 // retryable reports whether a call that failed with an error may be tried again.
 func retryable(err error) bool {

@@ -174,7 +174,7 @@ func (r *run) next() (reply, error) {
 		}
 		r.order = r.order[1:]
 		if a.Error != "" {
-			return reply{q, nil, recordedError{a.Error, a.Retry}}, nil
+			return reply{q, nil, &CallError{a.Error, a.Retry}}, nil
 		}
 		return reply{q, a.Value, nil}, nil
 	}

@@ -12,10 +12,25 @@ type Caller struct {
 // CallerOf returns who is behind a client. It reports false for clients that are the program
 // itself, such as a command. from may be nil.
 func CallerOf(from Client) (who Caller, ok bool) {
-	if of, ok := from.(interface{ Caller() Caller }); ok {
+	if of, ok := As[interface{ Caller() Caller }](from); ok {
 		return of.Caller(), true
 	}
 	return Caller{}, false
+}
+
+// As returns the first client of type T: from itself, or one that it wraps. A client wraps the one that
+// its method Unwrap() Client returns. from may be nil.
+func As[T any](from Client) (found T, ok bool) {
+	for {
+		if found, ok = from.(T); ok {
+			return found, true
+		}
+		wrapper, wraps := from.(interface{ Unwrap() Client })
+		if !wraps {
+			return found, false
+		}
+		from = wrapper.Unwrap()
+	}
 }
 
 // GeminiArgument is the argument that Gemini's command line adds to the schema of every tool for itself. It is left

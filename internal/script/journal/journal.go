@@ -108,8 +108,7 @@ type Journal struct {
 	lost    bool // a record could not be written: the file is empty, and the script does not go on in another process
 	begun   time.Time
 	rules   string
-	sent    map[int]bool    // calls that are noted
-	before  map[int]bool    // those that the run before has noted
+	sent    map[int]bool    // calls that are noted; true if the run before has noted them
 	answers []script.Answer // of the run before, those that were not given yet
 	result  json.RawMessage
 }
@@ -170,7 +169,7 @@ func (s *Store) journal(id uint64) *Journal {
 	if err != nil {
 		panic(err)
 	}
-	return &Journal{path: filepath.Join(s.folder, name+extension), aead: aead, sent: make(map[int]bool), before: make(map[int]bool)}
+	return &Journal{path: filepath.Join(s.folder, name+extension), aead: aead, sent: make(map[int]bool)}
 }
 
 // open opens and locks the file.
@@ -214,7 +213,7 @@ func (j *Journal) read() error {
 		case r.Result != nil:
 			j.result = r.Result
 		default:
-			j.sent[r.Sent], j.before[r.Sent] = true, true
+			j.sent[r.Sent] = true
 		}
 	}
 	return j.file.Truncate(int64(j.size))
@@ -268,22 +267,26 @@ func (j *Journal) Next() (script.Answer, bool) {
 func (j *Journal) Answered(a script.Answer) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_ = j.append(record{Answer: &a}) // without the record, the script asks again
+	_ = j.append(record{Answer: &a}) // if that fails, the file is empty and no script goes on with it
 }
 
 // Send notes that a call is about to be sent, and fails if it can't be noted.
 func (j *Journal) Send(number int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.sent[number] {
+	if _, noted := j.sent[number]; noted {
 		return nil
 	}
-	j.sent[number] = true
+	j.sent[number] = false
 	return j.append(record{Sent: number})
 }
 
 // WasSent reports whether the run before may have sent a call.
-func (j *Journal) WasSent(number int) bool { return j.before[number] }
+func (j *Journal) WasSent(number int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sent[number]
+}
 
 // Result returns the result of a script that has ended; nil while it has not.
 func (j *Journal) Result() json.RawMessage { return j.result }

@@ -138,10 +138,11 @@ func (all *suspensions) enter(s *suspension) bool {
 // resume returns the suspended request that this one goes on with, nil if it is a
 // new one.
 func (all *suspensions) resume(r *Request) (*suspension, error) {
-	if all.stateOf(r.Message) == "" {
+	state := all.stateOf(r.Message)
+	if state == "" {
 		return nil, nil
 	}
-	id, fingerprint, ok := all.sealer.unseal(all.stateOf(r.Message))
+	id, fingerprint, ok := all.sealer.unseal(state)
 	if !ok || fingerprint != fingerprintOf(r) {
 		return nil, ErrNotResumed
 	}

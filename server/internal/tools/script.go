@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,11 +120,11 @@ func (t *Tools) journal(c *toolCall) (*journal.Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(rules)
+	under := fmt.Sprintf("%x", sha256.Sum256(rules))
 	if restarted {
-		return t.Journals.Resume(id, hex.EncodeToString(sum[:]))
+		return t.Journals.Resume(id, under)
 	}
-	j, err := t.Journals.Begin(id, hex.EncodeToString(sum[:]))
+	j, err := t.Journals.Begin(id, under)
 	if err != nil {
 		return nil, nil // the script goes on while this router runs
 	}
