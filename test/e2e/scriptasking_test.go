@@ -211,13 +211,15 @@ func TestScriptAsksLegacyClient(t *testing.T) {
 	action.Store("decline")
 	runScript(t, c, twoAtOnce, nil).fails(t, "needs approval", "declined", "These calls took effect:\nline 1: s:ledger_read")
 	s.executed("before")
-	for len(questions) > 0 {
-		<-questions
-	}
 	action.Store("accept")
 	runScript(t, c, strings.ReplaceAll(twoAtOnce, `id: "`, `id: "2`), nil).gives(t, "2before,2charge,2put,2after")
 	s.executed("before", "2before", "2charge", "2put", "2after")
-	both := []string{<-questions, <-questions}
+	var both []string
+	for len(both) < 2 { // questions of the first script may come late: its other call has ended it
+		if q := <-questions; strings.Contains(q, `\"2`) {
+			both = append(both, q)
+		}
+	}
 	for tool, line := range map[string]string{"ledger_charge": "line 3", "ledger_put": "line 4"} {
 		if !slices.ContainsFunc(both, func(q string) bool {
 			return strings.Contains(q, "tool "+tool+" of the server s") && strings.Contains(q, line) && strings.Contains(q, "2"+strings.TrimPrefix(tool, "ledger_"))
