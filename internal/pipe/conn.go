@@ -1,9 +1,7 @@
 package pipe
 
 import (
-	"errors"
 	"net"
-	"os"
 	"syscall"
 )
 
@@ -24,19 +22,10 @@ func (l listener) Accept() (net.Conn, error) {
 // Conn returns the connection, read and written as an [End] is, if the system supports that. One
 // goroutine at a time may read, and one may write.
 func Conn(c net.Conn) net.Conn {
-	stream, ok := c.(stream)
-	if !ok {
-		return c
+	if s, ok := c.(stream); ok {
+		return &conn{s, quickOf(s)}
 	}
-	raw, err := stream.SyscallConn()
-	if err != nil {
-		return c
-	}
-	read, write := attempts(raw)
-	if read == nil {
-		return c
-	}
-	return &conn{stream, read, write}
+	return c
 }
 
 // A stream is a [*net.TCPConn] or a [*net.UnixConn].
@@ -49,32 +38,14 @@ type stream interface {
 // A conn is a connection for many short messages.
 type conn struct {
 	stream
-	read, write *attempt
+	quick quick
 }
 
 // Read implements [io.Reader].
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := readBy(c.read, c.stream, p)
-	return n, c.error("read", err)
-}
+func (c *conn) Read(p []byte) (int, error) { return c.quick.read(p) }
 
 // Write implements [io.Writer].
-func (c *conn) Write(p []byte) (int, error) {
-	n, err := writeBy(c.write, c.stream, p)
-	return n, c.error("write", err)
-}
+func (c *conn) Write(p []byte) (int, error) { return c.quick.write(p) }
 
 // HasReader reports whether the other end is open.
 func (c *conn) HasReader() bool { return hasReader(c.stream) }
-
-// error turns the error of an attempt into the error of a connection, for net/http.
-func (c *conn) error(op string, err error) error {
-	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return err
-	}
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return err // nil or io.EOF
-	}
-	return &net.OpError{Op: op, Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
-}

@@ -3,7 +3,6 @@
 package pipe
 
 import (
-	"errors"
 	"io"
 	"os"
 	"sync"
@@ -31,18 +30,13 @@ var large atomic.Int32
 // time may read, and one may write.
 type End struct {
 	*os.File
+	quick quick
 	once  sync.Once
 	grown atomic.Bool
-
-	read, write *attempt // nil if reads and writes always wait
 }
 
 // New returns the file as an End.
-func New(f *os.File) *End {
-	e := &End{File: f}
-	e.read, e.write = attempts(immediate(f))
-	return e
-}
+func New(f *os.File) *End { return &End{File: f, quick: quickOf(f)} }
 
 // Inherited returns an End for a file that this process inherited. Waiting for it takes no
 // thread, if the system supports that. The caller must keep the file.
@@ -53,27 +47,13 @@ func Inherited(f *os.File) *End {
 	return New(f)
 }
 
-// errNotTried says that no attempt was made, because the file is closed or its deadline has
-// passed. The file's own methods return the exact error.
-var errNotTried = errors.New("closed or too late")
-
 // Read implements [io.Reader].
 func (e *End) Read(p []byte) (int, error) {
-	n, err := readBy(e.read, e.File, p)
+	n, err := e.quick.read(p)
 	if n >= usual/2 {
 		e.grow()
 	}
 	return n, err
-}
-
-// readBy makes the attempt, or reads from slow if there is no attempt or it cannot be made.
-func readBy(a *attempt, slow io.Reader, p []byte) (int, error) {
-	if a != nil && len(p) > 0 {
-		if n, err := tryRead(a, p); !errors.Is(err, errNotTried) {
-			return n, err
-		}
-	}
-	return slow.Read(p)
 }
 
 // Write implements [io.Writer].
@@ -81,18 +61,7 @@ func (e *End) Write(p []byte) (int, error) {
 	if len(p) > usual {
 		e.grow()
 	}
-	return writeBy(e.write, e.File, p)
-}
-
-// writeBy makes the attempt and writes the rest to slow.
-func writeBy(a *attempt, slow io.Writer, p []byte) (n int, err error) {
-	if a != nil {
-		if n, err = tryWrite(a, p); n == len(p) || err != nil && !errors.Is(err, errNotTried) {
-			return n, err
-		}
-	}
-	rest, err := slow.Write(p[n:])
-	return n + rest, err
+	return e.quick.write(p)
 }
 
 // TryWrite writes as much of p as possible without waiting, perhaps nothing. It must not run at
@@ -101,10 +70,7 @@ func (e *End) TryWrite(p []byte) (int, error) {
 	if len(p) > usual {
 		e.grow()
 	}
-	if e.write == nil {
-		return 0, nil
-	}
-	return tryWrite(e.write, p)
+	return e.quick.tryWrite(p)
 }
 
 // HasReader reports whether the other end is open. It returns false if that is unknown.

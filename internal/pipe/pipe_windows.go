@@ -1,17 +1,17 @@
 package pipe
 
 import (
-	"os"
+	"io"
 	"syscall"
 )
 
-// immediate returns nil: reads and writes of pipes always wait on Windows.
-func immediate(*os.File) syscall.RawConn { return nil }
+// A quick is a file: its reads and writes always wait on Windows.
+type quick struct{ file io.ReadWriter }
+
+func quickOf(f io.ReadWriter) quick { return quick{f} }
+
+func (q quick) read(p []byte) (int, error)   { return q.file.Read(p) }
+func (q quick) write(p []byte) (int, error)  { return q.file.Write(p) }
+func (quick) tryWrite(p []byte) (int, error) { return 0, nil }
 
 func hasReader(syscall.Conn) bool { return false }
-
-type attempt struct{}
-
-func attempts(syscall.RawConn) (read, write *attempt) { return nil, nil }
-func tryRead(*attempt, []byte) (int, error)           { return 0, errNotTried }
-func tryWrite(*attempt, []byte) (int, error)          { return 0, errNotTried }
