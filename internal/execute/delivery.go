@@ -151,8 +151,8 @@ func (d *delivery) acquireSession(ctx context.Context) error {
 	if !d.deadline.IsZero() {
 		limit = min(limit, time.Until(d.deadline))
 	}
-	waiting := &lazyDeadline{Context: ctx, at: time.Now().Add(limit)}
-	defer waiting.stop()
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	s, err := d.e.Sessions.Session(waiting, d.server, d.request.From)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
