@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math/bits"
 )
@@ -62,11 +64,9 @@ func members(b []byte, seen *survey, f func(key string, start, end int) bool) er
 		if err != nil {
 			return err
 		}
-		key, usual := usualKeys[string(b[keyStart+1:end-1])]
-		if !usual {
-			if key, err = unquote(b[keyStart:end]); err != nil {
-				return err
-			}
+		key, err := unquote(b[keyStart:end])
+		if err != nil {
+			return err
 		}
 		i = skipSpace(b, end)
 		if i >= len(b) || b[i] != ':' {
@@ -90,24 +90,6 @@ func members(b []byte, seen *survey, f func(key string, start, end int) bool) er
 		}
 	}
 }
-
-// usualKeys are the keys of most messages. They need no new string each time.
-var usualKeys = func() map[string]string {
-	keys := make(map[string]string)
-	for _, key := range []string{
-		"jsonrpc", "id", "method", "params", "result", "error", "name", "arguments", "_meta", "content", "structuredContent", "isError", "resultType", "type", "text", "uri",
-		// of _meta
-		"progressToken", "metarouter/resent", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities", "traceparent",
-		"io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/logLevel", "io.modelcontextprotocol/serverInfo", "trace_id", "tool_name",
-		"tool_version", "node_id", "execution_path", "verified", "arguments_checked", "attempts", "latency_ms", "timestamp",
-		// of frames between nodes
-		"kind", "from", "to", "Key", "Instance", "time", "call", "home", "nonce", "seq", "ended", "server", "body", "size", "sum",
-		"offer", "tool", "direct", "timeout_ms", "meta", "client", "modern", "capabilities", "origin", "profile", "rules", "principal", "degraded",
-	} {
-		keys[key] = key
-	}
-	return keys
-}()
 
 // Elements calls f for each element of the JSON array in b, in order. The element is a sub-slice
 // of b. When f returns false, Elements stops without an error.
@@ -176,9 +158,26 @@ func IsArray(b []byte) bool {
 }
 
 // Valid reports whether b is one valid JSON value.
-func Valid(b []byte) bool {
+func Valid(b []byte) bool { return check(b) == nil }
+
+// check returns why b is not one valid JSON value.
+func check(b []byte) error {
 	i, err := skipValue(b, skipSpace(b, 0), 0, new(survey))
-	return err == nil && trailing(b, i) == nil
+	if err == nil {
+		err = trailing(b, i)
+	}
+	return err
+}
+
+// Decode returns the JSON value in b, as encoding/json decodes it into an any, with numbers as
+// [json.Number].
+func Decode(b []byte) (v any, err error) {
+	if err = check(b); err == nil { // encoding/json allows more after the value
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		err = d.Decode(&v)
+	}
+	return v, err
 }
 
 func trailing(b []byte, i int) error {

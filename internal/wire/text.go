@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -93,41 +92,10 @@ func LooseID(line Ends) (id json.RawMessage) {
 // unquote decodes a JSON string that skipString accepted.
 func unquote(b []byte) (string, error) {
 	inner := b[1 : len(b)-1]
-	first := bytes.IndexByte(inner, '\\')
-	if first < 0 {
+	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner), nil
-	}
-	if s, ok := unescape(inner, first); ok {
-		return s, nil
 	}
 	var s string
 	err := json.Unmarshal(b, &s)
 	return s, err
 }
-
-// unescape decodes the inside of a JSON string with its first backslash at b[first]. It reports
-// false for code units in hexadecimal and for invalid UTF-8, which are rare.
-func unescape(b []byte, first int) (string, bool) {
-	if !utf8.Valid(b) {
-		return "", false
-	}
-	var out strings.Builder
-	out.Grow(len(b))
-	for next := first; next >= 0; next = bytes.IndexByte(b, '\\') {
-		i := strings.IndexByte(escapes, b[next+1])
-		if i < 0 {
-			return "", false
-		}
-		out.Write(b[:next])
-		out.WriteByte(escaped[i])
-		b = b[next+2:]
-	}
-	out.Write(b)
-	return out.String(), true
-}
-
-// After a backslash, a character of escapes stands for the one at its place in escaped.
-const (
-	escapes = `"\/bfnrt`
-	escaped = "\"\\/\b\f\n\r\t"
-)
