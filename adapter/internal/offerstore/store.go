@@ -46,7 +46,7 @@ const maxStored = 256 << 20
 
 // A stored file is a line of magic and the checksum of the rest: a server's offer as encode returns
 // it, or claims or keys as JSON.
-const magic = "metarouter catalog 3 "
+const magic = "metarouter catalog 4 "
 
 // maxOffer is the most bytes of definitions in an offer that is kept: to encode them takes
 // a multiple of that in memory.

@@ -141,7 +141,7 @@ func TestStoreDropsDamage(t *testing.T) {
 	}
 	damage := map[string][]byte{
 		"empty":         {},
-		"other version": []byte(strings.Replace(string(good), "catalog 3", "catalog 1", 1)),
+		"other version": []byte(strings.Replace(string(good), "catalog 4", "catalog 1", 1)),
 		"header only":   good[:len(magic)+65],
 	}
 	for i := 0; i < len(good); i += 7 {
