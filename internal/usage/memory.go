@@ -7,16 +7,13 @@ import (
 	"strings"
 )
 
-// A memory is all that was learned, with an index of the queries by their words. The mutex of the
-// store guards it.
+// A memory is all that was learned. The mutex of the store guards it.
 type memory struct {
 	tools   map[string]*tool
 	queries map[string]*query // by key
 	words   map[string]*word
-	slots   []*query // by slot, nil where it is free
-	free    []int32  // slots
-	size    int      // bytes of the words of all queries
-	cleared int64    // uses until this time are forgotten, in Unix milliseconds
+	size    int   // bytes of the words of all queries
+	cleared int64 // uses until this time are forgotten, in Unix milliseconds
 }
 
 func newMemory(cleared int64) *memory {
@@ -32,18 +29,14 @@ type tool struct {
 // A query is a set of words after which tools were used.
 type query struct {
 	key   string // its words, sorted
-	slot  int32
 	typed string   // as a client wrote it last, without secrets; "" if that is not known
 	texts []string // its words as they came, never changed
 	words []*word  // the same
 	uses  []*use
 }
 
-// A word knows the queries that contain it.
-type word struct {
-	slots []int32
-	log   float64 // of how many these are
-}
+// A word is in some queries, at least one.
+type word struct{ queries int }
 
 // A use is that a tool was called after a query.
 type use struct {
@@ -54,34 +47,28 @@ type use struct {
 
 // alike calls yield for each past query that is like these words.
 func (m *memory) alike(words []string, yield func(q *query, similarity float64)) {
-	all := math.Log(float64(1 + len(m.queries))) // idf is log((1+queries)/queries with the word)
-	shared := make([]float32, len(m.slots))      // weight of the words in common, by slot
-	touched := make([]int32, 0, len(m.slots)/2)
+	all := math.Log(float64(1 + len(m.queries)))
+	idf := func(w *word) float64 { return all - math.Log(float64(w.queries)) }
+	known := make(map[*word]float64, len(words))
 	var weight float64
 	for _, text := range words {
-		w := m.words[text]
-		if w == nil {
+		if w := m.words[text]; w != nil {
+			known[w] = idf(w)
+			weight += known[w]
+		} else {
 			weight += all // as rare as a word seen once
-			continue
-		}
-		idf := all - w.log
-		weight += idf
-		for _, slot := range w.slots {
-			if shared[slot] == 0 {
-				touched = append(touched, slot)
-			}
-			shared[slot] += float32(idf)
 		}
 	}
-	for _, slot := range touched {
-		common := float64(shared[slot])
-		if common < alikeEnough*alikeEnough*weight {
+	for _, q := range m.queries {
+		var common, past float64
+		for _, w := range q.words {
+			common += known[w]
+		}
+		if common == 0 || common < alikeEnough*alikeEnough*weight {
 			continue // not alike enough even if the past query has no other word
 		}
-		q := m.slots[slot]
-		past := all * float64(len(q.words))
 		for _, w := range q.words {
-			past -= w.log
+			past += idf(w)
 		}
 		if similarity := min(1, common/math.Sqrt(weight*past)); similarity >= alikeEnough {
 			yield(q, similarity)
@@ -116,13 +103,6 @@ func (m *memory) use(name string, words []string) *use {
 // index adds a query.
 func (m *memory) index(key string, words []string) *query {
 	q := &query{key: key}
-	if n := len(m.free); n > 0 {
-		q.slot, m.free = m.free[n-1], m.free[:n-1]
-		m.slots[q.slot] = q
-	} else {
-		q.slot = int32(len(m.slots))
-		m.slots = append(m.slots, q)
-	}
 	for _, text := range words {
 		text = strings.Clone(text)
 		w := m.words[text]
@@ -130,7 +110,7 @@ func (m *memory) index(key string, words []string) *query {
 			w = &word{}
 			m.words[text] = w
 		}
-		w.set(append(w.slots, q.slot))
+		w.queries++
 		q.words = append(q.words, w)
 		q.texts = append(q.texts, text)
 		m.size += cost(text)
@@ -142,24 +122,13 @@ func (m *memory) index(key string, words []string) *query {
 // unindex removes a query.
 func (m *memory) unindex(q *query) {
 	for i, w := range q.words {
-		at := slices.Index(w.slots, q.slot)
-		last := len(w.slots) - 1
-		w.slots[at] = w.slots[last]
-		w.set(w.slots[:last])
-		if last == 0 {
+		if w.queries--; w.queries == 0 {
 			delete(m.words, q.texts[i])
 		}
 		m.size -= cost(q.texts[i])
 	}
 	m.size -= len(q.typed)
-	m.slots[q.slot] = nil
-	m.free = append(m.free, q.slot)
 	delete(m.queries, q.key)
-}
-
-func (w *word) set(slots []int32) {
-	w.slots = slots
-	w.log = math.Log(float64(len(slots)))
 }
 
 // drop forgets a use, and its tool and query if they have no other.

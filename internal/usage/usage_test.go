@@ -278,12 +278,19 @@ func TestBytesAreBounded(t *testing.T) {
 	if err != nil || len(data) > maxBytes || len(data) < maxBytes/2 {
 		t.Errorf("a file of %d bytes, %v", len(data), err)
 	}
-	for text, w := range s.memory.words {
-		for _, slot := range w.slots {
-			if q := s.memory.slots[slot]; q == nil || !slices.Contains(q.texts, text) {
-				t.Fatalf("%q is said to be in query %d", text, slot)
-			}
+	counted := make(map[string]int)
+	for _, q := range s.memory.queries {
+		for _, text := range q.texts {
+			counted[text]++
 		}
+	}
+	for text, w := range s.memory.words {
+		if w.queries != counted[text] {
+			t.Fatalf("%q is said to be in %d queries, and is in %d", text, w.queries, counted[text])
+		}
+	}
+	if len(s.memory.words) != len(counted) {
+		t.Errorf("%d words are known of %d", len(s.memory.words), len(counted))
 	}
 }
 
