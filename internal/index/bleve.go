@@ -29,9 +29,9 @@ var repeats = [NumFields]int{
 	CapabilityField:  1,
 }
 
-// repeated returns how often the text of an item has the word.
-func (t *Term) repeated() (n int) {
-	for f, count := range t.Count {
+// repeated returns how often the text of an item has a word with the counts.
+func repeated(counts [NumFields]uint8) (n int) {
+	for f, count := range counts {
 		n += repeats[f] * int(count)
 	}
 	return n
@@ -76,7 +76,7 @@ func (x *inverted) write(ids []string, docs map[string]*Document) error {
 func (d *Document) fields() map[string]any {
 	var text strings.Builder
 	for i := range d.Terms {
-		for range d.Terms[i].repeated() {
+		for range repeated(d.Terms[i].Count) {
 			text.WriteString(d.Terms[i].Word)
 			text.WriteByte(' ')
 		}

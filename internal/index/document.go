@@ -56,7 +56,6 @@ type Document struct {
 type Term struct {
 	Word  string
 	Count [NumFields]uint8 // 255 stands for that many or more
-	hash  uint16           // of Word; see [WordSet]
 }
 
 // Term returns the counts of a word, which are all zero if the item lacks it.
@@ -73,6 +72,9 @@ func (d *Document) Term(word string) (count [NumFields]uint8, ok bool) {
 // maxFieldWords bounds the indexed words of one field: a schema may be a million
 // bytes long, but it does not need them to be found.
 const maxFieldWords = 1000
+
+// seed is the seed of all hashes of this process.
+var seed = maphash.MakeSeed()
 
 // newDocument returns the item as words.
 func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
@@ -112,9 +114,9 @@ func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 	d.Terms = make([]Term, 0, len(counts))
 	length := 0
 	for _, word := range slices.Sorted(maps.Keys(counts)) {
-		t := Term{word, *counts[word], hashWord(word)}
+		t := Term{word, *counts[word]}
 		d.Terms = append(d.Terms, t)
-		length += t.repeated()
+		length += repeated(t.Count)
 	}
 	d.norm = float32(1 / math.Sqrt(float64(length)))
 	if i.Tool != nil {

@@ -29,24 +29,14 @@ func (c *Collection) searchAll(ctx context.Context, words []weightedWord, q Quer
 	if c.index.closed.Load() {
 		return nil, errClosed
 	}
-	var wanted WordSet
-	gains := make(map[string]float64, len(words))
-	for _, w := range words {
-		wanted.Add(w.word)
-		idf := c.IDF(w.word)
-		gains[w.word] = w.weight * idf * idf
-	}
 	length := math.Ceil(float64(len(c.docFreq)) / float64(len(c.all))) // as in bleve
 	var hits []Hit
 	for _, d := range c.all {
 		score, has := 0.0, 0
-		for i := range d.Terms {
-			t := &d.Terms[i]
-			if !wanted.MayHave(t) {
-				continue
-			}
-			if gain, ok := gains[t.Word]; ok {
-				score += gain * saturated(float64(t.repeated()), float64(d.norm), length)
+		for _, w := range words {
+			if count, ok := d.Term(w.word); ok {
+				idf := c.IDF(w.word)
+				score += w.weight * idf * idf * saturated(float64(repeated(count)), float64(d.norm), length)
 				has++
 			}
 		}

@@ -28,7 +28,7 @@ type tool struct {
 
 // A query is a set of words after which tools were used.
 type query struct {
-	key   string // its words, sorted
+	key   string   // its words, sorted
 	typed string   // as a client wrote it last, without secrets; "" if that is not known
 	texts []string // its words as they came, never changed
 	words []*word  // the same

@@ -2,7 +2,6 @@ package rank
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
@@ -30,17 +29,16 @@ func (m *matching) clear(terms int) {
 	clear(m.name)
 }
 
-// match fills in how a tool has the words. Most of its terms are not among the forms,
-// which s.met tells without a look at the word.
+// match fills in how a tool has the words. Its terms are in alphabetical order, as the forms are.
 func (s *scorer) match(d *index.Document, m *matching) {
 	m.clear(len(d.Terms))
+	i := 0
 	for k := range d.Terms {
-		t := &d.Terms[k]
-		if !s.met.MayHave(t) {
-			continue
+		word := d.Terms[k].Word
+		for i < len(s.forms) && s.forms[i].text < word {
+			i++
 		}
-		first, _ := slices.BinarySearchFunc(s.forms, t.Word, func(f form, word string) int { return strings.Compare(f.text, word) })
-		for i := first; i < len(s.forms) && s.forms[i].text == t.Word; i++ {
+		for ; i < len(s.forms) && s.forms[i].text == word; i++ {
 			s.meet(&s.forms[i], d, k, m)
 		}
 	}

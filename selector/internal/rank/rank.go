@@ -198,12 +198,11 @@ func normalize(ranked []Candidate, f Feature) {
 // A scorer scores tools for one task.
 type scorer struct {
 	task    text.Task
-	words   []scoredWord  // of the task
-	forms   []form        // theirs, in alphabetical order
-	needed  int           // how many words a tool should have
-	all     float64       // the weights of all words, as far as one tool can cover them
-	crowd   int           // how many items there are
-	met     index.WordSet // the words of forms
+	words   []scoredWord // of the task
+	forms   []form       // theirs, in alphabetical order
+	needed  int          // how many words a tool should have
+	all     float64      // the weights of all words, as far as one tool can cover them
+	crowd   int          // how many items there are
 	idf     func(word string) float64
 	values  values
 	unknown float64 // see UnknownEvidence
@@ -253,7 +252,6 @@ func newScorer(t text.Task, c *index.Collection) *scorer {
 					gain *= synonymWeight
 				}
 				s.forms = append(s.forms, form{term, i, gain, synonym})
-				s.met.Add(term)
 			}
 		}
 		add(w.Text, false)
