@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -37,24 +36,21 @@ type callers struct {
 	calls, tokens *prometheus.CounterVec // by server, client, principal, profile
 	definitions   *prometheus.CounterVec // by client, principal, profile
 
-	known   atomic.Pointer[map[caller]*callerSeries] // replaced, not edited
-	mu      sync.Mutex                               // held while known is replaced; guards clients
-	clients map[string]bool                          // with series
+	mu      sync.Mutex // guards the fields below
+	known   map[caller]callerSeries
+	clients map[string]bool // with series
 }
 
-// callerSeries are the counters of a caller. They are kept so that counting a call allocates
-// nothing. definitions is nil for the caller of a server's tools.
+// callerSeries are the counters of a caller. definitions is nil for the caller of a server's tools.
 type callerSeries struct{ calls, tokens, definitions prometheus.Counter }
 
 func newCallers(counter func(name, help string, labels ...string) *prometheus.CounterVec) *callers {
-	c := &callers{
+	return &callers{
 		calls:       counter("client_calls_total", "Finished tool calls, by caller and the server that answered.", "server", "client", "principal", "profile"),
 		tokens:      counter("client_result_tokens_total", "Tokens of the results of tool calls before they were cut, estimated as 4 bytes each, by caller and the server that answered.", "server", "client", "principal", "profile"),
 		definitions: counter("client_definition_tokens_total", "Tokens of the lists of tools that clients got, estimated as 4 bytes each, by client.", "client", "principal", "profile"),
-		clients:     make(map[string]bool),
+		known:       make(map[caller]callerSeries), clients: make(map[string]bool),
 	}
-	c.known.Store(&map[caller]*callerSeries{})
-	return c
 }
 
 func (c *callers) count(e selector.Execution) {
@@ -68,50 +64,38 @@ func (c *callers) listed(client, principal, profile string, tokens int) {
 }
 
 // of returns the series of a caller, or the series "other".
-func (c *callers) of(who caller) *callerSeries {
-	who.client = who.client[:min(len(who.client), maxValue)]
-	if s := (*c.known.Load())[who]; s != nil {
-		return s
-	}
-	return c.learn(who)
-}
-
-// learn makes the series of a caller, or returns the series "other".
-func (c *callers) learn(who caller) *callerSeries {
+func (c *callers) of(who caller) callerSeries {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := *c.known.Load()
+	who.client = who.client[:min(len(who.client), maxValue)]
 	if len(c.clients) >= maxClients && !c.clients[who.client] {
 		who.client = other
 	}
-	if known[who] == nil && len(known) >= maxCallers {
+	if _, ok := c.known[who]; !ok && len(c.known) >= maxCallers {
 		who = others
 	}
-	if s := known[who]; s != nil {
+	if s, ok := c.known[who]; ok {
 		return s
 	}
 	if who.client != other {
 		c.clients[who.client] = true
 	}
 	server, client, principal, profile := value(cmp.Or(who.server, ownServer)), value(who.client), value(who.principal), value(who.profile)
-	s := &callerSeries{
+	s := callerSeries{
 		calls:  c.calls.WithLabelValues(server, client, principal, profile),
 		tokens: c.tokens.WithLabelValues(server, client, principal, profile),
 	}
 	if who.server == "" || who == others {
 		s.definitions = c.definitions.WithLabelValues(client, principal, profile)
 	}
-	next := maps.Clone(known)
-	next[who] = s
-	c.known.Store(&next)
+	c.known[who] = s
 	return s
 }
 
 func (c *callers) forget(present map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := maps.Clone(*c.known.Load())
-	maps.DeleteFunc(next, func(who caller, _ *callerSeries) bool {
+	maps.DeleteFunc(c.known, func(who caller, _ callerSeries) bool {
 		gone := who.server != "" && who != others && !present[who.server]
 		if gone {
 			at := prometheus.Labels{"server": value(who.server)}
@@ -120,7 +104,6 @@ func (c *callers) forget(present map[string]bool) {
 		}
 		return gone
 	})
-	c.known.Store(&next)
 }
 
 // A Cost is the cost of a server's tools for a client with a profile, since the router's start.
@@ -135,8 +118,10 @@ type Cost struct {
 
 // costs returns the costs by server, client and profile.
 func (c *callers) costs() []Cost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	sums := make(map[caller]Cost) // without principals
-	for who, s := range *c.known.Load() {
+	for who, s := range c.known {
 		who.principal = ""
 		sum := sums[who]
 		sum.Calls += total(s.calls)

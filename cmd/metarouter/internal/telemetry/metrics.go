@@ -2,12 +2,10 @@ package telemetry
 
 import (
 	"cmp"
-	"maps"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,31 +50,16 @@ type Metrics struct {
 	searchTime prometheus.Histogram
 	savedBy    struct{ search, limit prometheus.Counter } // tokens, by search mode and by limits of results
 
-	known atomic.Pointer[map[label]*toolSeries] // replaced, not edited
-	mu    sync.Mutex                            // held while known is replaced; guards tools
-	tools map[string]int                        // number of known tools, by server
-}
-
-// A label names a tool, or the others of a server.
-type label struct{ server, tool string }
-
-// toolSeries are the counters of a tool. They are kept so that counting a call allocates
-// nothing.
-type toolSeries struct {
-	outcomes []prometheus.Counter // as in execute.Outcomes
-	duration prometheus.Observer
-	server   *serverSeries
-}
-
-type serverSeries struct {
-	retries, standIns, cached, bytesIn, bytesOut prometheus.Counter
+	mu    sync.Mutex                 // guards the fields below
+	tools map[string]map[string]bool // with series of their own, by server
+	count int                        // of tools
 }
 
 // NewMetrics returns metrics of a router of this version.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), searches: make(map[bool]prometheus.Counter),
-		tools: make(map[string]int),
+		tools: make(map[string]map[string]bool),
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "metarouter_" + name, Help: help}, labels)
@@ -113,7 +96,6 @@ func NewMetrics(version string) *Metrics {
 	m.registry.MustRegister(info)
 	ours := prometheus.WrapRegistererWithPrefix("metarouter_", m.registry)
 	ours.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.known.Store(&map[label]*toolSeries{})
 	return m
 }
 
@@ -127,26 +109,22 @@ func (m *Metrics) CountDropped(l *AccessLog) {
 // Executed implements [selector.Observer].
 func (m *Metrics) Executed(e selector.Execution) {
 	m.callers.count(e)
-	s := m.of(e.Tool)
-	for i, outcome := range execute.Outcomes {
-		if outcome == e.Outcome {
-			s.outcomes[i].Inc()
-		}
-	}
-	s.duration.Observe(e.Took.Seconds())
-	add := func(to prometheus.Counter, n int) {
+	server, tool := m.labels(e.Tool)
+	m.calls.WithLabelValues(server, tool, string(e.Outcome)).Inc()
+	m.durations.WithLabelValues(server, tool).Observe(e.Took.Seconds())
+	add := func(to *prometheus.CounterVec, n int) {
 		if n > 0 {
-			to.Add(float64(n))
+			to.WithLabelValues(server).Add(float64(n))
 		}
 	}
-	add(s.server.retries, e.Attempts-1)
-	add(s.server.bytesIn, len(e.Arguments))
-	add(s.server.bytesOut, len(e.Result))
+	add(m.retries, e.Attempts-1)
+	add(m.bytesIn, len(e.Arguments))
+	add(m.bytesOut, len(e.Result))
 	if e.Answered != nil && e.Answered.Server != e.Tool.Server {
-		s.server.standIns.Inc()
+		add(m.standIns, 1)
 	}
 	if e.Cached {
-		s.server.cached.Inc()
+		add(m.cached, 1)
 	}
 }
 
@@ -182,14 +160,6 @@ func (m *Metrics) Costs(r Router) []Cost {
 	return m.callers.costs()
 }
 
-func (m *Metrics) of(t *registry.NormalizedTool) *toolSeries {
-	l := label{serverOf(t), cmp.Or(t.Name, other)}
-	if s := (*m.known.Load())[l]; s != nil {
-		return s
-	}
-	return m.learn(l)
-}
-
 // serverOf returns the server of a tool, or ownServer for the router's own tools.
 func serverOf(t *registry.NormalizedTool) string {
 	if t.Server == "" {
@@ -198,31 +168,38 @@ func serverOf(t *registry.NormalizedTool) string {
 	return t.Server
 }
 
-// learn creates the series of a tool, or returns the series "other".
-func (m *Metrics) learn(l label) *toolSeries {
+// labels returns the values of the labels of a tool, or of the others of its server. Its series
+// begin with 0 calls.
+func (m *Metrics) labels(t *registry.NormalizedTool) (server, tool string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := *m.known.Load()
-	if (len(known) >= maxTools || m.tools[l.server] >= maxToolsOf) && known[l] == nil {
-		l.tool = other
+	of, name := serverOf(t), cmp.Or(t.Name, other)
+	known := m.tools[of]
+	if (m.count >= maxTools || len(known) >= maxToolsOf) && !known[name] {
+		name = other
 	}
-	if s := known[l]; s != nil {
-		return s
+	server, tool = value(of), value(name[:min(len(name), maxValue)])
+	if known[name] {
+		return server, tool
 	}
-	m.tools[l.server]++
-	server, tool := value(l.server), value(l.tool[:min(len(l.tool), maxValue)])
-	s := &toolSeries{duration: m.durations.WithLabelValues(server, tool)}
+	if known == nil {
+		known = make(map[string]bool)
+		m.tools[of] = known
+	}
+	known[name] = true
+	m.count++
 	for _, outcome := range execute.Outcomes {
-		s.outcomes = append(s.outcomes, m.calls.WithLabelValues(server, tool, string(outcome)))
+		m.calls.WithLabelValues(server, tool, string(outcome))
 	}
-	s.server = &serverSeries{
-		m.retries.WithLabelValues(server), m.standIns.WithLabelValues(server), m.cached.WithLabelValues(server),
-		m.bytesIn.WithLabelValues(server), m.bytesOut.WithLabelValues(server),
+	for _, v := range m.ofServers() {
+		v.WithLabelValues(server)
 	}
-	next := maps.Clone(known)
-	next[l] = s
-	m.known.Store(&next)
-	return s
+	return server, tool
+}
+
+// ofServers returns the counters that have a series for each server.
+func (m *Metrics) ofServers() []*prometheus.CounterVec {
+	return []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut}
 }
 
 // maxValue bounds the value of a label, in bytes.
@@ -237,25 +214,16 @@ func (m *Metrics) forget(present map[string]bool) {
 	m.callers.forget(present)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := maps.Clone(*m.known.Load())
-	gone := make(map[string]bool)
-	maps.DeleteFunc(next, func(l label, _ *toolSeries) bool {
-		if l.server == ownServer || present[l.server] {
-			return false
+	for name, tools := range m.tools {
+		if name == ownServer || present[name] {
+			continue
 		}
-		gone[l.server] = true
-		return true
-	})
-	if len(gone) == 0 {
-		return
-	}
-	m.known.Store(&next)
-	for name := range gone {
 		delete(m.tools, name)
+		m.count -= len(tools)
 		at := prometheus.Labels{"server": value(name)}
 		m.calls.DeletePartialMatch(at)
 		m.durations.DeletePartialMatch(at)
-		for _, v := range []*prometheus.CounterVec{m.retries, m.standIns, m.cached, m.bytesIn, m.bytesOut} {
+		for _, v := range m.ofServers() {
 			v.DeletePartialMatch(at)
 		}
 	}

@@ -236,16 +236,6 @@ func TestMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// Counting a call makes no garbage.
-func TestCountingAllocatesNothing(t *testing.T) {
-	m := NewMetrics("")
-	e := selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK, Took: time.Millisecond, Attempts: 2, Arguments: []byte("{}"), Result: []byte("{}")}
-	m.Executed(e)
-	if n := testing.AllocsPerRun(1000, func() { m.Executed(e) }); n > 0 {
-		t.Errorf("a call is counted with %v allocations", n)
-	}
-}
-
 // Every metric that the dashboard asks for is there.
 func TestDashboardKnowsTheMetrics(t *testing.T) {
 	dashboard, err := os.ReadFile("../../../../contrib/grafana/metarouter.json")
