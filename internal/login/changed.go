@@ -50,7 +50,7 @@ func (s *Store) awaitOther(ctx context.Context, key, seen string) bool {
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
 	for {
-		written := s.written()
+		written := s.wrote.Next()
 		bounded, cancel := context.WithTimeout(ctx, readTime)
 		l, err := s.login(bounded, key, false)
 		cancel()

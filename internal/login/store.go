@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/oauth"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
 )
@@ -33,13 +34,13 @@ const (
 // A login is found by the URL of its server. The name of its issuer is in it: a server has one login
 // at a time.
 type Store struct {
-	folder string      // "" keeps the content in memory only
-	text   *vault.Text // in the folder
+	folder string        // "" keeps the content in memory only
+	text   *vault.Text   // in the folder
+	wrote  signal.Change // of the content, by this store
 
 	mu     sync.Mutex // guards the fields below
 	kept   *content   // as it was read last, not changed any more; nil before
 	stamp  vault.Stamp
-	wrote  chan struct{}            // closed when this store has changed the content; nil before a caller waits
 	memory string                   // the content, without a folder
 	locks  map[string]chan struct{} // of logins, without a folder
 }
@@ -191,11 +192,8 @@ func (s *Store) edit(ctx context.Context, change func(*content) error) error {
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil && s.wrote != nil {
-		close(s.wrote)
-		s.wrote = nil
+	if err == nil {
+		s.wrote.Notify()
 	}
 	return err
 }
@@ -208,16 +206,6 @@ func (s *Store) replaceMemory(_ context.Context, change func(string) (string, er
 		s.memory = text
 	}
 	return err
-}
-
-// written returns a channel that is closed when this store has changed the file after the call.
-func (s *Store) written() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wrote == nil {
-		s.wrote = make(chan struct{})
-	}
-	return s.wrote
 }
 
 // put replaces the login with the key by a new one.
