@@ -29,7 +29,7 @@ func parse(raw []byte) (hujson.Value, error) {
 	case !wire.Valid(raw):
 		return hujson.Value{}, errors.New("its definition is not valid JSON")
 	}
-	return tree(bytes.TrimSpace(raw)), nil
+	return hujson.Parse(bytes.TrimSpace(raw))
 }
 
 // depth returns how deep arrays and objects are nested, without recursion.
@@ -136,35 +136,11 @@ func (o object) keep(ok func(i int) bool) {
 // unique removes all but the last of the members that share a name, as nearly
 // every JSON parser does, and returns how many it removed.
 func (o object) unique() (removed int) {
-	if !o.repeats() {
-		return 0
-	}
 	last := o.index()
 	if removed = len(o.Members) - len(last); removed > 0 {
 		o.keep(func(i int) bool { return last[o.name(i)] == i })
 	}
 	return removed
-}
-
-// repeats reports whether two members have the same name. For an object with many members or
-// escaped names it may say so though they do not.
-func (o object) repeats() bool {
-	const few = 12
-	if len(o.Members) > few {
-		return true
-	}
-	for i := range o.Members {
-		name := o.Members[i].Name.Value.(hujson.Literal)
-		if bytes.IndexByte(name, '\\') >= 0 {
-			return true
-		}
-		for j := range i {
-			if bytes.Equal(o.Members[j].Name.Value.(hujson.Literal), name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // text returns the string that v is, if it is one.
