@@ -162,7 +162,6 @@ func (v *Supervisor) Run(ctx context.Context, configs <-chan config.Config) erro
 		return err
 	}
 	defer v.starter.Close()
-	defer v.launcher.Cache.Save()
 	for {
 		select {
 		case c := <-configs:

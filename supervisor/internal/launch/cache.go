@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
@@ -59,17 +58,12 @@ func (r *ProbeResult) AskedOf(capabilities json.RawMessage) (asked []string) {
 type Cache struct {
 	dir string // "" keeps nothing
 
-	mu      sync.Mutex // guards the fields below, and the files against concurrent edits
-	known   map[string]ProbeResult
-	unsaved map[string][]func(*ProbeResult) // changes that the files do not have yet
-	saving  *time.Timer                     // calls Save if anything is unsaved
+	mu    sync.Mutex // guards known, and the files against concurrent edits
+	known map[string]ProbeResult
 }
 
-// savePause is how long changes wait to be saved, so that the files take no time of a start.
-const savePause = time.Second
-
 func newCache(data string) *Cache {
-	c := &Cache{known: make(map[string]ProbeResult), unsaved: make(map[string][]func(*ProbeResult))}
+	c := &Cache{known: make(map[string]ProbeResult)}
 	if data != "" {
 		c.dir = filepath.Join(data, "probes")
 	}
@@ -108,7 +102,8 @@ func (c *Cache) read(hash string) (t ProbeResult) {
 	return t
 }
 
-// Edit changes the probe result of the entry's server. The change is saved later.
+// Edit changes the probe result of the entry's server. If the file can't be written, the server is
+// probed again by the next router.
 func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,35 +113,12 @@ func (c *Cache) Edit(entry config.Server, change func(*ProbeResult)) {
 	if change(&after); after == before {
 		return
 	}
-	c.known[hash] = after
-	if c.dir == "" {
-		return
-	}
-	if len(c.unsaved) == 0 {
-		c.saving = time.AfterFunc(savePause, c.Save)
-	}
-	c.unsaved[hash] = append(c.unsaved[hash], change)
-}
-
-// Save writes edited results to the files. If that fails, those servers are probed again. The
-// owner calls it after the last edit.
-func (c *Cache) Save() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.unsaved) == 0 {
-		return
-	}
-	c.saving.Stop()
-	os.MkdirAll(c.dir, 0o700)
-	for hash, changes := range c.unsaved {
-		t := c.read(hash) // another router may have found out more
-		for _, change := range changes {
-			change(&t)
-		}
-		c.known[hash] = t
-		if b, err := json.Marshal(t); err == nil {
+	if c.dir != "" {
+		after = c.read(hash) // another router may have found out more
+		change(&after)
+		if b, err := json.Marshal(after); err == nil && os.MkdirAll(c.dir, 0o700) == nil {
 			atomicfile.Write(filepath.Join(c.dir, hash), b, false)
 		}
 	}
-	clear(c.unsaved)
+	c.known[hash] = after
 }
