@@ -40,24 +40,7 @@ func New() *Registry {
 func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.snapshot.Load()
-	l, err := newListing(server, o, now.Offer(server))
-	if err != nil {
-		return false, err
-	}
-	next := now
-	switch {
-	case l.equal(now.Offer(server)):
-	case l.equal(Listing{}):
-		next = now.with(server, nil)
-	default:
-		next = now.with(server, &l)
-	}
-	if next = r.listed(next, server); next == now {
-		return false, nil
-	}
-	r.publish(next)
-	return true, nil
+	return r.replace(map[string]Offer{server: o}, make(map[string]*Listing))
 }
 
 // ReplaceAll sets all that all servers offer, and removes every other server. It is one
@@ -65,13 +48,18 @@ func (r *Registry) Replace(server string, o Offer) (changed bool, err error) {
 func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.snapshot.Load()
-	changes := make(map[string]*Listing)
-	for server := range now.servers {
+	removed := make(map[string]*Listing)
+	for server := range r.snapshot.Load().servers {
 		if _, stays := offers[server]; !stays {
-			changes[server] = nil
+			removed[server] = nil
 		}
 	}
+	return r.replace(offers, removed)
+}
+
+// replace sets all that some servers offer, besides the other changes. r.mu must be held.
+func (r *Registry) replace(offers map[string]Offer, changes map[string]*Listing) (changed bool, err error) {
+	now := r.snapshot.Load()
 	for server, o := range offers {
 		l, err := newListing(server, o, now.Offer(server))
 		if err != nil {
@@ -85,7 +73,7 @@ func (r *Registry) ReplaceAll(offers map[string]Offer) (changed bool, err error)
 			changes[server] = &l
 		}
 	}
-	next := now.withAll(changes)
+	next := now.with(changes)
 	for server := range offers {
 		next = r.listed(next, server)
 	}
@@ -162,7 +150,7 @@ func (r *Registry) Remove(server string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.snapshot.Load(); now.servers[server] != nil {
-		r.publish(now.with(server, nil))
+		r.publish(now.with(map[string]*Listing{server: nil}))
 	}
 }
 

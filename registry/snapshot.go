@@ -77,33 +77,9 @@ func (s *Snapshot) Capabilities() map[string]int {
 	return counts
 }
 
-// with returns the snapshot after s in which l is all that the server offers; nil removes
-// the server.
-func (s *Snapshot) with(server string, l *Listing) *Snapshot {
-	servers := maps.Clone(s.servers)
-	if servers == nil {
-		servers = make(map[string]*Listing)
-	}
-	delete(servers, server)
-	var now Listing
-	if l != nil {
-		servers[server], now = l, *l
-	}
-	was := s.Offer(server)
-	return &Snapshot{
-		Version:   s.Version + 1,
-		tools:     merge(s.tools, server, was.Tools, now.Tools),
-		prompts:   merge(s.prompts, server, was.Prompts, now.Prompts),
-		resources: merge(s.resources, server, was.Resources, now.Resources),
-		templates: merge(s.templates, server, was.Templates, now.Templates),
-		servers:   servers,
-		claims:    s.claims,
-	}
-}
-
-// withAll is with for many servers, whose listings are given; nil removes a server. It returns s if
-// there are none.
-func (s *Snapshot) withAll(changes map[string]*Listing) *Snapshot {
+// with returns the snapshot after s with the listings of some servers; nil removes a server. It
+// returns s if there are none.
+func (s *Snapshot) with(changes map[string]*Listing) *Snapshot {
 	if len(changes) == 0 {
 		return s
 	}
@@ -122,26 +98,6 @@ func (s *Snapshot) withAll(changes map[string]*Listing) *Snapshot {
 	slices.SortFunc(next.resources, byID)
 	slices.SortFunc(next.templates, byID)
 	return next
-}
-
-// merge returns all, which is sorted by ID, with the offer of a server now in
-// place of its offer before.
-func merge[T keyed](all []T, server string, was, now []T) []T {
-	if slices.Equal(was, now) {
-		return all
-	}
-	added := slices.SortedFunc(slices.Values(now), byID)
-	merged := make([]T, 0, len(all)-len(was)+len(now))
-	for _, t := range all {
-		if _, of, _ := t.key(); of == server {
-			continue
-		}
-		for len(added) > 0 && byID(added[0], t) < 0 {
-			merged, added = append(merged, added[0]), added[1:]
-		}
-		merged = append(merged, t)
-	}
-	return append(merged, added...)
 }
 
 func byID[T keyed](a, b T) int {
