@@ -79,8 +79,13 @@ var seed = maphash.MakeSeed()
 // newDocument returns the item as words.
 func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 	d := &Document{Item: i}
+	var schema any
 	if i.Tool != nil {
-		d.Same = maphash.String(seed, i.Tool.Name) ^ bits.RotateLeft64(wire.Hash(seed, i.Tool.InputSchema), 1)
+		same := i.Tool.InputSchema
+		if json.Unmarshal(same, &schema) == nil { // else it has no words for us
+			same = wire.Marshal(schema) // whatever the order of members and the form of numbers
+		}
+		d.Same = maphash.String(seed, i.Tool.Name) ^ bits.RotateLeft64(maphash.Bytes(seed, same), 1)
 	}
 	counts := make(map[string]*[NumFields]uint8)
 	count := func(f Field, word string) {
@@ -107,7 +112,7 @@ func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 			count(f, word)
 		}
 	}
-	d.Takes, d.Requires = addWords(i, add)
+	d.Takes, d.Requires = addWords(i, schema, add)
 	if i.Tool != nil {
 		d.Verbs = verbs.Tool(i.Tool.Server, i.Tool.Name, i.Tool.Description, i.Tool.Reads())
 	}
@@ -127,11 +132,11 @@ func newDocument(i registry.Item, stems analysis.Stemmer) *Document {
 
 // addWords adds the words of each field. Of a field that is too long the end is
 // cut off, so they come in the same order always. It returns the types of values that a
-// tool takes and requires.
-func addWords(i registry.Item, add func(Field, string)) (taken, required analysis.Types) {
+// tool takes and requires, by its schema.
+func addWords(i registry.Item, schema any, add func(Field, string)) (taken, required analysis.Types) {
 	switch {
 	case i.Tool != nil:
-		return addTool(i.Tool, add)
+		return addTool(i.Tool, schema, add)
 	case i.Prompt != nil:
 		p := i.Prompt
 		addOther(add, p.Server, p.Name, p.Title, p.Description)
@@ -155,7 +160,7 @@ func addWords(i registry.Item, add func(Field, string)) (taken, required analysi
 // after these count as words of its parameters' descriptions.
 const nearDescription = 300
 
-func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, required analysis.Types) {
+func addTool(t *registry.NormalizedTool, schema any, add func(Field, string)) (taken, required analysis.Types) {
 	add(NameField, t.Name)
 	near, far := t.Description, ""
 	if len(near) > nearDescription {
@@ -164,11 +169,8 @@ func addTool(t *registry.NormalizedTool, add func(Field, string)) (taken, requir
 	}
 	add(DescriptionField, near)
 	add(ValueField, far)
-	var schema any
-	if json.Unmarshal(t.InputSchema, &schema) == nil { // else it has no words for us
-		addSchema(schema, 0, add)
-		taken, required = analysis.Takes(schema)
-	}
+	addSchema(schema, 0, add)
+	taken, required = analysis.Takes(schema)
 	addServer(add, t.Server, t.Name)
 	for _, tag := range t.Capabilities {
 		add(CapabilityField, tag)
