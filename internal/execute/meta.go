@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,68 +45,41 @@ type Provenance struct {
 	ArgumentsRepaired bool // the arguments as sent differ from the client's
 }
 
-// JSON returns the members for _meta, an object. It is written by hand: it is part of
-// every call.
+// JSON returns the members for _meta, an object. A result of this node is not signed.
 func (p *Provenance) JSON() json.RawMessage {
 	id := p.Trace
 	if id == "" {
 		id = traceID(p.Request)
 	}
-	now := time.Now()
-	b := make([]byte, 0, 384)
-	b = appendText(b, `{"trace_id":`, id)
-	b = appendText(b, `,"tool_name":`, p.Tool.ServerName())
-	b = appendText(b, `,"tool_version":`, p.Version)
-	b = appendText(b, `,"server":`, p.Tool.Server)
-	b = p.appendPlace(b)
-	b = append(b, `,"arguments_checked":`...)
-	b = strconv.AppendBool(b, p.Checked)
-	b = append(b, `,"attempts":`...)
-	b = strconv.AppendInt(b, int64(p.Attempts), 10)
-	b = append(b, `,"latency_ms":`...)
-	b = strconv.AppendInt(b, now.Sub(p.Began).Milliseconds(), 10)
-	b = append(b, `,"timestamp":"`...)
-	b = now.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	if p.Cached {
-		b = append(b, `,"cached":true`...)
-	}
-	if p.ArgumentsRepaired {
-		b = append(b, `,"arguments_repaired":true`...)
-	}
-	if p.Repaired != "" {
-		b = appendText(b, `,"repaired":`, p.Repaired)
-	}
-	return append(b, '}')
-}
-
-// appendPlace appends where the tool ran. A result of this node is not signed.
-func (p *Provenance) appendPlace(b []byte) []byte {
 	var ran session.Run
 	if p.Ran != nil {
 		ran = *p.Ran
 	}
-	if n := len(ran.Nodes); n == 0 {
-		b = appendText(b, `,"node_id":`, p.Node)
-		b = append(b, `,"execution_path":["local"`...)
-	} else {
-		b = appendText(b, `,"node_id":`, ran.Nodes[n-1])
-		b = appendText(b, `,"execution_path":[`, p.Gateway)
-		for _, node := range ran.Nodes {
-			b = appendText(b, `,`, node)
-		}
+	node, path := p.Node, []string{"local"}
+	if n := len(ran.Nodes); n > 0 {
+		node, path = ran.Nodes[n-1], slices.Concat([]string{p.Gateway}, ran.Nodes)
 	}
-	for _, id := range p.Path {
-		b = appendText(b, `,`, id)
-	}
-	b = append(b, `],"verified":`...)
-	b = strconv.AppendBool(b, ran.Verified)
-	b = append(b, `,"degraded":`...)
-	return strconv.AppendBool(b, ran.Degraded || len(p.Path) > 0)
-}
-
-func appendText(b []byte, member, text string) []byte {
-	return wire.AppendString(append(b, member...), text)
+	now := time.Now().UTC()
+	return wire.Marshal(struct {
+		Trace             string    `json:"trace_id"`
+		Tool              string    `json:"tool_name"`
+		Version           string    `json:"tool_version"`
+		Server            string    `json:"server"`
+		Node              string    `json:"node_id"`
+		Path              []string  `json:"execution_path"`
+		Verified          bool      `json:"verified"`
+		Degraded          bool      `json:"degraded"`
+		Checked           bool      `json:"arguments_checked"`
+		Attempts          int       `json:"attempts"`
+		Latency           int64     `json:"latency_ms"`
+		Time              time.Time `json:"timestamp"`
+		Cached            bool      `json:"cached,omitempty"`
+		ArgumentsRepaired bool      `json:"arguments_repaired,omitempty"`
+		Repaired          string    `json:"repaired,omitempty"`
+	}{
+		id, p.Tool.ServerName(), p.Version, p.Tool.Server, node, append(path, p.Path...), ran.Verified, ran.Degraded || len(p.Path) > 0,
+		p.Checked, p.Attempts, now.Sub(p.Began).Milliseconds(), now, p.Cached, p.ArgumentsRepaired, p.Repaired,
+	})
 }
 
 // traceID returns the ID of the trace that a request's _meta names, or a new one.
