@@ -40,9 +40,9 @@ func Parse(line []byte) (Message, error) {
 	var m Message
 	var method []byte
 	var seen survey
-	err := members(line, &seen, func(key string, start, end int) bool {
+	err := members(line, &seen, func(key []byte, start, end int) bool {
 		value := line[start:end:end]
-		switch key {
+		switch string(key) {
 		case "jsonrpc":
 			m.Version = value
 		case "id":
@@ -161,8 +161,8 @@ func Marshal(v any) []byte {
 // invalid or does not have the member exactly once.
 func Span(object []byte, key string) (start, end int, ok bool) {
 	found := 0
-	if members(object, new(survey), func(k string, s, e int) bool {
-		if k == key {
+	if members(object, new(survey), func(k []byte, s, e int) bool {
+		if string(k) == key {
 			start, end = s, e
 			found++
 		}
@@ -179,8 +179,8 @@ func Span(object []byte, key string) (start, end int, ok bool) {
 func SetMember(object []byte, key string, value []byte) []byte {
 	type span struct{ start, end int }
 	var old []span
-	if members(object, new(survey), func(k string, start, end int) bool {
-		if k == key {
+	if members(object, new(survey), func(k []byte, start, end int) bool {
+		if string(k) == key {
 			old = append(old, span{start, end})
 		}
 		return true

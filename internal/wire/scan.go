@@ -34,22 +34,22 @@ func (e *syntaxError) Error() string {
 // the value, which is a sub-slice of b. When f returns false, Members stops without an error. It
 // checks that b is valid JSON up to that point; white space around the object is allowed.
 func Members(b []byte, f func(key string, value []byte) bool) error {
-	return members(b, new(survey), func(key string, start, end int) bool { return f(key, b[start:end:end]) })
+	return members(b, new(survey), func(key []byte, start, end int) bool { return f(string(key), b[start:end:end]) })
 }
 
 // MediaMembers does the same as [Members], and reports whether any string in b begins with image or
 // audio, as the types of pictures and sounds do: the scan that it needs anyway finds that.
 func MediaMembers(b []byte, f func(key string, value []byte)) (media bool, err error) {
 	var seen survey
-	err = members(b, &seen, func(key string, start, end int) bool {
-		f(key, b[start:end:end])
+	err = members(b, &seen, func(key []byte, start, end int) bool {
+		f(string(key), b[start:end:end])
 		return true
 	})
 	return seen.media, err
 }
 
-// members does the same as Members, with the offsets of the value and a survey.
-func members(b []byte, seen *survey, f func(key string, start, end int) bool) error {
+// members does the same as Members, with the bytes of the key, the offsets of the value and a survey.
+func members(b []byte, seen *survey, f func(key []byte, start, end int) bool) error {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
 		return &syntaxError{i, "not an object"}
@@ -64,9 +64,13 @@ func members(b []byte, seen *survey, f func(key string, start, end int) bool) er
 		if err != nil {
 			return err
 		}
-		key, err := unquote(b[keyStart:end])
-		if err != nil {
-			return err
+		key := b[keyStart+1 : end-1]
+		if bytes.IndexByte(key, '\\') >= 0 {
+			unquoted, err := unquote(b[keyStart:end])
+			if err != nil {
+				return err
+			}
+			key = []byte(unquoted)
 		}
 		i = skipSpace(b, end)
 		if i >= len(b) || b[i] != ':' {
@@ -125,9 +129,9 @@ func Elements(b []byte, f func(value []byte) bool) error {
 // Member returns the value of the member with this key, the last one if it occurs more than
 // once. It returns nil without such a member, or if b is not a valid object.
 func Member(b []byte, key string) (value []byte) {
-	if Members(b, func(k string, v []byte) bool {
-		if k == key {
-			value = v
+	if members(b, new(survey), func(k []byte, start, end int) bool {
+		if string(k) == key {
+			value = b[start:end:end]
 		}
 		return true
 	}) != nil {
