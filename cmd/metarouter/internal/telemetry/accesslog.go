@@ -1,8 +1,9 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
-	"strconv"
+	"encoding/json"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -181,60 +182,44 @@ func (w *lineWriter) run(f *rotated) {
 	}
 }
 
+// A logLine is a call in the access log.
+type logLine struct {
+	Time      time.Time       `json:"time"`
+	Trace     string          `json:"trace_id"`
+	Client    string          `json:"client,omitempty"`
+	Principal string          `json:"principal,omitempty"`
+	Profile   string          `json:"profile,omitempty"`
+	Script    string          `json:"script,omitempty"`
+	Server    string          `json:"server"`
+	Tool      string          `json:"tool"`
+	Answered  string          `json:"answered_by,omitempty"`
+	Outcome   execute.Outcome `json:"outcome"`
+	Fault     string          `json:"fault,omitempty"`
+	Latency   float64         `json:"latency_ms"`
+	Attempts  int             `json:"attempts"`
+	In        int             `json:"bytes_in"`
+	Out       int             `json:"bytes_out"`
+	Cached    bool            `json:"cached,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
 func (l *AccessLog) line(e selector.Execution) []byte {
-	b := make([]byte, 0, 384)
-	b = append(b, `{"time":"`...)
-	b = e.Began.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	text := func(key, value string) {
-		b = append(append(append(b, `,"`...), key...), `":`...)
-		b = wire.AppendString(b, value)
-	}
-	number := func(key string, value int) {
-		b = append(append(append(b, `,"`...), key...), `":`...)
-		b = strconv.AppendInt(b, int64(value), 10)
-	}
-	text("trace_id", e.Trace)
-	if e.Client != "" {
-		text("client", l.mask.short(e.Client))
-	}
-	if e.Principal != "" {
-		text("principal", e.Principal)
-	}
-	if e.Profile != "" {
-		text("profile", e.Profile)
-	}
-	if e.Script != "" {
-		text("script", e.Script)
-	}
-	text("server", serverOf(e.Tool))
-	if e.Tool.Name != "" {
-		text("tool", e.Tool.Name)
-	} else {
-		text("tool", l.mask.short(e.Tool.ID))
+	line := logLine{
+		Time: e.Began.UTC(), Trace: e.Trace, Client: l.mask.short(e.Client), Principal: e.Principal, Profile: e.Profile, Script: e.Script,
+		Server: serverOf(e.Tool), Tool: cmp.Or(e.Tool.Name, l.mask.short(e.Tool.ID)), Outcome: e.Outcome, Fault: l.mask.short(l.fault(e)),
+		Latency: float64(e.Took.Microseconds()) / 1000, Attempts: e.Attempts, In: len(e.Arguments), Out: len(e.Result), Cached: e.Cached,
 	}
 	if e.Answered != nil && e.Answered != e.Tool {
-		text("answered_by", e.Answered.ID)
-	}
-	text("outcome", string(e.Outcome))
-	if fault := l.fault(e); fault != "" {
-		text("fault", l.mask.short(fault))
-	}
-	b = append(b, `,"latency_ms":`...)
-	b = strconv.AppendFloat(b, float64(e.Took.Microseconds())/1000, 'f', -1, 64)
-	number("attempts", e.Attempts)
-	number("bytes_in", len(e.Arguments))
-	number("bytes_out", len(e.Result))
-	if e.Cached {
-		b = append(b, `,"cached":true`...)
+		line.Answered = e.Answered.ID
 	}
 	if l.options.Arguments && e.Arguments != nil {
-		b = l.mask.append(append(b, `,"arguments":`...), e.Arguments)
+		line.Arguments = l.mask.append(nil, e.Arguments)
 	}
 	if l.options.Results && e.Result != nil {
-		b = l.mask.append(append(b, `,"result":`...), e.Result)
+		line.Result = l.mask.append(nil, e.Result)
 	}
-	return append(b, "}\n"...)
+	return append(wire.Marshal(line), '\n')
 }
 
 // fault returns the reason of a failure. For invalid arguments that is only the place,
