@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -167,46 +166,20 @@ func (p *Peer) SetLevel(ctx context.Context, level string) {
 }
 
 // Listeners are functions that hear notifications. The zero value is empty.
-type listeners struct {
-	mu  sync.Mutex // held while all is replaced
-	all atomic.Pointer[[]*listener]
-}
+type listeners struct{ all sync.Map } // keys: *listener
 
 type listener struct{ hear func(session.Message) }
 
 // notify calls all listeners.
 func (l *listeners) notify(m session.Message) {
-	if all := l.all.Load(); all != nil {
-		for _, one := range *all {
-			one.hear(m)
-		}
+	for one := range l.all.Range {
+		one.(*listener).hear(m)
 	}
 }
 
 // add adds a listener, which stop removes.
 func (l *listeners) add(hear func(session.Message)) (stop func()) {
 	one := &listener{hear}
-	l.edit(func(all []*listener) []*listener { return append(all, one) })
-	return func() {
-		l.edit(func(all []*listener) []*listener {
-			for i := range all {
-				if all[i] == one {
-					return append(all[:i], all[i+1:]...)
-				}
-			}
-			return all
-		})
-	}
-}
-
-// edit replaces the list by an edited copy.
-func (l *listeners) edit(edit func([]*listener) []*listener) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []*listener
-	if old := l.all.Load(); old != nil {
-		all = append(all, *old...)
-	}
-	all = edit(all)
-	l.all.Store(&all)
+	l.all.Store(one, nil)
+	return func() { l.all.Delete(one) }
 }
