@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
@@ -79,15 +78,10 @@ func (p *packed) chunk(i int) []byte {
 	return p.data[min(i*size, len(p.data)):min((i+1)*size, len(p.data))]
 }
 
-// readers has readers to use again: they are large.
-var readers = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
 // unpack expands definitions of a server with so many tools, and compares their hash with the reference.
 func (p *packed) unpack(tools int) (*Definitions, error) {
 	var text []byte
-	r := readers.Get().(*gzip.Reader)
-	defer readers.Put(r)
-	err := r.Reset(bytes.NewReader(p.data))
+	r, err := gzip.NewReader(bytes.NewReader(p.data))
 	if err == nil {
 		text, err = io.ReadAll(io.LimitReader(r, int64(p.Size)+1))
 	}

@@ -56,8 +56,6 @@ type Directory struct {
 	mine     map[string]*packed // the definitions that own refers to, by sum
 	last     [sha256.Size]byte  // of the announcement that was put last
 	seen     time.Time          // when the watch showed a value of this router
-	cache    map[string]*packed // definitions of others, by sum
-	cached   int                // bytes of cache
 	problems map[string]string  // by our request
 	changed  signal.Change
 	watched  bool // the values that there were at the start have come

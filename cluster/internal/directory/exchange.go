@@ -25,8 +25,6 @@ const (
 	putAgain = 8 * time.Hour   // before values expire
 	tryAgain = 2 * time.Second // after a failure
 	stopWait = time.Second
-
-	maxCache = 64 << 20 // bytes of definitions in memory, compressed
 )
 
 // publish puts the announcement whenever it has changed or would expire.
@@ -263,17 +261,11 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 // JetStream for at most 4 s per chunk. The error is a sentence for people.
 func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitions, error) {
 	r := s.Definitions
-	d.mu.Lock()
-	p := d.cache[r.Sum] // nodes often share the same
-	d.mu.Unlock()
-	if p != nil {
-		return p.unpack(s.Tools)
-	}
 	kv, err := d.open(ctx)
 	if err != nil {
 		return nil, errors.New(words(err))
 	}
-	p = &packed{Reference: r}
+	p := &packed{Reference: r}
 	for i := range r.Chunks {
 		getting, cancel := context.WithTimeout(ctx, try)
 		e, err := kv.Get(getting, chunkKey(key, r.Sum, i))
@@ -289,15 +281,5 @@ func (d *Directory) Fetch(ctx context.Context, key string, s Server) (*Definitio
 		}
 		p.data = append(p.data, e.Value()...)
 	}
-	definitions, err := p.unpack(s.Tools)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.cached += len(p.data); d.cached > maxCache || d.cache == nil {
-		d.cache, d.cached = map[string]*packed{}, len(p.data)
-	}
-	d.cache[r.Sum] = p
-	return definitions, nil
+	return p.unpack(s.Tools)
 }
