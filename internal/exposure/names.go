@@ -132,22 +132,7 @@ func (n *Names[T]) named(name string) []int32 {
 
 // index returns the index of the item with the ID.
 func (n *Names[T]) index(id string) (i int, ok bool) {
-	return slices.BinarySearchFunc(n.items, id, func(t T, id string) int {
-		server, name := n.key(t)
-		return compareID(server, name, id)
-	})
-}
-
-// compareID compares [registry.ID] of a server and a name with an ID, without making it.
-func compareID(server, name, id string) int {
-	for _, part := range [...]string{server, registry.ID("", ""), name} {
-		n := min(len(part), len(id))
-		if c := cmp.Compare(part, id[:n]); c != 0 {
-			return c
-		}
-		id = id[n:]
-	}
-	return -len(id)
+	return slices.BinarySearchFunc(n.items, id, func(t T, id string) int { return cmp.Compare(n.id(t), id) })
 }
 
 func (n *Names[T]) id(t T) string { return registry.ID(n.key(t)) }
