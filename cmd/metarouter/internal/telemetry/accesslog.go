@@ -17,14 +17,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-const (
-	// queuedLines bounds the lines that wait to be written. Further ones are dropped, so
-	// that no call waits for a disk.
-	queuedLines = 1024
-
-	// writtenAtOnce is the approximate size of one write, in bytes.
-	writtenAtOnce = 64 << 10
-)
+// queuedLines bounds the lines that wait to be written. Further ones are dropped, so
+// that no call waits for a disk.
+const queuedLines = 1024
 
 // An AccessLog writes a line of JSON for each call to the file that the configuration names, which may
 // be edited while the router runs. When the file is full, it is kept under its name and the time. An
@@ -150,30 +145,16 @@ type lineWriter struct {
 func (w *lineWriter) run(f *rotated) {
 	defer close(w.written)
 	defer f.close()
-	failing, atOnce := false, min(writtenAtOnce, f.options.MaxSize)
+	failing := false
 	defer func() {
 		if n := w.dropped.Load(); n > 0 {
 			w.log.Warn("calls are missing in the access log, because it could not be written, or not fast enough", zap.Int64("lines", n))
 		}
 	}()
 	for line := range w.queue {
-		n := int64(1)
-	gather:
-		for int64(len(line)) < atOnce {
-			select {
-			case more, ok := <-w.queue:
-				if !ok {
-					break gather
-				}
-				line = append(line, more...)
-				n++
-			default:
-				break gather
-			}
-		}
 		err := f.write(line)
 		if err != nil {
-			w.dropped.Add(n)
+			w.dropped.Add(1)
 		}
 		if err != nil && !failing {
 			w.log.Error("the access log can't be written; calls go on without it", zap.Error(err))
