@@ -9,10 +9,10 @@ import (
 
 // partOf returns the collection of some of the items alone. It is as one of an index that has
 // only these.
-func (c *Collection) partOf(set bitset) *Collection {
+func (c *Collection) partOf(set []bool) *Collection {
 	part := &Collection{Snapshot: c.Snapshot, docs: make(map[string]*Document), statistics: statistics{docFreq: make(map[string]int)}, index: c.index, isPart: true}
 	for i, d := range c.all {
-		if set.has(i) {
+		if set[i] {
 			part.put(docID(d.Item), d)
 		}
 	}

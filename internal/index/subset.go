@@ -3,7 +3,6 @@ package index
 import (
 	"bytes"
 	"cmp"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +21,9 @@ type Subset struct {
 
 // A cachedSubset is computed once for a subset.
 type cachedSubset struct {
-	set  bitset      // nil has all
-	part *Collection // of the subset alone; nil if it is not small
+	set   []bool      // by index in the collection; nil has all
+	count int         // how many of set are true
+	part  *Collection // of the subset alone; nil if it is not small
 }
 
 // Within returns the items that the catalog has, too: it has the item itself, or a tool that a
@@ -43,7 +43,7 @@ func (s Subset) Collection() *Collection { return cmp.Or(s.part, s.collection) }
 // Len returns how many items there are.
 func (s Subset) Len() int {
 	if s.set != nil {
-		return s.set.count()
+		return s.count
 	}
 	if s.collection != nil {
 		return len(s.collection.all)
@@ -59,7 +59,7 @@ func (s Subset) Has(d *Document) bool {
 	i, ok := slices.BinarySearchFunc(s.collection.all, docID(d.Item), func(d *Document, id string) int {
 		return strings.Compare(docID(d.Item), id)
 	})
-	return ok && s.collection.all[i] == d && s.set.has(i)
+	return ok && s.collection.all[i] == d && s.set[i]
 }
 
 // All calls yield for each item, by ID, with its index in the collection.
@@ -68,7 +68,7 @@ func (s Subset) All(yield func(i int, d *Document) bool) {
 		return
 	}
 	for i, d := range s.collection.all {
-		if (s.set == nil || s.set.has(i)) && !yield(i, d) {
+		if (s.set == nil || s.set[i]) && !yield(i, d) {
 			return
 		}
 	}
@@ -102,21 +102,10 @@ func (s Subset) Correct(word string) string {
 	})
 }
 
-// A bitset is a set of items, by their index in the collection.
-type bitset []uint64
-
-func (b bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
-
-func (b bitset) count() (n int) {
-	for _, word := range b {
-		n += bits.OnesCount64(word)
-	}
-	return n
-}
-
-// setOf returns the items of the collection that the catalog has. Both are in the order of IDs.
-func (c *Collection) setOf(catalog *registry.Snapshot) bitset {
-	set := make(bitset, (len(c.all)+63)/64)
+// setOf returns the items of the collection that the catalog has, and their number. Both are in the
+// order of IDs.
+func (c *Collection) setOf(catalog *registry.Snapshot) (set []bool, size int) {
+	set = make([]bool, len(c.all))
 	theirs := c.index.items(catalog)
 	for i, d := range c.all {
 		id := docID(d.Item)
@@ -124,10 +113,11 @@ func (c *Collection) setOf(catalog *registry.Snapshot) bitset {
 			theirs = theirs[1:]
 		}
 		if len(theirs) > 0 && isOf(theirs[0], d.Item) {
-			set[i/64] |= 1 << (i % 64)
+			set[i] = true
+			size++
 		}
 	}
-	return set
+	return set, size
 }
 
 // isOf reports whether an item is another one, or made of it by a profile.
@@ -146,7 +136,7 @@ func isOf(i, original registry.Item) bool {
 	return bytes.Equal(t.ServerSchema, theirs) // bytes in one place are not compared
 }
 
-// maxSets bounds the sets that are kept of a collection, each of a bit for each item. There is
+// maxSets bounds the sets that are kept of a collection, each of a byte for each item. There is
 // one for each set of profiles that clients have in use.
 const maxSets = 512
 
@@ -158,7 +148,7 @@ const (
 	maxKept = 160_000
 )
 
-// filters keep the bitmaps that searches need within subsets of a collection. They keep no catalogs alive.
+// filters keep the sets that searches need within subsets of a collection. They keep no catalogs alive.
 type filters struct {
 	mu   sync.Mutex // guards the two fields below
 	sets map[weak.Pointer[registry.Snapshot]]cachedSubset
@@ -174,8 +164,7 @@ func (f *filters) of(c *Collection, catalog *registry.Snapshot) cachedSubset {
 	if ok {
 		return k
 	}
-	k.set = c.setOf(catalog)
-	if k.set.count() <= maxPart {
+	if k.set, k.count = c.setOf(catalog); k.count <= maxPart {
 		k.part = c.partOf(k.set)
 	}
 	f.keep(key, k)
