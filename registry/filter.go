@@ -114,19 +114,12 @@ func (k kept[T]) of(some []T) []T {
 
 // keepClaims returns the claims that the filter keeps: claims itself if it keeps all.
 func keepClaims(claims Claims, f Filter) Claims {
-	keeps := func(uri string, c Claim) bool { return f.Server(c.Server) && f.Claim(c.Server, uri) }
-	for uri, c := range claims {
-		if !keeps(uri, c) {
-			some := make(Claims)
-			for uri, c := range claims {
-				if keeps(uri, c) {
-					some[uri] = c
-				}
-			}
-			return some
-		}
+	some := maps.Clone(claims)
+	maps.DeleteFunc(some, func(uri string, c Claim) bool { return !f.Server(c.Server) || !f.Claim(c.Server, uri) })
+	if len(some) == len(claims) {
+		return claims
 	}
-	return claims
+	return some
 }
 
 // equal reports whether both have the same.
