@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,43 +106,10 @@ func (m *meter) canonical(n json.Number) string {
 	return significant + "e" + strconv.Itoa(power)
 }
 
-// equal reports whether two JSON values are equal. Numbers are compared by value.
-func (m *meter) equal(a, b any) bool {
-	m.spend(1)
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for key, value := range a {
-			if other, ok := b[key]; !ok || !m.equal(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !m.equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	case json.Number:
-		b, ok := b.(json.Number)
-		return ok && (a == b || m.canonical(a) == m.canonical(b))
-	case string:
-		b, ok := b.(string)
-		if ok && len(a) == len(b) {
-			m.spend(len(a) / 256)
-		}
-		return ok && a == b
-	}
-	return a == b // nil and booleans
+// isOneOf reports whether the value is equal to one of the others. Numbers are compared by value.
+func (m *meter) isOneOf(v any, others ...any) bool {
+	key := m.appendKey(nil, v)
+	return slices.ContainsFunc(others, func(other any) bool { return bytes.Equal(key, m.appendKey(nil, other)) })
 }
 
 // duplicates returns the places of two equal items, and -1 if all are different.

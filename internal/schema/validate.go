@@ -244,11 +244,11 @@ func (e *evaluation) isAllowed(s *jsonschema.Schema, v any) bool {
 		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Type{Got: typeOf(v), Want: s.Types.ToStrings()} })
 		return false
 	}
-	if s.Const != nil && !e.equal(v, *s.Const) {
+	if s.Const != nil && !e.isOneOf(v, *s.Const) {
 		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Const{Got: v, Want: *s.Const} })
 		return false
 	}
-	if s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(one any) bool { return e.equal(v, one) }) {
+	if s.Enum != nil && !e.isOneOf(v, s.Enum.Values...) {
 		e.failAs(v, func() jsonschema.ErrorKind { return &kind.Enum{Got: v, Want: s.Enum.Values} })
 		return false
 	}
