@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -325,14 +326,6 @@ func leave(c chan struct{}) {
 func numberIn(environ []byte, mark string) (number int64, ok bool) {
 	_, rest, ok := bytes.Cut(append([]byte{0}, environ...), []byte("\x00"+MarkVariable+"="+mark+"."))
 	digits, _, found := bytes.Cut(rest, []byte("."))
-	if !ok || !found || len(digits) == 0 || len(digits) > 18 {
-		return 0, false
-	}
-	for _, d := range digits {
-		if d < '0' || d > '9' {
-			return 0, false
-		}
-		number = number*10 + int64(d-'0')
-	}
-	return number, true
+	number, err := strconv.ParseInt(string(digits), 10, 64)
+	return number, ok && found && err == nil && number >= 0
 }

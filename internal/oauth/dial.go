@@ -206,15 +206,10 @@ type bounded struct {
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		n, err := b.ReadCloser.Read(make([]byte, 1))
-		if n > 0 {
-			return 0, errTooLong
-		}
-		return 0, err
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return max(0, n+b.left), errTooLong
 	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
 	return n, err
 }
 
