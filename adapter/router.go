@@ -45,10 +45,6 @@ type Options struct {
 	// [Embed] makes the program its own guard.
 	Guard []string
 
-	// GuardProcess is a process of Guard that [process.StartGuard] has started, or nil.
-	// Run uses it, so that servers start sooner.
-	GuardProcess *GuardProcess
-
 	// Reporter is the path of a program that calls [process.Report]; without one
 	// npx stays between servers and the router.
 	Reporter string
@@ -143,7 +139,7 @@ func New(c config.Config, o Options) *Router {
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, GuardProcess: o.GuardProcess, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
+		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
 	r.members = newMembership(r)

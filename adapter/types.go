@@ -7,16 +7,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/login"
-	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/usage"
 )
 
 type (
-	// A GuardProcess is a process of Guard of the [Options] that was started before the router.
-	GuardProcess = process.GuardProcess
-
 	// A Usage has the learned uses of tools; see Usage of [Parts].
 	Usage = usage.Store
 

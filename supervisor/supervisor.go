@@ -51,10 +51,6 @@ type Options struct {
 	// Empty means no process guard: servers may outlive a router that is killed.
 	Guard []string
 
-	// GuardProcess is a process of this command line that was started before, see
-	// [process.StartGuard]; may be nil.
-	GuardProcess *process.GuardProcess
-
 	// Reporter is the path of a program that calls [process.Report] if process.ReportVariable is set:
 	// this binary. With it npx only fetches servers, and does not stay between them
 	// and the router. "" runs npx as entries have it.
@@ -126,7 +122,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	}
 	log = log.Named("supervisor")
 	ending := make(chan struct{})
-	starter := process.NewStarter(o.Guard, o.GuardProcess, ending, log)
+	starter := process.NewStarter(o.Guard, ending, log)
 	c := &common{
 		handler:  h,
 		options:  o,

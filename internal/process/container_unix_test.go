@@ -33,7 +33,7 @@ esac
 			if err := os.WriteFile(engine, []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			s := NewStarter(guard, nil, ending, zap.NewNop())
+			s := NewStarter(guard, ending, zap.NewNop())
 			if err := s.Open(); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ esac
 // The files of a container are removed if its client can't be started.
 func TestContainerOfNoClient(t *testing.T) {
 	t.Parallel()
-	s := NewStarter(nil, nil, make(chan struct{}), zap.NewNop())
+	s := NewStarter(nil, make(chan struct{}), zap.NewNop())
 	if err := s.Open(); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,6 @@ var errNoGuard = errors.New("no guard process runs")
 // A guard is the router's end of the process guard. Its methods do nothing on nil.
 type guard struct {
 	command []string
-	early   *GuardProcess // to be used first; may be nil
 	mark    string
 	atEnd   []string // files and folders that the guard process removes at its end
 	log     *zap.Logger
@@ -48,27 +47,10 @@ type guard struct {
 	closing  bool
 }
 
-// A GuardProcess is a guard process that no router uses yet. It ends with this process.
-type GuardProcess struct{ started chan executed }
-
-// An executed is a guard process that was started, or why it was not.
-type executed struct {
-	conn *net.UnixConn
-	cmd  *exec.Cmd
-	err  error
-}
-
-// StartGuard starts a guard process, and does not wait until it runs.
-func StartGuard(command []string) *GuardProcess {
-	p := &GuardProcess{make(chan executed, 1)}
-	go func() { p.started <- execGuard(command) }()
-	return p
-}
-
-func execGuard(command []string) executed {
+func execGuard(command []string) (*net.UnixConn, *exec.Cmd, error) {
 	conn, theirs, err := socketPair()
 	if err != nil {
-		return executed{err: err}
+		return nil, nil, err
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin = theirs
@@ -80,37 +62,32 @@ func execGuard(command []string) executed {
 	if err != nil {
 		conn.Close()
 	}
-	return executed{conn, cmd, err}
+	return conn, cmd, err
 }
 
-func startGuard(command []string, early *GuardProcess, mark string, remove []string, log *zap.Logger) (*guard, error) {
+func startGuard(command []string, mark string, remove []string, log *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	g := &guard{command: command, early: early, mark: mark, atEnd: remove, log: log, groups: make(map[int]*Container)}
+	g := &guard{command: command, mark: mark, atEnd: remove, log: log, groups: make(map[int]*Container)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g, g.launch()
 }
 
-// launch starts the process, unless it was started before, and sends it every group; mu is held.
+// launch starts the process, and sends it every group; mu is held.
 func (g *guard) launch() error {
-	var started executed
-	if g.early != nil {
-		started, g.early = <-g.early.started, nil
-	} else {
-		started = execGuard(g.command)
+	conn, cmd, err := execGuard(g.command)
+	if err != nil {
+		return fmt.Errorf("start the guard: %w", err)
 	}
-	if started.err != nil {
-		return fmt.Errorf("start the guard: %w", started.err)
-	}
-	g.conn, g.process = started.conn, started.cmd.Process
+	g.conn, g.process = conn, cmd.Process
 	g.launched++
 	g.send(keeper.Order{Mark: g.mark, Remove: g.atEnd})
 	for group, c := range g.groups {
 		g.send(keeper.Order{Watch: group, Stop: c})
 	}
-	g.watched.Go(func() { g.watch(started.cmd) })
+	g.watched.Go(func() { g.watch(cmd) })
 	return nil
 }
 

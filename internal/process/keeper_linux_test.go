@@ -104,7 +104,7 @@ func (s stage) lives(part string) {
 func (s stage) starter() (starter *Starter, end func()) {
 	s.Helper()
 	ending := make(chan struct{})
-	starter = NewStarter(guardCommand(), nil, ending, zap.NewNop())
+	starter = NewStarter(guardCommand(), ending, zap.NewNop())
 	if err := starter.Open(); err != nil {
 		s.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func play(args []string) {
 	}
 	switch role {
 	case "router": // starts a server that plays the rest of the arguments, and is killed
-		s := NewStarter(guardCommand(), StartGuard(guardCommand()), make(chan struct{}), zap.NewNop())
+		s := NewStarter(guardCommand(), make(chan struct{}), zap.NewNop())
 		if err := s.Open(); err != nil {
 			panic(err)
 		}

@@ -44,7 +44,6 @@ type Command struct {
 // A Starter starts processes that do not outlive the router.
 type Starter struct {
 	guardCommand []string
-	guardProcess *GuardProcess // started before; may be nil
 	ending       <-chan struct{}
 	log          *zap.Logger
 	mark         string // in the environment of every process, with a number after it
@@ -56,12 +55,11 @@ type Starter struct {
 
 // NewStarter returns a Starter, which must be opened before use. guardCommand is a
 // command line that runs [RunGuard]; empty for no guard. Its program must call [Open]
-// first of all. early is a process of this command line that was started before; may be nil.
-// ending is closed when all processes are about to be stopped.
-func NewStarter(guardCommand []string, early *GuardProcess, ending <-chan struct{}, log *zap.Logger) *Starter {
+// first of all. ending is closed when all processes are about to be stopped.
+func NewStarter(guardCommand []string, ending <-chan struct{}, log *zap.Logger) *Starter {
 	var random [8]byte
 	rand.Read(random[:])
-	return &Starter{guardCommand: guardCommand, guardProcess: early, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
+	return &Starter{guardCommand: guardCommand, ending: ending, log: log, mark: hex.EncodeToString(random[:])}
 }
 
 // Open starts the process guard, and waits for programs that servers open for the user.
@@ -71,7 +69,7 @@ func (s *Starter) Open() (err error) {
 			s.log.Warn("a browser that a server opens will end with the server", zap.Error(err))
 		}
 	}
-	if s.guard, err = startGuard(s.guardCommand, s.guardProcess, s.mark, s.opener.files(), s.log); err != nil {
+	if s.guard, err = startGuard(s.guardCommand, s.mark, s.opener.files(), s.log); err != nil {
 		s.opener.close()
 	}
 	return err

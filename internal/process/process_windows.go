@@ -31,13 +31,7 @@ func (*opener) close()                            {}
 // its first instruction, and the kernel kills them all when the router ends, however it ends.
 type guard struct{ job windows.Handle }
 
-// A GuardProcess does not exist on Windows.
-type GuardProcess struct{}
-
-// StartGuard starts nothing.
-func StartGuard([]string) *GuardProcess { return nil }
-
-func startGuard(command []string, _ *GuardProcess, _ string, _ []string, _ *zap.Logger) (*guard, error) {
+func startGuard(command []string, _ string, _ []string, _ *zap.Logger) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}

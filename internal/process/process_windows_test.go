@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // playRouter opens a Starter and closes it, and prints the process id of a process that it then starts.
 func playRouter() {
-	s := NewStarter([]string{"guard"}, nil, make(chan struct{}), zap.NewNop())
+	s := NewStarter([]string{"guard"}, make(chan struct{}), zap.NewNop())
 	if err := s.Open(); err != nil {
 		fmt.Println(err)
 		return

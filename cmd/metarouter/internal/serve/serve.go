@@ -98,8 +98,7 @@ type process struct {
 	flags Flags
 	out   *console.Console
 	log   *zap.Logger
-	guard *serverprocess.GuardProcess // was started for the router of this process; nil if it was not
-	named bool                        // the user has named the configuration, or it is the user's own
+	named bool // the user has named the configuration, or it is the user's own
 }
 
 // Run serves clients until ctx ends, or the client over stdio has left.
@@ -112,9 +111,6 @@ func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
 	// A client that has left must not kill this process before the servers are stopped.
 	// SIGPIPE is caught, since servers would inherit it if it were ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if guard := p.Guard(); guard != nil && (f.Host != "" || f.OverHTTP || !p.mayShare()) {
-		p.guard = serverprocess.StartGuard(guard) // which takes as long as all before the first server
-	}
 	hasClient := f.Stdio && f.Host == "" && !console.IsTerminal(p.out.Streams[0])
 	c, err := p.configuration(ctx, hasClient)
 	if err != nil {
@@ -238,8 +234,6 @@ func noServers(why error) (c config.Config, named bool, err error) {
 }
 
 func (p *process) service(c config.Config) *service.Service {
-	options := p.Options(p.log)
-	options.GuardProcess = p.guard
 	return &service.Service{
 		Admin:    admin.Options{Version: p.Version, DataDir: p.Files.Data, Log: p.log, TrustCommand: p.Files.TrustCommand},
 		Config:   c,
@@ -248,7 +242,7 @@ func (p *process) service(c config.Config) *service.Service {
 		Profile:  p.flags.Profile,
 		Watch:    !p.flags.NoWatch,
 		Hangup:   make(chan os.Signal, 1),
-		Options:  options,
+		Options:  p.Options(p.log),
 		Metrics:  p.flags.OverHTTP,
 		Version:  p.Version,
 		Log:      p.log,
