@@ -16,7 +16,6 @@ import (
 const (
 	keptCalls     = 200 // calls that a page gets
 	keptSeconds   = 300 // seconds for which calls are counted
-	slotSeconds   = 10  // seconds in one slot of the histogram
 	keptLatencies = 40  // latencies of each server
 	maxUpdate     = 100 // calls in one update
 )
@@ -28,17 +27,16 @@ type callStats struct {
 	mu        sync.Mutex // guards the fields below, but mask
 	last      int64      // Seq of the last call
 	calls     [keptCalls]endedCall
-	seconds   [keptSeconds]second
-	slots     [keptSeconds / slotSeconds]slot
+	seconds   [keptSeconds]counted
 	latencies map[string][]float64 // latencies of the last calls, ms, by server; the oldest first
 
 	mask *telemetry.Mask // hides secrets in the descriptions of failures
 }
 
-// A slot counts the calls of slotSeconds by their duration.
-type slot struct {
-	number int64 // of the slot since 1970
-	counts [15]int
+// A counted has the calls of a second, and how many took so long.
+type counted struct {
+	second
+	counts [15]int // as in a histogram
 }
 
 // Executed implements [selector.Observer].
@@ -63,24 +61,18 @@ func (cs *callStats) Executed(e selector.Execution) {
 
 	s := &cs.seconds[ended%keptSeconds]
 	if s.Unix != ended {
-		*s = second{Unix: ended}
+		*s = counted{second: second{Unix: ended}}
 	}
 	if e.Outcome == execute.OK {
 		s.OK++
 	} else {
 		s.Failed++
 	}
-
-	number := ended / slotSeconds
-	h := &cs.slots[number%int64(len(cs.slots))]
-	if h.number != number {
-		*h = slot{number: number}
-	}
 	i, exact := slices.BinarySearch(bounds, c.MS)
 	if exact {
 		i++ // a bound is the lowest value of the next count
 	}
-	h.counts[i]++
+	s.counts[i]++
 
 	if cs.latencies == nil {
 		cs.latencies = make(map[string][]float64)
@@ -143,7 +135,7 @@ func (cs *callStats) rates(from, now int64) []second {
 	}
 	now = max(now, keptSeconds)
 	for t := max(from, now-keptSeconds+1); t < now; t++ {
-		s := cs.seconds[t%keptSeconds]
+		s := cs.seconds[t%keptSeconds].second
 		if s.Unix != t {
 			s = second{Unix: t}
 		}
@@ -156,8 +148,8 @@ func (cs *callStats) rates(from, now int64) []second {
 func (cs *callStats) histogram(now int64) histogram {
 	h := histogram{Bounds: bounds, Counts: make([]int, len(bounds)+1)}
 	cs.mu.Lock()
-	for _, s := range cs.slots {
-		if age := now/slotSeconds - s.number; age >= 0 && age < int64(len(cs.slots)) {
+	for _, s := range cs.seconds {
+		if age := now - s.Unix; age >= 0 && age < keptSeconds {
 			for i, n := range s.counts {
 				h.Counts[i] += n
 			}

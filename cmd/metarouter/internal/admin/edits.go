@@ -15,15 +15,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
 // Edits has the last judgement of the pipeline on the files' present text. The zero value says
 // that the text is in use.
 type Edits struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards why
 	why     error      // why the text is not in use; nil if it is
-	changed chan struct{}
+	changed signal.Change
 
 	Unwatched bool // the files are read on SIGHUP only
 }
@@ -33,20 +34,14 @@ func (e *Edits) Judge(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.why = why
-	if e.changed != nil {
-		close(e.changed)
-		e.changed = nil
-	}
+	e.changed.Notify()
 }
 
 // Now returns a channel that is closed at the next judgement, and this one.
 func (e *Edits) Now() (changed <-chan struct{}, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.changed == nil {
-		e.changed = make(chan struct{})
-	}
-	return e.changed, e.why
+	return e.changed.Next(), e.why
 }
 
 // Waiting returns the edit that waits for approval, nil if there is no such edit.
