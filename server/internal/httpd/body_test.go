@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -36,7 +37,7 @@ func read(t *testing.T, under *work, o Options, bytes int, announced int64) (*se
 	s := &sender{left: bytes}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", s)
 	r.ContentLength = announced
-	r = r.WithContext(&requestContext{r.Context(), request{rules: newRules(&o, nil, nil)}})
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{rules: newRules(&o, nil, nil)}))
 	p := newResponse(httptest.NewRecorder(), under)
 	body, err := p.body(r)
 	if err == nil && len(body) != bytes {

@@ -107,9 +107,6 @@ func checkName(c *catalog.Catalog, header http.Header, m conversation.Message) e
 
 // same reports whether the JSON value is the string.
 func same(s string, value json.RawMessage) bool {
-	if n := len(value); n == len(s)+2 && value[0] == '"' && string(value[1:n-1]) == s && !strings.Contains(s, `\`) {
-		return true // as most are written
-	}
 	v, ok := wire.String(value)
 	return ok && v == s
 }

@@ -41,20 +41,6 @@ type requestKey struct{}
 // requestOf returns the state of the request in the chain.
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
-// A requestContext is the context of a request in the chain.
-type requestContext struct {
-	context.Context // of net/http
-	request
-}
-
-// Value implements [context.Context].
-func (c *requestContext) Value(key any) any {
-	if key == (requestKey{}) {
-		return &c.request
-	}
-	return c.Context.Value(key)
-}
-
 // A lifetime begins and ends each request: it counts it for [Handler.Close], gives it the state that the
 // other handlers know of it, and bounds how long net/http reads and writes.
 type lifetime struct {
@@ -67,8 +53,7 @@ type lifetime struct {
 // ServeHTTP implements [http.Handler].
 func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := newResponse(w, l.work)
-	q := &p.chain.request
-	q.rules = l.settings.current()
+	q := &request{rules: l.settings.current()}
 	r = unprefixed(r, q.rules.clients, l.pages)
 	q.target.route = routeOf(r.URL.Path, isPage(l.pages, r))
 	q.target.profile, q.target.path = splitProfile(r.URL.Path)
@@ -80,8 +65,7 @@ func (l *lifetime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Rules: q.rules.clients, Resource: identity.ResourceOf(q.target.profile),
 		Admin: judged[q.target.route] != needsNothing && judged[q.target.route] != needsToken, Browser: q.target.isForBrowsers(),
 	}
-	p.chain.Context = r.Context()
-	r = r.WithContext(&p.chain)
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, q))
 	if !l.work.enter(p) {
 		refuse(p, r, http.StatusServiceUnavailable, nil, conversation.ErrClosed)
 		return

@@ -25,13 +25,11 @@ type response struct {
 	http.ResponseWriter
 	control http.ResponseController
 	work    *work
-	chain   requestContext  // of the request
 	began   time.Time       // when the client could begin to send the body
 	held    int64           // bytes of memory that the body takes
 	over    <-chan struct{} // closed when nothing may be written any more; nil if that can't happen
 	refused bool            // the client may not make the request
 	why     string          // the reason for the audit log
-	length  [1]string       // the header Content-Length
 }
 
 func newResponse(w http.ResponseWriter, under *work) *response {
@@ -123,9 +121,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, body []byte) 
 		header.Set("WWW-Authenticate", requestOf(r).client.Challenge())
 	}
 	header["Content-Type"], header["X-Content-Type-Options"] = typeJSON, noSniff
-	length := &responseOf(w).length
-	length[0] = strconv.Itoa(len(body))
-	header["Content-Length"] = length[:]
+	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body)
 }
