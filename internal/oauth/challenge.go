@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 const (
@@ -87,63 +89,30 @@ func isScope(text string) bool {
 	return text != ""
 }
 
+var (
+	// part matches a word, or a parameter: its name, "=" with the value, and the value in quotes with the last
+	// quote, or without quotes. A quoted value without a name is skipped.
+	part   = lazy.Regexp(`(?s)([^ \t,="]+)([ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)("?)|([^ \t,]*)))?|"(?:[^"\\]|\\.)*"?`)
+	escape = lazy.Regexp(`(?s)\\(.)`)
+)
+
 // readChallenges reads a header that is malformed. It takes each name=value as a parameter of the
-// scheme before it, with or without commas, and skips the rest.
-func readChallenges(header string) []oauthex.Challenge {
-	var challenges []oauthex.Challenge
-	for rest := header; ; {
-		rest = strings.TrimLeft(rest, " \t,=")
-		if rest == "" {
-			return challenges
+// scheme before it, with or without commas, and skips the rest. A string that does not end has no value.
+func readChallenges(header string) (challenges []oauthex.Challenge) {
+	for _, m := range part().FindAllStringSubmatch(header, -1) {
+		word, value := strings.ToLower(m[1]), m[5]
+		if m[4] != "" {
+			value = escape().ReplaceAllString(m[3], "$1")
 		}
-		if rest[0] == '"' { // a value without a name
-			_, rest = readQuoted(rest)
-			continue
-		}
-		end := strings.IndexAny(rest, " \t,=\"")
-		if end < 0 {
-			end = len(rest)
-		}
-		word := strings.ToLower(rest[:end])
-		rest = rest[end:]
-		after, isParam := strings.CutPrefix(strings.TrimLeft(rest, " \t"), "=")
-		if !isParam {
+		switch n := len(challenges); {
+		case word == "":
+		case m[2] == "":
 			challenges = append(challenges, oauthex.Challenge{Scheme: word, Params: map[string]string{}})
-			continue
-		}
-		var value string
-		if after = strings.TrimLeft(after, " \t"); strings.HasPrefix(after, `"`) {
-			value, rest = readQuoted(after)
-		} else {
-			end := strings.IndexAny(after, " \t,")
-			if end < 0 {
-				end = len(after)
-			}
-			value, rest = after[:end], after[end:]
-		}
-		if n := len(challenges); n > 0 {
+		case n > 0:
 			if _, has := challenges[n-1].Params[word]; !has {
 				challenges[n-1].Params[word] = value
 			}
 		}
 	}
-}
-
-// readQuoted returns the value of the quoted string at the start of text, and the rest. A
-// string that does not end has no value.
-func readQuoted(text string) (value, rest string) {
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			return b.String(), text[i+1:]
-		case '\\':
-			if i++; i < len(text) {
-				b.WriteByte(text[i])
-			}
-		default:
-			b.WriteByte(text[i])
-		}
-	}
-	return "", ""
+	return challenges
 }
