@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -21,22 +22,30 @@ const (
 type Limits struct {
 	perMinute func() int // questions; 0 is defaultQuestions
 
+	asked *rate.Limiter
+
 	mu      sync.Mutex // guards the fields below
-	asked   budget
 	refused int64
 	rule    string
 }
 
 // NewLimits returns the limits of a server that may ask its clients perMinute questions
 // a minute, 0 being 60.
-func NewLimits(perMinute func() int) *Limits { return &Limits{perMinute: perMinute} }
+func NewLimits(perMinute func() int) *Limits {
+	return &Limits{perMinute: perMinute, asked: perMinuteLimiter(cmp.Or(perMinute(), defaultQuestions))}
+}
+
+// perMinuteLimiter returns a limiter of so many events a minute, and at once at most.
+func perMinuteLimiter(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(n)/60, n) }
 
 // take counts a question. Its error names the rule that forbids the question.
 func (l *Limits) take() error {
 	n := cmp.Or(l.perMinute(), defaultQuestions)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.asked.take(time.Now(), n) {
+	if l.asked.Burst() != n {
+		l.asked.SetLimit(rate.Limit(n) / 60)
+		l.asked.SetBurst(n)
+	}
+	if !l.asked.Allow() {
 		return fmt.Errorf("a server may ask its clients %d questions a minute, which \"questionsPerMinute\" in its entry can change", n)
 	}
 	return nil
@@ -56,23 +65,4 @@ func (l *Limits) Refused() (n int64, rule string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused, l.rule
-}
-
-// A budget allows a number of events a minute, so many at once at most. The zero value
-// has not been used.
-type budget struct {
-	spent float64 // falls by the allowed number each minute
-	at    time.Time
-}
-
-// take reports whether another event is allowed, and counts it then.
-func (b *budget) take(now time.Time, perMinute int) bool {
-	n := float64(perMinute)
-	b.spent = max(0, b.spent-now.Sub(b.at).Minutes()*n)
-	b.at = now
-	if b.spent+1 > n {
-		return false
-	}
-	b.spent++
-	return true
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -56,8 +58,8 @@ type Questions struct {
 	noted     map[string]bool // methods that the host knows the server to ask
 	rootsSent bool            // the server has got a client's roots
 	rootsOpen bool            // it is being answered with them outside a call
-	roots     budget          // of that
-	pings     budget
+	roots     *rate.Limiter   // of that
+	pings     *rate.Limiter
 }
 
 // A question is a request of the server.
@@ -74,6 +76,7 @@ func newQuestions(c *Conn, h Host) *Questions {
 	return &Questions{
 		conn: c, host: h, seats: make(chan struct{}, maxAsked),
 		open: make(map[string]*question), noted: make(map[string]bool),
+		roots: perMinuteLimiter(maxRoutine), pings: perMinuteLimiter(maxRoutine),
 	}
 }
 
@@ -115,10 +118,7 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 
 // pong answers a ping.
 func (q *Questions) pong(id json.RawMessage) error {
-	q.mu.Lock()
-	allowed := q.pings.take(time.Now(), maxRoutine)
-	q.mu.Unlock()
-	if !allowed {
+	if !q.pings.Allow() {
 		_, refusal := q.refuse("ping", errOften)
 		return q.conn.respond(id, nil, refusal)
 	}
@@ -179,7 +179,7 @@ func (q *Questions) allow(one *question) error {
 		if q.rootsOpen {
 			return errRootsOpen
 		}
-		if !q.roots.take(time.Now(), maxRoutine) {
+		if !q.roots.Allow() {
 			return errOften
 		}
 		q.rootsOpen, one.routine = true, true
