@@ -74,7 +74,7 @@ func TextWith(text string, keep func(sequence string) bool) string {
 // Visible returns the text without control characters other than line ends and tabs, and
 // without hidden characters.
 func Visible(text string) string {
-	if isPlain(text, true) || !hides(text) {
+	if isPlain(text, true) {
 		return text
 	}
 	return each(text, func(r rune) rune {
@@ -82,13 +82,6 @@ func Visible(text string) string {
 			return -1
 		}
 		return r
-	})
-}
-
-// hides reports whether Visible may change the text.
-func hides(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool {
-		return isControl(r) && r != '\t' && r != '\n' && r != '\r' || isIgnorable(r)
 	})
 }
 

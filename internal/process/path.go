@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/mod/semver"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 )
 
@@ -116,29 +118,10 @@ func usualPlaces() []string {
 	return folders
 }
 
-// newestFirst orders paths that differ in a version number.
-func newestFirst(a, b string) int {
-	for a != "" && b != "" {
-		x, restA := number(a)
-		y, restB := number(b)
-		switch {
-		case restA != a && restB != b && x != y:
-			return cmp.Compare(y, x)
-		case restA != a && restB != b:
-			a, b = restA, restB
-		case a[0] != b[0]:
-			return cmp.Compare(a[0], b[0])
-		default:
-			a, b = a[1:], b[1:]
-		}
-	}
-	return cmp.Compare(len(a), len(b))
-}
+// versions matches the name of a folder such as v22.3.0.
+var versions = lazy.Regexp(`v\d+\.\d+\.\d+`)
 
-// number returns the number that s begins with, and the rest: s itself if
-// it begins with no number.
-func number(s string) (n int, rest string) {
-	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
-	n, _ = strconv.Atoi(s[:digits])
-	return n, s[digits:]
+// newestFirst orders paths that differ in the version in a folder's name.
+func newestFirst(a, b string) int {
+	return semver.Compare(versions().FindString(b), versions().FindString(a))
 }
