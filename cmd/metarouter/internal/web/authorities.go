@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -24,26 +25,19 @@ type authorities struct {
 	reloaded[pool]
 	file string
 
-	tracking sync.Mutex // guards conns
-	conns    map[*tls.Conn]*identifiedConn
+	tracking sync.Mutex                        // guards conns
+	conns    map[*tls.Conn][]*x509.Certificate // that the client sent: its own first
 }
 
 // A pool is the authorities as the file had them at one time.
 type pool struct{ *x509.CertPool }
-
-// An identifiedConn is a connection of a client with a certificate.
-type identifiedConn struct {
-	sent     []*x509.Certificate // by the client: its own first
-	verified *pool               // by which they were valid; nil if that must be found out
-	until    time.Time           // as long as verified holds
-}
 
 // sweepTime is how often the connections with certificates are looked at.
 const sweepTime = 5 * time.Second
 
 // loadAuthorities reads the file, which must have a certificate.
 func loadAuthorities(file string, log *zap.Logger) (*authorities, error) {
-	a := &authorities{file: file, conns: make(map[*tls.Conn]*identifiedConn)}
+	a := &authorities{file: file, conns: make(map[*tls.Conn][]*x509.Certificate)}
 	a.reloaded = reloaded[pool]{what: "the file of http.clientCA", read: a.readFile, every: fileCheck, log: log}
 	a.use = func(_ *pool, again bool) {
 		if again {
@@ -82,9 +76,7 @@ func (a *authorities) changed(c net.Conn, state http.ConnState) {
 		if sent := t.ConnectionState().PeerCertificates; len(sent) > 0 {
 			a.tracking.Lock()
 			defer a.tracking.Unlock()
-			if a.conns[t] == nil {
-				a.conns[t] = &identifiedConn{sent: sent}
-			}
+			a.conns[t] = sent
 		}
 	case http.StateClosed, http.StateHijacked:
 		a.tracking.Lock()
@@ -107,52 +99,29 @@ func (a *authorities) watch(ctx context.Context) {
 	}
 }
 
-// sweep closes the connections with certificates that are not valid now.
+// sweep closes the connections with certificates that are not valid now. They are not looked at again.
 func (a *authorities) sweep(now time.Time) {
-	for conn, why := range a.invalid(a.get(), now) {
-		a.log.Info("a connection ends, since the certificate of its client is not valid any more", zap.Error(why))
-		conn.NetConn().Close() // at once; [tls.Conn.Close] may wait for the client
-	}
-}
-
-// invalid returns the connections with certificates that are not valid now, and why. They are not
-// looked at again.
-func (a *authorities) invalid(current *pool, now time.Time) map[*tls.Conn]error {
+	current := a.get()
 	a.tracking.Lock()
-	defer a.tracking.Unlock()
-	ended := make(map[*tls.Conn]error)
-	for conn, i := range a.conns {
-		if i.verified == current && now.Before(i.until) {
-			continue
+	conns := maps.Clone(a.conns)
+	a.tracking.Unlock()
+	for conn, sent := range conns {
+		if err := verify(sent, current, now); err != nil {
+			a.log.Info("a connection ends, since the certificate of its client is not valid any more", zap.Error(err))
+			a.changed(conn, http.StateClosed)
+			conn.NetConn().Close() // at once; [tls.Conn.Close] may wait for the client
 		}
-		until, err := verify(i.sent, current, now)
-		if err != nil {
-			ended[conn] = err
-			delete(a.conns, conn)
-			continue
-		}
-		i.verified, i.until = current, until
 	}
-	return ended
 }
 
-// verify verifies a client's certificate as TLS does, and returns until when it is valid.
-func verify(sent []*x509.Certificate, p *pool, now time.Time) (until time.Time, err error) {
+// verify verifies a client's certificate as TLS does.
+func verify(sent []*x509.Certificate, p *pool, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, c := range sent[1:] {
 		between.AddCert(c)
 	}
-	chains, err := sent[0].Verify(x509.VerifyOptions{
+	_, err := sent[0].Verify(x509.VerifyOptions{
 		Roots: p.CertPool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	if err != nil {
-		return time.Time{}, err
-	}
-	until = sent[0].NotAfter
-	for _, c := range chains[0] {
-		if c.NotAfter.Before(until) {
-			until = c.NotAfter
-		}
-	}
-	return until, nil
+	return err
 }
