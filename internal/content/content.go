@@ -38,28 +38,35 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 	case "tools/call", "tasks/result":
 		result = r.call(result)
 	case "prompts/get":
-		result = r.each(result, "messages", wire.Member(result, "messages"), r.message)
+		result = r.Each(result, "messages", wire.Member(result, "messages"), r.message)
 	case "resources/read":
-		result = r.each(result, "contents", wire.Member(result, "contents"), r.resource)
+		result = r.Each(result, "contents", wire.Member(result, "contents"), r.resource)
 	}
-	return result, strings.Join(r.notes, "; ")
+	return result, r.Notes()
 }
 
 // A repairer repairs one result.
-type repairer struct {
-	notes   []string // the repairs
-	repairs int
+type repairer struct{ Repairs }
+
+// Repairs notes the repairs of one result. The zero value has none.
+type Repairs struct {
+	notes []string
+	n     int
 }
+
+// Notes returns the first repairs, with "; " between them; "" if nothing was repaired.
+func (r *Repairs) Notes() string { return strings.Join(r.notes, "; ") }
 
 // maxNotes bounds the notes on one result.
 const maxNotes = 10
 
-func (r *repairer) note(format string, args ...any) {
-	r.repairs++
+// Note notes a repair.
+func (r *Repairs) Note(format string, args ...any) {
+	r.n++
 	switch {
-	case r.repairs <= maxNotes:
+	case r.n <= maxNotes:
 		r.notes = append(r.notes, fmt.Sprintf(format, args...))
-	case r.repairs == maxNotes+1:
+	case r.n == maxNotes+1:
 		r.notes = append(r.notes, "and more")
 	}
 }
@@ -90,22 +97,22 @@ func (r *repairer) call(result []byte) []byte {
 	switch empty := isEmpty(content); {
 	case wire.IsArray(content) && !empty:
 	case empty && !isAbsent(structured):
-		r.note("content: added the JSON of structuredContent")
-		content = array(textBlock(string(structured)))
+		r.Note("content: added the JSON of structuredContent")
+		content = array(TextBlock(string(structured)))
 	case isAbsent(content) && (own || content == nil):
-		r.note("content: added the JSON of the result, which had none")
-		content = array(textBlock(string(result)))
+		r.Note("content: added the JSON of the result, which had none")
+		content = array(TextBlock(string(result)))
 	case isBlock(content):
-		r.note("content: made an array")
+		r.Note("content: made an array")
 		content = array(content)
 	default:
-		r.note("content: made an array of text")
-		content = array(textBlock(textOf(content)))
+		r.Note("content: made an array of text")
+		content = array(TextBlock(textOf(content)))
 	}
-	if r.repairs > 0 {
+	if r.n > 0 {
 		result = wire.SetMember(result, "content", content)
 	}
-	return r.each(result, "content", content, r.block)
+	return r.Each(result, "content", content, r.block)
 }
 
 // isEmpty reports whether content has nothing to show.
@@ -124,7 +131,8 @@ func isBlock(value []byte) bool {
 
 func array(element []byte) []byte { return slices.Concat([]byte("["), element, []byte("]")) }
 
-func textBlock(text string) []byte {
+// TextBlock returns a content block with the text.
+func TextBlock(text string) []byte {
 	return append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
 }
 
@@ -136,15 +144,16 @@ func textOf(value []byte) string {
 	return string(value)
 }
 
-// each repairs the elements of an array of the result.
-func (r *repairer) each(result []byte, member string, elements []byte, repair func(at string, element []byte) []byte) []byte {
+// Each repairs the elements of an array, which is a member of the result. at is the place of an
+// element, such as "content[0]".
+func (r *Repairs) Each(result []byte, member string, elements []byte, repair func(at string, element []byte) []byte) []byte {
 	var repaired [][]byte
-	before := r.repairs
+	before := r.n
 	wire.Elements(elements, func(element []byte) bool {
 		repaired = append(repaired, repair(fmt.Sprintf("%s[%d]", member, len(repaired)), element))
 		return true
 	})
-	if r.repairs == before {
+	if r.n == before {
 		return result
 	}
 	return wire.SetMember(result, member, array(bytes.Join(repaired, []byte(","))))
@@ -153,31 +162,31 @@ func (r *repairer) each(result []byte, member string, elements []byte, repair fu
 // block repairs a content block.
 func (r *repairer) block(at string, block []byte) []byte {
 	if !wire.IsObject(block) {
-		r.note("%s: made text", at)
-		return textBlock(textOf(block))
+		r.Note("%s: made text", at)
+		return TextBlock(textOf(block))
 	}
 	switch kind, _ := wire.String(wire.Member(block, "type")); kind {
 	case "image", "audio":
 		return r.media(at, kind, block)
 	case "resource":
-		return r.inside(at, block, "resource", r.resource)
+		return r.Inside(at, block, "resource", r.resource)
 	}
 	return block
 }
 
 // message repairs a message of a prompt; its content is one block.
 func (r *repairer) message(at string, message []byte) []byte {
-	return r.inside(at, message, "content", r.block)
+	return r.Inside(at, message, "content", r.block)
 }
 
-// inside repairs a member that is an object.
-func (r *repairer) inside(at string, object []byte, member string, repair func(at string, value []byte) []byte) []byte {
+// Inside repairs a member of an object that is an object itself. at is the place of the outer one.
+func (r *Repairs) Inside(at string, object []byte, member string, repair func(at string, value []byte) []byte) []byte {
 	value := wire.Member(object, member)
 	if !wire.IsObject(value) {
 		return object
 	}
-	before := r.repairs
-	if value = repair(at+"."+member, value); r.repairs == before {
+	before := r.n
+	if value = repair(at+"."+member, value); r.n == before {
 		return object
 	}
 	return wire.SetMember(object, member, value)
@@ -187,15 +196,15 @@ func (r *repairer) inside(at string, object []byte, member string, repair func(a
 func (r *repairer) media(at, kind string, block []byte) []byte {
 	data := wire.Member(block, "data")
 	if len(data) == 0 || data[0] != '"' {
-		r.note("%s: made text, since it has no data", at)
-		return textBlock(string(block))
+		r.Note("%s: made text, since it has no data", at)
+		return TextBlock(string(block))
 	}
 	declared, _ := wire.String(wire.Member(block, "mimeType"))
 	m := examine(kind, declared, data)
 	if m.what == "" {
 		return block
 	}
-	r.note("%s: %s", at, m.what)
+	r.Note("%s: %s", at, m.what)
 	if m.kind == "text" {
 		block = wire.DeleteMember(wire.DeleteMember(block, "data"), "mimeType")
 		block = wire.SetMember(block, "text", wire.AppendString(nil, m.text))
@@ -217,7 +226,7 @@ func (r *repairer) resource(at string, contents []byte) []byte {
 	if m.what == "" {
 		return contents
 	}
-	r.note("%s: %s", at, m.what)
+	r.Note("%s: %s", at, m.what)
 	if m.kind != "text" {
 		return m.into(contents, "blob")
 	}

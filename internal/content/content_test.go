@@ -16,7 +16,7 @@ const (
 )
 
 func TestRepairCall(t *testing.T) {
-	text := func(s string) string { return `{"content":[` + string(textBlock(s)) + `]` }
+	text := func(s string) string { return `{"content":[` + string(TextBlock(s)) + `]` }
 	for _, tc := range []struct{ name, result, want, what string }{
 		{"what is right keeps its bytes", `{ "x":1e400, "content":[ {"type":"text","text":"{\"image\":1}"} ], "structuredContent":{} }`, `{ "x":1e400, "content":[ {"type":"text","text":"{\"image\":1}"} ], "structuredContent":{} }`, ""},
 		{"nothing to say", `{"content":[]}`, `{"content":[]}`, ""},

@@ -118,22 +118,12 @@ func sniff(kind string, data []byte) string {
 }
 
 // standard has the characters of base64.
-var standard = func() (set [256]bool) {
-	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
-		set[c] = true
-	}
-	return set
-}()
+const standard = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 // isBase64 reports whether the data is standard base64 with padding.
 func isBase64(data []byte) bool {
 	body := bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("=")), []byte("="))
-	for _, c := range body {
-		if !standard[c] {
-			return false
-		}
-	}
-	return len(data)%4 == 0
+	return len(data)%4 == 0 && len(bytes.TrimLeft(body, standard)) == 0
 }
 
 // decode returns the bytes of a data URL, or of base64 with line ends, without padding or in the

@@ -7,10 +7,9 @@ package legacy
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
@@ -32,14 +31,14 @@ func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 	case "tools/call":
 		result = a.callResult(result)
 	case "prompts/get":
-		result = a.each(result, "messages", wire.Member(result, "messages"), a.message)
+		result = a.Each(result, "messages", wire.Member(result, "messages"), a.message)
 	case "resources/read":
-		result = a.each(result, "contents", wire.Member(result, "contents"), a.contents)
+		result = a.Each(result, "contents", wire.Member(result, "contents"), a.contents)
 	}
-	if len(a.notes) == 0 {
+	notes := a.Notes()
+	if notes == "" {
 		return result
 	}
-	notes := strings.Join(a.notes, "; ")
 	meta := wire.Member(result, "_meta")
 	if before, ok := wire.String(wire.Member(meta, "repaired")); ok {
 		notes = before + "; " + notes
@@ -53,26 +52,16 @@ func Adapt(method, revision string, result json.RawMessage) json.RawMessage {
 // An adapter adapts one result to clients of one revision.
 type adapter struct {
 	revision string
-	notes    []string // the changes
-}
-
-func (a *adapter) note(format string, args ...any) {
-	const most = 10
-	switch {
-	case len(a.notes) < most:
-		a.notes = append(a.notes, fmt.Sprintf(format, args...))
-	case len(a.notes) == most:
-		a.notes = append(a.notes, "and more")
-	}
+	content.Repairs
 }
 
 // callResult adapts the result of a tool.
 func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
-	var content, structured []byte
+	var blocks, structured []byte
 	if wire.Members(result, func(key string, value []byte) bool {
 		switch key {
 		case "content":
-			content = value
+			blocks = value
 		case "structuredContent":
 			structured = value
 		}
@@ -80,11 +69,11 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 	}) != nil {
 		return result
 	}
-	result = a.each(result, "content", content, a.block)
+	result = a.Each(result, "content", blocks, a.block)
 	if structured == nil || wire.IsObject(structured) {
 		return result
 	}
-	a.note("structuredContent: moved to content, since it must be an object")
+	a.Note("structuredContent: moved to content, since it must be an object")
 	result = wire.DeleteMember(result, "structuredContent")
 	shown, text := wire.Member(result, "content"), asText(structured)
 	switch {
@@ -94,36 +83,6 @@ func (a *adapter) callResult(result json.RawMessage) json.RawMessage {
 		shown = []byte("[]")
 	}
 	return wire.SetMember(result, "content", appendElement(shown, text))
-}
-
-// each adapts the elements of an array, which is a member of the result.
-func (a *adapter) each(result json.RawMessage, member string, array json.RawMessage, adapt func(at location, element json.RawMessage) json.RawMessage) json.RawMessage {
-	var adapted [][]byte
-	changed := false
-	wire.Elements(array, func(element []byte) bool {
-		next := adapt(location{array: member, index: len(adapted)}, element)
-		changed = changed || !same(next, element)
-		adapted = append(adapted, next)
-		return true
-	})
-	if !changed {
-		return result
-	}
-	return wire.SetMember(result, member, slices.Concat([]byte("["), bytes.Join(adapted, []byte(",")), []byte("]")))
-}
-
-// A location is an element of an array of the result, or a member of it, such as ".resource".
-type location struct {
-	array  string
-	index  int
-	member string
-}
-
-func (p location) String() string { return fmt.Sprintf("%s[%d]%s", p.array, p.index, p.member) }
-
-func (p location) inside(member string) location {
-	p.member += member
-	return p
 }
 
 // kinds are the types of content blocks, the revision from which on clients know
@@ -140,7 +99,7 @@ var kinds = map[string]struct {
 }
 
 // block adapts a content block.
-func (a *adapter) block(at location, block json.RawMessage) json.RawMessage {
+func (a *adapter) block(at string, block []byte) []byte {
 	kind, has := "", make([]string, 0, 4)
 	wire.Members(block, func(key string, value []byte) bool {
 		if key == "type" {
@@ -153,21 +112,17 @@ func (a *adapter) block(at location, block json.RawMessage) json.RawMessage {
 	known, ok := kinds[kind]
 	switch {
 	case !ok:
-		a.note("%s: made text, since clients do not know the type %q", at, kind)
+		a.Note("%s: made text, since clients do not know the type %q", at, kind)
 		return asText(block)
 	case a.revision < known.since:
-		a.note("%s: made text, since clients of %s do not know the type %s", at, a.revision, kind)
+		a.Note("%s: made text, since clients of %s do not know the type %s", at, a.revision, kind)
 		return asText(block)
 	case kind == "resource":
-		resource := wire.Member(block, "resource")
-		if adapted := a.contents(at.inside(".resource"), resource); !same(adapted, resource) {
-			return wire.SetMember(block, "resource", adapted)
-		}
-		return block
+		return a.Inside(at, block, "resource", a.contents)
 	}
 	for _, name := range known.strings {
 		if !slices.Contains(has, name) {
-			a.note("%s: made text, since it lacks the string %s", at, name)
+			a.Note("%s: made text, since it lacks the string %s", at, name)
 			return asText(block)
 		}
 	}
@@ -175,19 +130,12 @@ func (a *adapter) block(at location, block json.RawMessage) json.RawMessage {
 }
 
 // message adapts a message of a prompt, which has one block as its content.
-func (a *adapter) message(at location, message json.RawMessage) json.RawMessage {
-	content := wire.Member(message, "content")
-	if !wire.IsObject(content) {
-		return message
-	}
-	if adapted := a.block(at.inside(".content"), content); !same(adapted, content) {
-		return wire.SetMember(message, "content", adapted)
-	}
-	return message
+func (a *adapter) message(at string, message []byte) []byte {
+	return a.Inside(at, message, "content", a.block)
 }
 
 // contents adapts the contents of a resource, which must be text or a blob.
-func (a *adapter) contents(at location, contents json.RawMessage) json.RawMessage {
+func (a *adapter) contents(at string, contents []byte) []byte {
 	filled := false
 	if wire.Members(contents, func(key string, _ []byte) bool {
 		filled = filled || key == "text" || key == "blob"
@@ -195,19 +143,12 @@ func (a *adapter) contents(at location, contents json.RawMessage) json.RawMessag
 	}) != nil || filled {
 		return contents
 	}
-	a.note("%s: added an empty text, since it has neither text nor blob", at)
+	a.Note("%s: added an empty text, since it has neither text nor blob", at)
 	return wire.SetMember(contents, "text", []byte(`""`))
 }
 
-// same reports whether both are the same bytes in memory, so that nothing has changed.
-func same(adapted, before []byte) bool {
-	return len(adapted) == len(before) && (len(adapted) == 0 || &adapted[0] == &before[0])
-}
-
 // asText returns a text block that holds the JSON.
-func asText(value json.RawMessage) json.RawMessage {
-	return append(wire.AppendString([]byte(`{"type":"text","text":`), string(value)), '}')
-}
+func asText(value []byte) []byte { return content.TextBlock(string(value)) }
 
 func appendElement(array, element []byte) []byte {
 	end := bytes.LastIndexByte(array, ']')
