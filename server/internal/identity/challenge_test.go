@@ -66,15 +66,15 @@ func TestPrefixOf(t *testing.T) {
 }
 
 // What was good is remembered, within bounds.
-func TestRecentTokens(t *testing.T) {
-	recent := newRecentTokens()
-	for i := range 3 * maxRecent {
-		recent.add(strconv.Itoa(i))
-		if len(recent.now)+len(recent.old) > maxRecent {
-			t.Fatalf("%d are remembered", len(recent.now)+len(recent.old))
+func TestGoodTokens(t *testing.T) {
+	var good goodTokens
+	for i := range 2*maxGood + 1 {
+		good.add(strconv.Itoa(i))
+		if len(good.seen) > maxGood {
+			t.Fatalf("%d are remembered", len(good.seen))
 		}
 	}
-	if !recent.has(strconv.Itoa(3*maxRecent-1)) || recent.has("0") {
+	if !good.has(strconv.Itoa(2*maxGood)) || good.has("0") {
 		t.Error("the last is forgotten, or the first is not")
 	}
 }

@@ -2,9 +2,9 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
-	"hash/maphash"
 	"net/http"
 	"strings"
 	"sync"
@@ -214,40 +214,30 @@ func (i *Identifier) Browse(w http.ResponseWriter, r *http.Request, c *Sender, h
 	return i.login.serve(w, r, c, html)
 }
 
-const (
-	// maxRecent bounds the tokens that are remembered, and recently for how long at least.
-	maxRecent = 10_000
-	recently  = 10 * time.Minute
-)
+// maxGood bounds the tokens that are remembered.
+const maxGood = 10_000
 
-// recentTokens are the hashes of access tokens that were good a while ago. Their clients learn at
+// goodTokens are the hashes of access tokens that were good. Their clients learn at
 // once when one has expired, also if many bad tokens come from the same address, which may be a
-// proxy's. The hashes are quick and have a secret seed; a wrong match answers 401 instead of 429.
-type recentTokens struct {
-	seed maphash.Seed
-
-	mu       sync.Mutex // guards the fields below
-	now, old map[uint64]bool
-	since    time.Time // of now
+// proxy's. All are forgotten when there are too many.
+type goodTokens struct {
+	mu   sync.Mutex // guards seen
+	seen map[[sha256.Size]byte]bool
 }
-
-func newRecentTokens() recentTokens { return recentTokens{seed: maphash.MakeSeed()} }
 
 // add notes that a token is good.
-func (t *recentTokens) add(token string) {
-	sum := maphash.String(t.seed, token)
+func (t *goodTokens) add(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.now == nil || len(t.now) >= maxRecent/2 || time.Since(t.since) >= recently {
-		t.now, t.old, t.since = make(map[uint64]bool), t.now, time.Now()
+	if t.seen == nil || len(t.seen) >= maxGood {
+		t.seen = make(map[[sha256.Size]byte]bool)
 	}
-	t.now[sum] = true
+	t.seen[sha256.Sum256([]byte(token))] = true
 }
 
-// has reports whether a token was good recently.
-func (t *recentTokens) has(token string) bool {
-	sum := maphash.String(t.seed, token)
+// has reports whether a token was good.
+func (t *goodTokens) has(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.now[sum] || t.old[sum]
+	return t.seen[sha256.Sum256([]byte(token))]
 }

@@ -64,7 +64,7 @@ func (m *common) bounded(ctx context.Context, most time.Duration) (context.Conte
 type Identifier struct {
 	*common
 	refusals *rate.Limiter // of each address, for tokens that the authenticator refuses
-	good     recentTokens  // that it has let in
+	good     goodTokens    // that it has let in
 	login    *login
 }
 
@@ -72,7 +72,7 @@ type Identifier struct {
 func New(ctx context.Context, o Options) *Identifier {
 	running := new(sync.WaitGroup)
 	m := &common{o, ctx, running, newTrail(ctx, o.Audit, running)}
-	return &Identifier{common: m, refusals: perMinute(refusedPerMinute), good: newRecentTokens(), login: newLogin(m)}
+	return &Identifier{common: m, refusals: perMinute(refusedPerMinute), login: newLogin(m)}
 }
 
 // Wait waits for all goroutines, which end soon after the context of [New]. No request may be served
