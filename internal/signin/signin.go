@@ -9,7 +9,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -26,9 +25,6 @@ const (
 
 	// maxPending bounds the logins that have begun. One more ends the oldest.
 	maxPending = 1000
-
-	// metadataLife is how long an issuer's metadata are used.
-	metadataLife = 5 * time.Minute
 )
 
 // An Issuer is an identity provider, as the configuration describes it.
@@ -43,9 +39,8 @@ type Issuer struct {
 // Logins are the logins of browsers that are under way. Its methods may be called by many
 // goroutines at once.
 type Logins struct {
-	mu       sync.Mutex           // guards the fields below
-	pending  map[string]*pending  // by state
-	metadata map[string]described // by the issuer's URL
+	mu      sync.Mutex          // guards pending
+	pending map[string]*pending // by state
 }
 
 // A pending login has been begun, and can be completed once.
@@ -59,29 +54,23 @@ type pending struct {
 	begun       time.Time
 }
 
-// described are an issuer's metadata and when they were read.
-type described struct {
-	issuer oauth.Issuer
-	read   time.Time
-}
-
 // Begin begins a login for the resource, the URL that tokens are for. at is the page of the
 // issuer to open. The login comes back to redirectURI, and can be completed within Life by the
 // browser that keeps the secret browser.
 func (l *Logins) Begin(ctx context.Context, i Issuer, resource, redirectURI string) (at, browser string, err error) {
 	c := oauth.NewHTTPClient(oauth.Server{URL: i.URL})
-	about, err := l.describe(ctx, c, i.URL)
+	about, err := oauth.Describe(ctx, c, i.URL)
 	if err != nil {
 		return "", "", err
 	}
 	settings := oauth.Settings{ClientID: i.ClientID, ClientSecret: i.ClientSecret}
-	client, err := oauth.Identify(ctx, c, oauth.Server{URL: i.URL, Settings: settings}, about, oauth.Redirect{URI: redirectURI}, nil)
+	client, err := oauth.Identify(ctx, c, oauth.Server{URL: i.URL, Settings: settings}, *about, oauth.Redirect{URI: redirectURI}, nil)
 	if err != nil {
 		return "", "", err
 	}
 	p := &pending{
-		browser: rand.Text(), issuer: i.URL, verifier: oauth2.GenerateVerifier(), redirectURI: redirectURI, scopes: scopesOf(i, about),
-		grantor: oauth.Grantor{HTTP: c, Issuer: about, Client: client}, begun: time.Now(),
+		browser: rand.Text(), issuer: i.URL, verifier: oauth2.GenerateVerifier(), redirectURI: redirectURI, scopes: scopesOf(i, *about),
+		grantor: oauth.Grantor{HTTP: c, Issuer: *about, Client: client}, begun: time.Now(),
 	}
 	// Issuers know one of two ways to name the token's audience: the resource parameter of RFC
 	// 8707, or one of their own, as Auth0's audience. Who has to write an audience into the
@@ -111,32 +100,6 @@ func scopesOf(i Issuer, about oauth.Issuer) []string {
 		}
 	}
 	return scopes
-}
-
-// describe returns the metadata of the issuer.
-func (l *Logins) describe(ctx context.Context, c *http.Client, id string) (oauth.Issuer, error) {
-	l.mu.Lock()
-	known, ok := l.metadata[id]
-	l.mu.Unlock()
-	if ok && time.Since(known.read) < metadataLife {
-		return known.issuer, nil
-	}
-	about, err := oauth.Describe(ctx, c, id)
-	if err != nil {
-		return oauth.Issuer{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.metadata == nil {
-		l.metadata = make(map[string]described)
-	}
-	for other, m := range l.metadata { // an issuer that was removed from the configuration
-		if time.Since(m.read) >= metadataLife {
-			delete(l.metadata, other)
-		}
-	}
-	l.metadata[id] = described{*about, time.Now()}
-	return *about, nil
 }
 
 // add keeps a login until it is completed or too old.

@@ -41,19 +41,7 @@ type authenticator struct {
 	inUse  *usedVerifier // nil before the first token
 	closed bool
 	warned time.Time // when the log last had a certificate that lets no client in
-	proofs map[*bearer.Token]judgement
-	by     *admission // by which proofs were found out
 }
-
-// A judgement is the proof of a token, or its refusal.
-type judgement struct {
-	clientauth.Proof
-	refusal error
-}
-
-// maxProofs bounds the tokens that are kept with their proofs. A verifier returns the same token
-// while it keeps it.
-const maxProofs = 1000
 
 // A usedVerifier is a verifier in use. It keeps the keys of issuers, and so stays when only the rules for
 // their users change.
@@ -147,32 +135,7 @@ func (a *authenticator) Token(ctx context.Context, token, resource string) (clie
 	if i < 0 {
 		return clientauth.Proof{}, errForeign
 	}
-	p := a.prove(now, now.issuers[i], valid)
-	return p.Proof, p.refusal
-}
-
-// prove returns the proof of a token by the rules that are in force now.
-func (a *authenticator) prove(now *admission, i issuer, t *bearer.Token) judgement {
-	a.mu.Lock()
-	if a.by != now {
-		a.by, a.proofs = now, make(map[*bearer.Token]judgement)
-	}
-	p, known := a.proofs[t]
-	a.mu.Unlock()
-	if known {
-		return p
-	}
-	p.Proof, p.refusal = i.proof(t)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.by != now { // an edit came meanwhile
-		return p
-	}
-	if len(a.proofs) >= maxProofs {
-		clear(a.proofs)
-	}
-	a.proofs[t] = p
-	return p
+	return now.issuers[i].proof(valid)
 }
 
 // Certificate implements [clientauth.Authenticator].
