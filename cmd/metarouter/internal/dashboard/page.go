@@ -3,13 +3,13 @@
 package dashboard
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"sync"
+	"time"
 )
 
 // page has the files that browsers load.
@@ -30,34 +30,18 @@ func File(w http.ResponseWriter, r *http.Request) { show(w, r, r.PathValue("file
 // show answers with one of the page's files. Browsers ask each time whether their copy is
 // the newest, since another version of the program may answer next.
 func show(w http.ResponseWriter, r *http.Request, name string) {
-	name = "page/" + name
-	if info, err := fs.Stat(page, name); err != nil || info.IsDir() {
+	data, err := page.ReadFile("page/" + name)
+	if err != nil { // or it is a folder
 		http.NotFound(w, r)
 		return
 	}
+	sum := sha256.Sum256(data)
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", edition())
-	http.ServeFileFS(w, r, page, name)
+	h.Set("ETag", fmt.Sprintf("%q", hex.EncodeToString(sum[:12])))
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(data))
 }
-
-// edition identifies the version of the page's files.
-var edition = sync.OnceValue(func() string {
-	all := sha256.New()
-	if err := fs.WalkDir(page, "page", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := page.ReadFile(path)
-		fmt.Fprintf(all, "%s %d ", path, len(text))
-		all.Write(text)
-		return err
-	}); err != nil {
-		panic(err) // the folder is a part of the program
-	}
-	return fmt.Sprintf("%q", hex.EncodeToString(all.Sum(nil)[:12]))
-})
