@@ -2,19 +2,15 @@ package clients
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
-	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -103,70 +99,35 @@ const maxBackups = 5 // copies of a file that stay, the newest ones
 // BackupMark is in the names of the copies of old content, after the file's name.
 const BackupMark = ".metarouter-backup-"
 
-const backupTime = "20060102T150405Z"
-
-// backupName matches the name of a copy behind the mark: its time, and its number in that second.
-var backupName = lazy.Regexp(`^(\d{8}T\d{6}Z)(?:-([2-9]|[1-9]\d+))?$`)
+const backupTime = "20060102T150405.000000Z"
 
 // Backups returns the paths of the copies that [File.Write] made, the oldest first.
 func (f File) Backups() (paths []string) {
-	for _, b := range f.backups() {
-		paths = append(paths, b.path)
+	folder, name := filepath.Split(f.target)
+	entries, _ := os.ReadDir(filepath.Clean(folder)) // by name; if they can't be read, no copy is removed
+	for _, e := range entries {
+		at, marked := strings.CutPrefix(e.Name(), name+BackupMark)
+		if _, err := time.Parse(backupTime, at); err == nil && marked && e.Type().IsRegular() {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
 	}
 	return paths
 }
 
-// A backup is a copy of old content, by its name.
-type backup struct {
-	path, time string
-	number     int // among the copies of the same second, from 1
-}
-
-func (f File) backups() (all []backup) {
-	folder, name := filepath.Split(f.target)
-	entries, _ := os.ReadDir(filepath.Clean(folder)) // if they can't be read, no copy is removed
-	for _, e := range entries {
-		rest, _ := strings.CutPrefix(e.Name(), name+BackupMark)
-		m := backupName().FindStringSubmatch(rest)
-		if m == nil || !e.Type().IsRegular() {
-			continue
-		}
-		number, _ := strconv.Atoi(cmp.Or(m[2], "1"))
-		if _, err := time.Parse(backupTime, m[1]); err == nil {
-			all = append(all, backup{filepath.Join(folder, e.Name()), m[1], number})
-		}
-	}
-	slices.SortFunc(all, func(a, b backup) int {
-		return cmp.Or(strings.Compare(a.time, b.time), cmp.Compare(a.number, b.number))
-	})
-	return all
-}
-
 // copy writes the old content to a new file in the same folder.
 func (f File) copy(now time.Time) (string, error) {
-	at, number := now.UTC().Format(backupTime), 1
-	for _, b := range f.backups() {
-		if b.time == at {
-			number = b.number + 1
-		}
+	path := f.target + BackupMark + now.UTC().Format(backupTime)
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+	if errors.Is(err, fs.ErrExist) {
+		return f.copy(now.Add(time.Microsecond))
 	}
-	for ; ; number++ {
-		path := f.target + BackupMark + at
-		if number > 1 {
-			path = fmt.Sprintf("%s-%d", path, number)
-		}
-		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("keep a copy: %w", err)
-		}
-		_, err = to.Write(f.raw)
-		err = errors.Join(err, atomicfile.Own(to, f.target), to.Sync(), to.Close())
-		if err != nil {
-			return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))
-		}
-		return path, nil
+	if err != nil {
+		return "", fmt.Errorf("keep a copy: %w", err)
 	}
+	_, err = to.Write(f.raw)
+	err = errors.Join(err, atomicfile.Own(to, f.target), to.Sync(), to.Close())
+	if err != nil {
+		return "", fmt.Errorf("keep a copy: %w", errors.Join(err, os.Remove(path)))
+	}
+	return path, nil
 }

@@ -41,7 +41,7 @@ func TestFile(t *testing.T) {
 	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{".metarouter-backup-20260203T040506Z", ".metarouter-backup-20260203T040506Z-2"} {
+	for i, want := range []string{".metarouter-backup-20260203T040506.000000Z", ".metarouter-backup-20260203T040506.000001Z"} {
 		if f, err = Read(link); err != nil {
 			t.Fatal(err)
 		}
@@ -247,15 +247,15 @@ func TestBackups(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.json")
 	others := []string{
-		"f.json", "f.json.metarouter-backup-mine", "f.json.metarouter-backup-20200203T040506Z-1", "f.json.metarouter-backup-20200203T040506Z-02",
-		"f.json.metarouter-backup-20200203T040506Z.gz", "f.json.metarouter-backup-20201303T040506Z", "g.json.metarouter-backup-20200203T040506Z", "my-f.json.metarouter-backup-20200203T040506Z",
+		"f.json", "f.json.metarouter-backup-mine", "f.json.metarouter-backup-20200203T040506Z", "f.json.metarouter-backup-20200203T040506.00001Z",
+		"f.json.metarouter-backup-20200203T040506.000000Z.gz", "f.json.metarouter-backup-20201303T040506.000000Z", "g.json.metarouter-backup-20200203T040506.000000Z", "my-f.json.metarouter-backup-20200203T040506.000000Z",
 	}
 	for _, name := range others {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	folder := path + ".metarouter-backup-20190203T040506Z"
+	folder := path + ".metarouter-backup-20190203T040506.000000Z"
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestBackups(t *testing.T) {
 	for i := range 15 {
 		f, err := Read(path)
 		if err == nil {
-			_, err = f.Write(append(f.Data, '.'), fs.ModePerm, now.Add(time.Duration(i/12)*time.Second)) // 12 in one second
+			_, err = f.Write(append(f.Data, '.'), fs.ModePerm, now.Add(time.Duration(i)*50*time.Millisecond))
 		}
 		if err != nil {
 			t.Fatal(err)
