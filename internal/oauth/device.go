@@ -107,8 +107,10 @@ func (g *Grantor) AwaitDevice(ctx context.Context, d *Device, scopes []string) (
 		if left <= 0 {
 			return Token{}, expiredDevice(failed)
 		}
-		if err := wait(ctx, min(interval, left)); err != nil {
-			return Token{}, err
+		select {
+		case <-ctx.Done():
+			return Token{}, ctx.Err()
+		case <-time.After(min(interval, left)):
 		}
 		t, err := g.token(ctx, url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}, scopes)
 		if err == nil {
@@ -138,15 +140,4 @@ func expiredDevice(failed error) error {
 		return refusal
 	}
 	return fmt.Errorf("%w; the issuer could not be asked at last: %w", refusal, failed)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/oauth2"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 )
 
 // A Grantor asks an issuer for tokens. Each of its requests goes to the issuer only: a redirect is
@@ -70,19 +72,12 @@ func (g *Grantor) AuthorizationURL(state, verifier, redirectURI string, scopes [
 	return escaped(config.AuthCodeURL(state, options...))
 }
 
-// escaped returns a URL without the characters that no URL may have (RFC 3986), which are quotes
-// for shells and for programs that open browsers.
-func escaped(text string) string {
-	var b strings.Builder
-	for _, c := range []byte(text) {
-		if c <= ' ' || c > '~' || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
+// forbidden matches a character that no URL may have (RFC 3986): quotes for shells and for programs that open
+// browsers.
+var forbidden = lazy.Regexp("[^!-~]|[\"<>\\\\^`{|}]")
+
+// escaped returns a URL without such characters.
+func escaped(text string) string { return forbidden().ReplaceAllStringFunc(text, url.PathEscape) }
 
 // CheckResponse checks an authorization response (the query of the redirect) except for its
 // state, and returns its code. The error is a [*Refusal] if the issuer sent one, else names

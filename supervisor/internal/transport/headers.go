@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
@@ -183,7 +185,7 @@ func mirrorsOf(schema []byte) (found []mirror, err error) {
 	err = annotations(schema, []string{}, 0, func(path []string, schema, value []byte) error {
 		name, ok := wire.String(value)
 		switch {
-		case !ok || !isToken(name):
+		case !ok || !httpguts.ValidHeaderFieldName(name):
 			return fmt.Errorf("%s is no name of a header", value)
 		case len(path) == 0:
 			return fmt.Errorf("%q is at a place that no chain of properties leads to", name)
@@ -247,17 +249,6 @@ func hidden(value []byte, depth int, f func(path []string, schema, value []byte)
 		}
 	}
 	return nil
-}
-
-// isToken reports whether s can be the name of a header (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // isPrimitive reports whether the type of a schema is one that a header can hold; it
