@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -181,87 +182,73 @@ func mirrorsOf(schema []byte) (found []mirror, err error) {
 	if !strings.Contains(string(schema), annotation) {
 		return nil, nil
 	}
+	decoded, err := wire.Decode(schema)
+	if err != nil {
+		return nil, err
+	}
 	taken := make(map[string]bool)
-	err = annotations(schema, []string{}, 0, func(path []string, schema, value []byte) error {
-		name, ok := wire.String(value)
+	err = annotations(decoded, []string{}, 0, func(path []string, schema map[string]any) error {
+		name, ok := schema[annotation].(string)
 		switch {
 		case !ok || !httpguts.ValidHeaderFieldName(name):
-			return fmt.Errorf("%s is no name of a header", value)
+			return fmt.Errorf("%s is no name of a header", wire.Marshal(schema[annotation]))
 		case len(path) == 0:
 			return fmt.Errorf("%q is at a place that no chain of properties leads to", name)
-		case !isPrimitive(wire.Member(schema, "type")):
+		case !isPrimitive(schema["type"]):
 			return fmt.Errorf("%q is at a property whose type is none of string, integer and boolean", name)
 		case taken[strings.ToLower(name)]:
 			return fmt.Errorf("%q is there twice", name)
 		}
 		taken[strings.ToLower(name)] = true
-		found = append(found, mirror{slices.Clone(path), name})
+		found = append(found, mirror{path, name})
 		return nil
 	})
 	return found, err
 }
 
-// annotations calls f for each annotation in the schema, with the path to it: nil
+// annotations calls f for each schema with an annotation in a value, with the path to it: nil
 // if that is not properties alone.
-func annotations(schema []byte, path []string, depth int, f func(path []string, schema, value []byte) error) (err error) {
+func annotations(value any, path []string, depth int, f func(path []string, schema map[string]any) error) (err error) {
 	if depth > maxSchemaDepth {
 		return errors.New("its schema is nested too deep")
 	}
-	wire.Members(schema, func(key string, value []byte) bool {
-		switch key {
-		case annotation:
-			err = f(path, schema, value)
-		case "properties":
-			wire.Members(value, func(name string, sub []byte) bool {
+	list, _ := value.([]any)
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = annotations(list[i], nil, depth+1, f)
+	}
+	schema, _ := value.(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(schema)) {
+		switch properties, _ := schema[key].(map[string]any); {
+		case err != nil:
+		case key == annotation:
+			err = f(path, schema)
+		case key == "properties":
+			for _, name := range slices.Sorted(maps.Keys(properties)) {
 				var to []string
 				if path != nil {
-					to = append(path[:len(path):len(path)], name)
+					to = append(slices.Clip(path), name)
 				}
-				err = annotations(sub, to, depth+1, f)
-				return err == nil
-			})
-		case "const", "default", "enum", "examples": // data, not schemas
-		default:
-			err = hidden(value, depth+1, f)
-		}
-		return err == nil
-	})
-	return err
-}
-
-// hidden calls f for the annotations in schemas below other keywords.
-func hidden(value []byte, depth int, f func(path []string, schema, value []byte) error) (err error) {
-	if !strings.Contains(string(value), annotation) {
-		return nil
-	}
-	if depth > maxSchemaDepth {
-		return errors.New("its schema is nested too deep")
-	}
-	if wire.IsObject(value) {
-		return annotations(value, nil, depth+1, f)
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(value, &list) == nil {
-		for _, one := range list {
-			if err = hidden(one, depth+1, f); err != nil {
-				return err
+				if err == nil {
+					err = annotations(properties[name], to, depth+1, f)
+				}
 			}
+		case slices.Contains([]string{"const", "default", "enum", "examples"}, key): // data, not schemas
+		default:
+			err = annotations(schema[key], nil, depth+1, f)
 		}
 	}
-	return nil
+	return err
 }
 
 // isPrimitive reports whether the type of a schema is one that a header can hold; it
 // may allow null too.
-func isPrimitive(kind []byte) bool {
-	var kinds []string
-	if one, ok := wire.String(kind); ok {
-		kinds = []string{one}
-	} else if json.Unmarshal(kind, &kinds) != nil {
-		return false
+func isPrimitive(kind any) bool {
+	kinds, several := kind.([]any)
+	if !several {
+		kinds = []any{kind}
 	}
-	kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == "null" })
-	return len(kinds) == 1 && (kinds[0] == "string" || kinds[0] == "integer" || kinds[0] == "boolean")
+	kinds = slices.DeleteFunc(kinds, func(k any) bool { return k == "null" })
+	return len(kinds) == 1 && slices.Contains([]any{"string", "integer", "boolean"}, kinds[0])
 }
 
 // relist lists the server's tools again, so that their annotations are known.
