@@ -3,6 +3,7 @@ package bearer
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -72,10 +73,7 @@ func textOf(raw json.RawMessage) (text string, ok bool) {
 	case json.Number:
 		return v.String(), true
 	case bool:
-		if v {
-			return "true", true
-		}
-		return "false", true
+		return strconv.FormatBool(v), true
 	}
 	return "", false
 }

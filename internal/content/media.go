@@ -64,7 +64,7 @@ func examine(kind, declared string, value []byte) medium {
 		}
 		return noted(kind, declared, "its data is neither a picture nor a sound")
 	case major == "image" || major == "audio":
-		if m.kind = major; major != kind || !slices.Contains(names(sniffed), declared) {
+		if m.kind = major; major != kind || declared != sniffed && !slices.Contains(aliases[sniffed], declared) {
 			m.mime = sniffed
 			did = append(did, fmt.Sprintf("corrected the type %q to %s", brief(declared), sniffed))
 		}
@@ -78,25 +78,15 @@ func examine(kind, declared string, value []byte) medium {
 // pictures are the types that no bytes without their signature have.
 var pictures = []string{"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"}
 
-// names returns the names in use for a type.
-func names(mime string) []string {
-	switch mime {
-	case "audio/wav":
-		return []string{mime, "audio/wave", "audio/x-wav", "audio/vnd.wave"}
-	case "audio/mpeg":
-		return []string{mime, "audio/mp3", "audio/mpeg3", "audio/x-mpeg"}
-	case "audio/ogg":
-		return []string{mime, "audio/opus", "audio/vorbis", "application/ogg"}
-	case "audio/aiff":
-		return []string{mime, "audio/x-aiff"}
-	case "audio/flac":
-		return []string{mime, "audio/x-flac"}
-	case "audio/midi":
-		return []string{mime, "audio/x-midi", "audio/mid"}
-	case "image/x-icon":
-		return []string{mime, "image/vnd.microsoft.icon", "image/ico"}
-	}
-	return []string{mime}
+// aliases are further names in use for a type.
+var aliases = map[string][]string{
+	"audio/wav":    {"audio/wave", "audio/x-wav", "audio/vnd.wave"},
+	"audio/mpeg":   {"audio/mp3", "audio/mpeg3", "audio/x-mpeg"},
+	"audio/ogg":    {"audio/opus", "audio/vorbis", "application/ogg"},
+	"audio/aiff":   {"audio/x-aiff"},
+	"audio/flac":   {"audio/x-flac"},
+	"audio/midi":   {"audio/x-midi", "audio/mid"},
+	"image/x-icon": {"image/vnd.microsoft.icon", "image/ico"},
 }
 
 // sniff returns the type of the data by its first bytes.

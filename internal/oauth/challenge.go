@@ -81,12 +81,7 @@ func namedScopes(all []string) []string {
 
 // isScope reports whether a text has only the characters of a scope, and at least one.
 func isScope(text string) bool {
-	for _, c := range []byte(text) {
-		if c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return text != ""
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
 var (

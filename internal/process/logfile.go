@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -77,14 +77,12 @@ func (l *LogFile) Close() {
 	l.file = nil
 }
 
+// unusual matches a character that the name of a file may not have.
+var unusual = lazy.Regexp(`[^A-Za-z0-9._-]`)
+
 // fileName returns the name of a server's file, which no other server has.
 func fileName(server string) string {
-	safe := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, server)
+	safe := unusual().ReplaceAllString(server, "_")
 	if safe != server {
 		sum := sha256.Sum256([]byte(server))
 		safe += "-" + hex.EncodeToString(sum[:4])

@@ -27,6 +27,7 @@ import (
 	"sync"
 
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
@@ -38,19 +39,11 @@ const (
 	maxFile  = 4 << 20 // bytes
 )
 
+var validName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
 // ValidName reports whether a secret may have the name: up to 128 letters, digits, dots,
 // dashes and underscores; the first is a letter, a digit or an underscore.
-func ValidName(s string) bool {
-	for i, r := range []byte(s) {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_':
-		case i > 0 && (r == '.' || r == '-'):
-		default:
-			return false
-		}
-	}
-	return 0 < len(s) && len(s) <= 128
-}
+func ValidName(s string) bool { return validName().MatchString(s) }
 
 // A Vault is the store of one folder. Its methods may be called from any goroutine.
 type Vault struct {

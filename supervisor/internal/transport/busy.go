@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
@@ -68,19 +69,18 @@ func retryAdvice(resp *http.Response) string {
 	return fmt.Sprintf("try again in %.0f seconds", math.Ceil(wait.Seconds()))
 }
 
+var (
+	htmlPage = lazy.Regexp(`(?i)^\s*<(!doctype html|html)`)
+	title    = lazy.Regexp(`(?is)<title[^>]*>(.*?)</title`)
+)
+
 // titleOf returns the title of an HTML page, and all of any other text.
 func titleOf(text string) string {
-	lower := strings.ToLower(text) // of another length for some letters
-	start := strings.TrimSpace(lower)
-	if !strings.HasPrefix(start, "<!doctype html") && !strings.HasPrefix(start, "<html") || len(lower) != len(text) {
+	if !htmlPage().MatchString(text) {
 		return text
 	}
-	_, after, found := strings.Cut(lower, "<title")
-	_, after, closed := strings.Cut(after, ">")
-	length := strings.Index(after, "</title")
-	if !found || !closed || length < 0 {
-		return "an HTML page without a title"
+	if m := title().FindStringSubmatch(text); m != nil {
+		return html.UnescapeString(m[1])
 	}
-	from := len(text) - len(after)
-	return html.UnescapeString(text[from : from+length])
+	return "an HTML page without a title"
 }

@@ -83,10 +83,7 @@ func trace(h http.Header, o *peer.Outgoing) {
 // empty value is encoded too: it looks like a missing header.
 func headerValue(s string) string {
 	safe := s != "" && strings.Trim(s, " \t") == s && !(strings.HasPrefix(s, "=?base64?") && strings.HasSuffix(s, "?="))
-	for i := 0; i < len(s) && safe; i++ {
-		safe = s[i] >= 0x20 && s[i] < 0x7f
-	}
-	if safe {
+	if safe && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return s
 	}
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
