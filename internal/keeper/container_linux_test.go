@@ -40,7 +40,7 @@ func TestContainerIsStopped(t *testing.T) {
 				g.send(t, Order{Watch: cmd.Process.Pid, Stop: c})
 			} else {
 				g.startClient(t, 1, l, "cd "+dir+"; "+leaves+client, c)
-				pid = l.next(t).PID
+				pid = l.next(t).Value
 			}
 			mcptest.WaitFor(t, "the client", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
 			if how == "the client ends" {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// maxReports is how many reports a server has: PID or Errno, Exited, and Gone.
+// maxReports is how many reports a server has: Started or NotStarted, Exited, and Gone.
 const maxReports = 3
 
 // Run is the whole of the guard process. It starts the router's servers, which are
@@ -132,7 +132,7 @@ func (k *keeper) start(o *Start, files []int) {
 		if err == nil {
 			k.served[pid] = s
 			k.hold(s, o.Container)
-			s.reports <- Report{PID: pid}
+			s.reports <- Report{Started, pid}
 		}
 		if o.KeepStrays {
 			k.spared[o.Number] = true
@@ -148,7 +148,7 @@ func (k *keeper) start(o *Start, files []int) {
 	go s.writeReports()
 	if err != nil {
 		errno, _ := err.(syscall.Errno)
-		s.reports <- Report{Errno: max(int(errno), 1)}
+		s.reports <- Report{NotStarted, max(int(errno), 1)}
 		close(s.reports)
 		return
 	}
@@ -195,7 +195,7 @@ func (k *keeper) reap() {
 			delete(k.served, pid)
 			if !s.ended {
 				s.ended, s.stopping = true, s.container.Stop()
-				s.reports <- Report{Exited: &status}
+				s.reports <- Report{Exited, int(status)}
 			}
 			if !k.stopContainer(s) {
 				k.ended = append(k.ended, s)
@@ -275,7 +275,7 @@ func (k *keeper) sweep() {
 		k.mu.Unlock()
 		k.killLeft(ended, false)
 		for _, s := range ended {
-			s.reports <- Report{Gone: true}
+			s.reports <- Report{Kind: Gone}
 			close(s.reports)
 		}
 	}

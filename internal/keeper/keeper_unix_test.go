@@ -32,10 +32,11 @@ func TestFullLink(t *testing.T) {
 	g.start(t, 1, full, "exec sleep 600")
 	g.startAndKill(t, 2)
 	full.discard(t, before)
-	pid := full.next(t).PID
-	if pid == 0 {
+	started := full.next(t)
+	if started.Kind != Started {
 		t.Fatal("the start of the first server is not reported")
 	}
+	pid := started.Value
 
 	before = full.fill(t)
 	syscall.Kill(pid, syscall.SIGKILL)
@@ -51,7 +52,7 @@ func TestMarkComesAgain(t *testing.T) {
 	for number := range int64(5) {
 		l := newTestLink(t)
 		g.start(t, number, l, "sleep 600 & exec sleep 600")
-		pid := l.next(t).PID
+		pid := l.next(t).Value
 		g.send(t, Order{Mark: "of-this-test-" + strconv.Itoa(os.Getpid())}) // other runs of this test go on
 		syscall.Kill(pid, syscall.SIGKILL)
 		l.wantEnd(t)
@@ -123,7 +124,7 @@ func (g testGuard) startAndKill(t *testing.T, number int64) {
 	t.Helper()
 	l := newTestLink(t)
 	g.start(t, number, l, "exec sleep 600")
-	if l.next(t).PID == 0 {
+	if l.next(t).Kind != Started {
 		t.Fatal("the start is not reported")
 	}
 	if _, err := l.ours.Write([]byte{LinkKill}); err != nil {
@@ -186,10 +187,10 @@ func (l *testLink) next(t *testing.T) Report {
 // wantEnd checks that the last reports are that the server has ended, and what it left.
 func (l *testLink) wantEnd(t *testing.T) {
 	t.Helper()
-	if r := l.next(t); r.Exited == nil || !r.Exited.Signaled() {
+	if r := l.next(t); r.Kind != Exited || !syscall.WaitStatus(r.Value).Signaled() {
 		t.Fatalf("the report is %+v, want that it has ended", r)
 	}
-	if r := l.next(t); !r.Gone {
+	if r := l.next(t); r.Kind != Gone {
 		t.Fatalf("the report is %+v, want that all is gone", r)
 	}
 }

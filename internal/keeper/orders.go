@@ -35,15 +35,21 @@ type Start struct {
 	Container  *Container // if the server's process is the client of one; else nil
 }
 
-// A Report comes from the guard process over a server's link: first PID or Errno,
+// A Report comes from the guard process over a server's link: first Started or NotStarted,
 // then Exited when the process is reaped and its group is dead, then Gone when all its
 // descendants are dead.
 type Report struct {
-	PID    int
-	Errno  int
-	Exited *syscall.WaitStatus
-	Gone   bool
+	Kind  string
+	Value int // the process id, the errno, the [syscall.WaitStatus], or 0
 }
+
+// The kinds of reports.
+const (
+	Started    = "pid"
+	NotStarted = "errno"
+	Exited     = "exited"
+	Gone       = "gone"
+)
 
 // Bytes that the router sends over a server's link: the signal for its process group.
 const (
@@ -59,12 +65,9 @@ const (
 	LengthSize = 4
 )
 
-// The words that orders and reports begin with. Their parts have a zero byte between them,
+// The words that orders begin with. Their parts have a zero byte between them,
 // which no path, argument or variable can have.
-const (
-	wordMark, wordStart, wordWatch, wordUnwatch, wordDone = "mark", "start", "watch", "unwatch", "done"
-	wordPID, wordErrno, wordExited, wordGone              = "pid", "errno", "exited", "gone"
-)
+const wordMark, wordStart, wordWatch, wordUnwatch, wordDone = "mark", "start", "watch", "unwatch", "done"
 
 var errGarbled = errors.New("the other end of the guard's socket sends something else than it should")
 
@@ -190,40 +193,16 @@ func parseOrder(body []byte) (o Order, err error) {
 }
 
 // line returns the report as a line.
-func (r Report) line() []byte {
-	word, value := wordGone, 0
-	switch {
-	case r.PID != 0:
-		word, value = wordPID, r.PID
-	case r.Errno != 0:
-		word, value = wordErrno, r.Errno
-	case r.Exited != nil:
-		word, value = wordExited, int(*r.Exited)
-	}
-	return []byte(word + " " + strconv.Itoa(value) + "\n")
-}
+func (r Report) line() []byte { return []byte(r.Kind + " " + strconv.Itoa(r.Value) + "\n") }
 
 // ParseReport returns the report of a line, which ends with "\n".
 func ParseReport(line []byte) (r Report, err error) {
-	word, digits, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
-	value, err := strconv.Atoi(string(digits))
-	if err != nil {
+	kind, digits, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+	r.Kind = string(kind)
+	if r.Value, err = strconv.Atoi(string(digits)); err != nil || !slices.Contains([]string{Started, NotStarted, Exited, Gone}, r.Kind) {
 		return r, errGarbled
 	}
-	switch string(word) {
-	case wordPID:
-		r.PID = value
-	case wordErrno:
-		r.Errno = value
-	case wordExited:
-		status := syscall.WaitStatus(value)
-		r.Exited = &status
-	case wordGone:
-		r.Gone = true
-	default:
-		err = errGarbled
-	}
-	return r, err
+	return r, nil
 }
 
 // A socket is the guard's end of the router's socket. It waits in system calls, since

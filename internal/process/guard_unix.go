@@ -165,11 +165,11 @@ func (g *guard) start(o keeper.Start, stdin, stdout, stderr *os.File) (pid int, 
 	case err != nil:
 		conn.Close()
 		return 0, nil, errNoGuard
-	case r.Errno != 0:
+	case r.Kind != keeper.Started:
 		conn.Close()
-		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: syscall.Errno(r.Errno)}
+		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: syscall.Errno(r.Value)}
 	}
-	return r.PID, l, nil
+	return r.Value, l, nil
 }
 
 // add registers the process group of a server that the guard process has not started, with its

@@ -65,10 +65,10 @@ func (t *tree) wait() exit {
 		return t.waitForChild()
 	}
 	r, err := t.link.next()
-	if err != nil || r.Exited == nil {
+	if err != nil || r.Kind != keeper.Exited {
 		return t.waitAlone()
 	}
-	return exitOf(*r.Exited)
+	return exitOf(syscall.WaitStatus(r.Value))
 }
 
 // follow returns when the guard process has killed the processes that the process has left, or has
@@ -79,7 +79,7 @@ func (t *tree) follow() (stopped bool) {
 		return false
 	}
 	if !t.lost.Load() {
-		if r, err := t.link.next(); err != nil || !r.Gone {
+		if r, err := t.link.next(); err != nil || r.Kind != keeper.Gone {
 			t.lost.Store(true)
 		}
 	}
