@@ -47,16 +47,13 @@ func (d *discovery) resourceURLs(named string) []string {
 	}
 	at := url.URL{Scheme: d.server.Scheme, Host: d.server.Host}
 	if p := d.server.EscapedPath(); p != "" && p != "/" {
-		urls = append(urls, at.String()+resourcePath+p+query(d.server))
+		own := at.String() + resourcePath + p
+		if d.server.RawQuery != "" {
+			own += "?" + d.server.RawQuery
+		}
+		urls = append(urls, own)
 	}
 	return append(urls, at.String()+resourcePath)
-}
-
-func query(u *url.URL) string {
-	if u.RawQuery == "" {
-		return ""
-	}
-	return "?" + u.RawQuery
 }
 
 // ofServer checks that a resource is the server or a parent of it: the same origin, and a path that the

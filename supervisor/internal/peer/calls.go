@@ -168,20 +168,15 @@ func (c *Calls) Idle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy() == 0 {
-		return noCall
+		idle := make(chan struct{})
+		close(idle)
+		return idle
 	}
 	if c.idle == nil {
 		c.idle = make(chan struct{})
 	}
 	return c.idle
 }
-
-// noCall is closed.
-var noCall = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // IdleFor returns for how long no call has been under way, 0 if one is.
 func (c *Calls) IdleFor() time.Duration {
