@@ -136,7 +136,7 @@ func reachOf(s Server) *reach {
 // names reports whether the configuration names the URL's host and port.
 func (r *reach) names(u *url.URL) bool {
 	for _, named := range r.named {
-		if sameHost(u, named) {
+		if SameHost(u, named) {
 			return true
 		}
 	}
@@ -208,8 +208,8 @@ func (r *reach) check(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// sameHost reports whether two URLs have the same host and port.
-func sameHost(a, b *url.URL) bool {
+// SameHost reports whether two URLs have the same host and port.
+func SameHost(a, b *url.URL) bool {
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
 

@@ -58,7 +58,7 @@ func (d *discovery) issuerAt(ctx context.Context, at string) (*Issuer, error) {
 	if err != nil || len(document.Issuer) > maxURL {
 		return nil, fmt.Errorf("%s: its issuer is %s, which is no url that can be used", shown(at), clip(document.Issuer))
 	}
-	if place, err := url.Parse(at); err == nil && (!sameHost(place, u) || place.Scheme != u.Scheme) {
+	if place, err := url.Parse(at); err == nil && (!SameHost(place, u) || place.Scheme != u.Scheme) {
 		self, err := d.fetcher.issuer(ctx, document.Issuer)
 		switch {
 		case errors.Is(err, errAbsent):
@@ -128,7 +128,7 @@ func (m *issuerDocument) issuer() *Issuer {
 func sameEndpoint(a, b string) bool {
 	first, err := url.Parse(a)
 	second, err2 := url.Parse(b)
-	return err == nil && err2 == nil && sameHost(first, second)
+	return err == nil && err2 == nil && SameHost(first, second)
 }
 
 // names returns a list of an issuer without names that are too long; nil stays nil.

@@ -64,7 +64,7 @@ func ofServer(server *url.URL, resource string) error {
 	switch {
 	case err != nil || len(resource) > maxURL || r.Fragment != "" || r.User != nil || r.Opaque != "":
 		return mismatch
-	case !strings.EqualFold(r.Scheme, server.Scheme) || !sameHost(r, server):
+	case !strings.EqualFold(r.Scheme, server.Scheme) || !SameHost(r, server):
 		return mismatch
 	case r.RawQuery != "" && r.RawQuery != server.RawQuery:
 		return mismatch

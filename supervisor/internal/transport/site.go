@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/oauth"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -130,19 +131,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	}
-	return "80"
-}
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && oauth.SameHost(a, b) }
 
 // request returns a request with the entry's headers. accept is its Accept.
 func (s *Site) request(ctx context.Context, method, to, accept string, body []byte) (*http.Request, error) {
