@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (d *discovery) resourceURLs(named string) []string {
 // server's path is or is below of. An identifier with a query must have the server's.
 func ofServer(server *url.URL, resource string) error {
 	r, err := url.Parse(resource)
-	mismatch := fmt.Errorf("it describes the resource %s, not this server (%s)", clip(shownResource(resource)), shown(server.String()))
+	mismatch := fmt.Errorf("it describes the resource %s, not this server (%s)", cmp.Or(shown(resource), `""`), shown(server.String()))
 	switch {
 	case err != nil || len(resource) > maxURL || r.Fragment != "" || r.User != nil || r.Opaque != "":
 		return mismatch
@@ -77,13 +78,6 @@ func ofServer(server *url.URL, resource string) error {
 		return mismatch
 	}
 	return nil
-}
-
-func shownResource(resource string) string {
-	if resource == "" {
-		return `""`
-	}
-	return shown(resource)
 }
 
 // byResource returns the first issuer of the server's metadata that can be used.

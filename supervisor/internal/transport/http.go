@@ -255,8 +255,8 @@ func isPassing(err error) bool {
 	if _, ok := errors.AsType[*NeedsAuthError](err); ok {
 		return true
 	}
-	e, ok := errors.AsType[*StatusError](err)
-	return ok && (e.Status == http.StatusTooManyRequests || e.Status > http.StatusNotImplemented)
+	e, _ := errors.AsType[*StatusError](err)
+	return isBusy(e)
 }
 
 // try sends a message once and receives the answer. last says that it will
