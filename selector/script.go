@@ -36,11 +36,9 @@ type ScriptProvider interface {
 type ScriptJournal interface {
 	script.Journal
 
-	// Send notes that the call of the number is about to be sent. It is not sent if Send fails.
-	Send(number int) error
-
-	// WasSent reports whether the router that ended may have sent the call.
-	WasSent(number int) bool
+	// Send notes that the call of the number is about to be sent. It is not sent if Send fails. before reports whether the
+	// router that ended may have sent it.
+	Send(number int) (before bool, err error)
 }
 
 // A ScriptRun is a script and the client for which it runs.
@@ -51,6 +49,7 @@ type ScriptRun struct {
 	Call Call   // has the client of each call; its Tool and Arguments are not used
 
 	Waiting  func(bool)                  // see [script.Options]
+	Evict    func() bool                 // see [script.Options]
 	Journal  ScriptJournal               // may be nil
 	Progress func(done int, tool string) // is told how many calls have ended when one begins or ends; may be nil
 	// Tool finds a tool by its name, for a client that may be asked to log in; nil finds it by its ID.
@@ -66,7 +65,7 @@ type ScriptRun struct {
 func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits script.Limits, run ScriptRun) ScriptOutcome {
 	run.Call.Meta = wire.DeleteMember(run.Call.Meta, "progressToken") // the progress is the script's
 	h := &scriptHost{p: p, run: &run}
-	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting}
+	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting, Evict: run.Evict}
 	if run.Journal != nil {
 		o.Journal = run.Journal
 	}
@@ -102,13 +101,16 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 		return nil, lost
 	}
 	if errors.Is(err, session.ErrEnded) { // the client's process has sent the script again
-		return nil, &script.Lost{Tool: tool.ID, Err: errLost}
+		err = errLost
+	}
+	if err == errLost || errors.Is(err, session.ErrUnknown) {
+		return nil, &script.Lost{Tool: tool.ID, Err: err}
 	}
 	switch refused, ok := errors.AsType[*approval.Refused](err); {
 	case ok:
 		return nil, fmt.Errorf("call %s on line %d needs approval: %w", tool.ID, c.Line, refused)
 	case result.Err != nil:
-		return nil, &script.CallError{Message: result.Text(), Retry: errors.Is(err, session.ErrNotSent) && !errors.Is(err, session.ErrForbidden)}
+		return nil, &script.CallError{Message: result.Text(), Retry: (errors.Is(err, session.ErrNotSent) || errors.Is(err, session.ErrClosed)) && !errors.Is(err, session.ErrForbidden)}
 	case err != nil:
 		return nil, err
 	}
@@ -210,8 +212,9 @@ func (c *scriptClient) Sending(repeatable bool) error {
 	if err := session.Sending(c.Client, repeatable); err != nil || c.journal == nil {
 		return err
 	}
-	if c.journal.WasSent(c.call.Number) && !repeatable {
+	before, err := c.journal.Send(c.call.Number)
+	if before && !repeatable {
 		return &script.Lost{Tool: c.call.Tool, Err: errLost}
 	}
-	return c.journal.Send(c.call.Number)
+	return err
 }

@@ -100,3 +100,42 @@ func TestScriptWaitsForLogin(t *testing.T) {
 		}
 	}
 }
+
+// A dyingProvider fails calls as one does that loses its server.
+type dyingProvider struct {
+	scriptProvider
+	err error
+}
+
+func (p *dyingProvider) Execute(context.Context, Call) (Result, error) {
+	return Result{JSON: json.RawMessage(`{"isError":true,"content":[{"type":"text","text":"it ended"}]}`), IsError: true, Err: p.err}, nil
+}
+
+// A script ends if a server dies during a call that may do harm, whatever the script does with errors.
+func TestScriptWhoseServerDies(t *testing.T) {
+	e := script.New("")
+	defer e.Close()
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{errors.Join(session.ErrClosed, session.ErrUnknown), "LostError: the result of s:x was lost"},
+		{session.ErrClosed, `{"ok":false,"error":{"name":"ToolError","tool":"s:x","message":"it ended","retryable":true}}`}, // harmless
+		{session.ErrNotSent, `"retryable":true`},
+		{errors.New("it took too long"), `"retryable":false`},
+	} {
+		o := RunScript(t.Context(), e, &dyingProvider{err: test.err}, script.Limits{}, ScriptRun{
+			Script: Script{Code: `return await callSafe("s:x")`},
+			Tool: func(context.Context, string, session.Client) (*registry.NormalizedTool, error) {
+				return &registry.NormalizedTool{ID: "s:x", Server: "s"}, nil
+			},
+		})
+		got := string(o.Value)
+		if o.Err != nil {
+			got = o.Err.Error()
+		}
+		if !strings.Contains(got, test.want) {
+			t.Errorf("%v: %s, want %s", test.err, got, test.want)
+		}
+	}
+}

@@ -241,9 +241,12 @@ func (s *Servers) Run(ctx context.Context) error {
 		s.sweep()
 		s.nodes.abandonRevoked()
 		s.nodes.end(idleTime)
+		if s.profiles.Scripts != nil {
+			_, _ = s.profiles.Scripts.Sweep() // the next script reports why it can't be recorded
+		}
 		select {
 		case <-edited:
-		case <-time.After(idleTime):
+		case <-time.After(min(idleTime, journal.Lifetime)):
 		case <-ctx.Done():
 			return nil
 		}

@@ -191,11 +191,11 @@ func (d *delivery) send(ctx context.Context) (raw json.RawMessage, err error) {
 		return nil, &timeoutError{d.server, d.what, timeout, pattern, errors.Is(err, session.ErrOpenEvent)}
 	}
 	if errors.Is(err, session.ErrClosed) {
-		fate := "whether the call took effect is unknown, and it is not sent again"
+		fate := session.ErrUnknown
 		if d.repeatable() {
-			fate = fmt.Sprintf("times it was sent: %d", d.sent)
+			fate = fmt.Errorf("times it was sent: %d", d.sent)
 		}
-		return nil, fmt.Errorf("server %q ended during the call: %w; %s", d.server, err, fate)
+		return nil, fmt.Errorf("server %q ended during the call: %w; %w", d.server, err, fate)
 	}
 	if d.service != "" && err == nil {
 		d.keep()

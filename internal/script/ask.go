@@ -59,7 +59,7 @@ func (r *run) asks(text string) int64 {
 	if a, ok := r.recorded[q.Number]; !ok {
 		r.queue = append(r.queue, q)
 		r.send()
-	} else if q.sent(r); a.Asked != q.hash {
+	} else if a.Asked != q.hash {
 		r.cancel(ErrDiverged)
 	}
 	return int64(q.Number)
@@ -72,18 +72,22 @@ func (r *run) send() {
 		r.queue = r.queue[1:]
 		r.active++
 		r.clock.add(1, 0)
-		q.sent(r)
-		r.progress(q.Tool)
-		r.calls.Go(func() {
-			value, err := q.answer(r.ctx, r.host)
-			r.answers <- reply{q, value, err} // has room for it
-		})
-	}
-}
-
-func (q *question) sent(r *run) {
-	if q.made >= 0 {
-		r.out.Calls[q.made].Sent = true
+		r.Progress(r.done, q.Tool)
+		if r.workers < r.active {
+			r.workers++
+			r.calls.Go(func() { // a goroutine for each question would grow its stack again
+				for {
+					select {
+					case q := <-r.sending:
+						value, err := q.answer(r.ctx, r.host)
+						r.answers <- reply{q, value, err} // has room for it
+					case <-r.ctx.Done():
+						return
+					}
+				}
+			})
+		}
+		r.sending <- q // has room for it
 	}
 }
 
@@ -114,11 +118,9 @@ type log struct {
 
 func (l *log) print(line string) {
 	left := l.max - l.Len()
-	switch {
-	case l.cut:
-	case len(line) < left:
+	if !l.cut && len(line) < left {
 		l.WriteString(line + "\n")
-	default:
+	} else if !l.cut {
 		l.cut = true
 		fmt.Fprintf(l, "%s\n(the log is cut at %d bytes)\n", limited(line, max(left, 0)), l.max)
 	}

@@ -32,14 +32,11 @@ type clock struct {
 	last          time.Time
 	spent, waited time.Duration
 	calls, pauses int
-	waiting       func(bool) // see [Options]
+	waiting       func(bool) // is told whether all calls wait for persons
 }
 
 // newClock returns the clock of a script whose interpreter runs: it counts as a call.
 func newClock(limit time.Duration, waiting func(bool)) *clock {
-	if waiting == nil {
-		waiting = func(bool) {}
-	}
 	return &clock{limit: limit, changed: make(chan struct{}, 1), last: time.Now(), calls: 1, waiting: waiting}
 }
 
@@ -60,29 +57,20 @@ func (c *clock) add(calls, pauses int) {
 	}
 }
 
-// left returns the time until the script ends if nothing changes.
-func (c *clock) left() time.Duration {
+// left returns the time until the script ends if nothing changes, and why it ends if that is now.
+func (c *clock) left() (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tick()
-	if c.paused() {
-		return max(maxPause-c.waited, 0)
+	switch {
+	case c.waited >= maxPause:
+		return 0, errorf("LimitError", "no person answered within %v", maxPause)
+	case c.spent >= c.limit:
+		return 0, errorf("LimitError", "the script took longer than %v", c.limit)
+	case c.paused():
+		return maxPause - c.waited, nil
 	}
-	return max(c.limit-c.spent, 0)
-}
-
-// over returns an error if the time is over.
-func (c *clock) over() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tick()
-	if c.waited >= maxPause {
-		return errorf("LimitError", "no person answered within %v", maxPause)
-	}
-	if c.spent >= c.limit {
-		return errTimeout(c.limit)
-	}
-	return nil
+	return c.limit - c.spent, nil
 }
 
 // tick counts the time since the last tick. The caller holds the lock.

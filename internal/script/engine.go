@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 )
 
 // maxScripts is how many scripts an engine runs at once. Together they have a quarter more bytes than one may have.
@@ -21,16 +23,21 @@ type Engine struct {
 	slots    chan struct{} // scripts
 	turns    chan struct{} // scripts that compute
 	mapped   budget
-	ctx      context.Context // ends with the engine
-	end      context.CancelCauseFunc
-	closing  sync.Once
+
+	mu      sync.Mutex
+	waiting []*run          // may be ended, the one that waits longest first; guarded by mu
+	ctx     context.Context // ends with the engine
+	end     context.CancelCauseFunc
+	closing sync.Once
 }
 
 // New returns an engine. It keeps machine code in a folder that only the user may write to, so that later processes
 // load the interpreter in 20 ms instead of 700; with "", it keeps nothing.
 func New(cacheDir string) *Engine {
 	ctx, end := context.WithCancelCause(context.Background())
-	return &Engine{ctx: ctx, end: end, cacheDir: cacheDir, slots: make(chan struct{}, maxScripts), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)-1, 1))}
+	e := &Engine{ctx: ctx, end: end, cacheDir: cacheDir, slots: make(chan struct{}, maxScripts), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)-1, 1))}
+	e.mapped.more = e.evict
+	return e
 }
 
 // Close ends the scripts that run, waits for their ends, and frees the interpreter.
@@ -59,13 +66,23 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		return failed("InternalError", "%v", errClosed)
 	}
 	o.Limits = o.Limits.orDefault()
-	e.mapped.max.Store(o.Limits.Memory * 5 / 4)
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	default:
-		return failed("BusyError", "%d scripts run already; try again later", maxScripts)
+	if o.Progress == nil {
+		o.Progress = func(int, string) {}
 	}
+	e.mapped.max.Store(o.Limits.Memory * 5 / 4)
+	for taken := false; !taken; {
+		select {
+		case e.slots <- struct{}{}:
+			taken = true
+		default:
+			if !e.evict() {
+				return failed("BusyError", "%d scripts run already; try again later", maxScripts)
+			}
+		}
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	defer func() { <-e.slots }()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(e.ctx, func() { end(errClosed) })()
@@ -77,6 +94,7 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		o.Limits.Timeout = min(s.Timeout, o.Limits.Timeout)
 	}
 	r := newRun(ctx, s, h, o, e)
+	r.ended = ended
 	value, err := r.execute(e.program)
 	r.close()
 	r.out.Value, r.out.Log, r.out.Content = value, r.log.String(), r.handles.content
@@ -84,6 +102,35 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		r.out.Err = r.failure(err)
 	}
 	return r.out
+}
+
+// waits notes that a run begins to wait for persons alone, or that it does so no more.
+func (e *Engine) waits(r *run, begins bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if begins && r.Evict != nil {
+		e.waiting = append(e.waiting, r)
+	} else {
+		e.waiting = slices.DeleteFunc(e.waiting, func(other *run) bool { return other == r })
+	}
+}
+
+// evict ends a script that waits for persons and goes on by its journal, and waits until its memory is free. It reports
+// whether there was one.
+func (e *Engine) evict() bool {
+	e.mu.Lock()
+	waiting := slices.Clone(e.waiting)
+	e.mu.Unlock()
+	for _, r := range waiting {
+		if r.Evict() {
+			select {
+			case <-r.ended:
+				return true
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	return false
 }
 
 // failed is the outcome of a script that did not start.

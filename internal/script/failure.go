@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ErrDiverged is why a script fails that asks other questions than the run before.
@@ -33,29 +32,22 @@ type CallError struct {
 
 func (e *CallError) Error() string { return e.Message }
 
-// Retryable is as [Host] says.
-func (e *CallError) Retryable() bool { return e.Retry }
-
 // retryable reports whether a call that failed with an error may be tried again.
 func retryable(err error) bool {
-	r, ok := errors.AsType[interface {
-		error
-		Retryable() bool
-	}](err)
-	return ok && r.Retryable()
+	e, ok := errors.AsType[*CallError](err)
+	return ok && e.Retry
 }
 
 func errorf(name, format string, args ...any) *Error {
 	return &Error{Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-func errTimeout(limit time.Duration) *Error {
-	return errorf("LimitError", "the script took longer than %v", limit)
-}
-
 // failure says why a script failed.
 func (r *run) failure(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
+		if made := len(r.out.Calls); e.Name == "LimitError" && e.Line == 0 && made > 0 {
+			e.Message += fmt.Sprintf("; its last call is on line %d", r.out.Calls[made-1].Line)
+		}
 		return e
 	}
 	if r.parent.Err() != nil {

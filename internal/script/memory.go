@@ -9,13 +9,16 @@ import (
 // A budget bounds the bytes that all scripts of an engine have together.
 type budget struct {
 	used, max atomic.Int64
+	more      func() bool // frees bytes, and reports whether it did; may be nil
 }
 
 // take takes n bytes, and reports whether they were left.
 func (b *budget) take(n int64) bool {
-	if b.used.Add(n) > b.max.Load() {
+	for b.used.Add(n) > b.max.Load() {
 		b.used.Add(-n)
-		return false
+		if b.more == nil || !b.more() {
+			return false
+		}
 	}
 	return true
 }
@@ -30,19 +33,16 @@ type memory struct {
 
 // newMemory reserves max bytes and takes size of them from a budget.
 func newMemory(b *budget, size, max int64) (*memory, error) {
-	max = (max + 0xffff) &^ 0xffff
-	if size > max || !b.take(size) {
+	reserved, err := reserve(int((max + 0xffff) &^ 0xffff))
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{budget: b, reserved: reserved}
+	if m.Reallocate(uint64(size)) == nil {
+		m.Free()
 		return nil, errNoMemory
 	}
-	reserved, err := reserve(int(max))
-	if err == nil {
-		if err = commit(reserved, 0, int(size)); err == nil {
-			return &memory{budget: b, reserved: reserved, used: size}, nil
-		}
-		release(reserved)
-	}
-	b.used.Add(-size)
-	return nil, err
+	return m, nil
 }
 
 // Allocate implements [experimental.MemoryAllocator].

@@ -23,10 +23,11 @@ func newProcessor(turns chan struct{}, limit time.Duration, end func()) *process
 }
 
 // acquire waits for a turn, which ends the script after some time.
-func (p *processor) acquire(ctx context.Context, wall time.Duration) error {
+func (p *processor) acquire(ctx context.Context, c *clock) error {
 	select {
 	case p.turns <- struct{}{}:
 		p.since = time.Now()
+		wall, _ := c.left()
 		p.limit.Reset(min(p.left, wall))
 		return nil
 	case <-ctx.Done():
@@ -52,5 +53,5 @@ func (p *processor) yield(ctx context.Context, c *clock) error {
 		return nil
 	}
 	p.release()
-	return p.acquire(ctx, c.left())
+	return p.acquire(ctx, c)
 }

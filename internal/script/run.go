@@ -16,6 +16,7 @@ type hostKey struct{}
 // A run is a script that runs. One goroutine uses it; each call has a goroutine of its own.
 type run struct {
 	Options
+	engine *Engine
 	script Script
 	host   Host
 
@@ -26,6 +27,7 @@ type run struct {
 	clock  *clock
 	began  time.Time
 	vm     *vm
+	ended  chan struct{} // closed when the run has left nothing
 	source source
 	strip  uint64 // a function that strips types; 0 before it is needed
 	inside bool   // a host function runs
@@ -35,6 +37,8 @@ type run struct {
 	queue    []*question       // not sent yet
 	active   int               // sent
 	done     int               // answered
+	workers  int               // goroutines
+	sending  chan *question
 	answers  chan reply
 	calls    sync.WaitGroup
 	recorded map[int]Answer // of a run before
@@ -61,12 +65,19 @@ type reply struct {
 }
 
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
-	r := &run{script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond), clock: newClock(o.Limits.Timeout, o.Waiting),
-		open: map[int]*question{}, answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
+	r := &run{engine: e, script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
+		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
+	r.clock = newClock(o.Limits.Timeout, func(begins bool) {
+		e.waits(r, begins)
+		if o.Waiting != nil {
+			o.Waiting(begins)
+		}
+	})
 	ctx = context.WithValue(context.WithValue(ctx, hostKey{}, r), clockKey{}, r.clock)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.cpu = newProcessor(e.turns, o.Limits.CPU, func() {
-		r.cancel(cmp.Or(r.clock.over(), error(errorf("LimitError", "the script used more than %v of CPU time", o.Limits.CPU))))
+		_, over := r.clock.left()
+		r.cancel(cmp.Or(over, error(errorf("LimitError", "the script used more than %v of CPU time", o.Limits.CPU))))
 	})
 	if o.Journal != nil {
 		r.began = o.Journal.Begun()
@@ -82,6 +93,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 func (r *run) close() {
 	r.cancel(context.Canceled)
 	r.calls.Wait()
+	r.engine.waits(r, false)
 	for len(r.answers) > 0 {
 		if a := <-r.answers; a.made >= 0 && a.err == nil {
 			_, err := r.handles.value(a.value)
@@ -150,7 +162,7 @@ func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err
 
 // interpret runs something in the interpreter, within the script's CPU time.
 func (r *run) interpret(do func()) error {
-	if err := r.cpu.acquire(r.ctx, r.clock.left()); err != nil {
+	if err := r.cpu.acquire(r.ctx, r.clock); err != nil {
 		return err
 	}
 	err := r.vm.catch(do)
@@ -184,22 +196,19 @@ func (r *run) next() (reply, error) {
 	r.clock.add(-1, 0)
 	defer r.clock.add(1, 0)
 	for {
-		timer := time.NewTimer(r.clock.left())
+		left, over := r.clock.left()
+		if over != nil {
+			return reply{}, over
+		}
 		select {
 		case next := <-r.answers:
-			timer.Stop()
 			r.active--
 			r.clock.add(-1, 0)
 			return next, r.answered(next)
 		case <-r.ctx.Done():
-			timer.Stop()
 			return reply{}, context.Cause(r.ctx)
 		case <-r.clock.changed:
-			timer.Stop()
-		case <-timer.C:
-			if err := r.clock.over(); err != nil {
-				return reply{}, err
-			}
+		case <-time.After(left):
 		}
 	}
 }
@@ -237,7 +246,7 @@ func (r *run) delivery(a reply) func() {
 		err = tooLarge()
 	}
 	r.done++
-	r.progress(a.Tool)
+	r.Progress(r.done, a.Tool)
 	r.send()
 	return func() {
 		if err == nil {
@@ -253,11 +262,5 @@ func (r *run) delivery(a reply) func() {
 		if a.made >= 0 {
 			r.out.Calls[a.made].OK = err == nil
 		}
-	}
-}
-
-func (r *run) progress(tool string) {
-	if r.Progress != nil {
-		r.Progress(r.done, tool)
 	}
 }

@@ -55,7 +55,7 @@ func inOrder(j Journal, asked *atomic.Int32, order ...string) (Host, Options) {
 			<-delivered[order[at-1]]
 		}
 		if c.Tool == "s:fails" {
-			return nil, fmt.Errorf("call %d: %w", c.Number, overload{})
+			return nil, fmt.Errorf("call %d: %w", c.Number, overload)
 		}
 		return json.RawMessage(fmt.Sprintf(`{"structuredContent":{"n":%d}}`, c.Number)), nil
 	}}, Options{Journal: j, Progress: progress}
@@ -214,10 +214,10 @@ func TestPause(t *testing.T) {
 		wait, took time.Duration
 	}{
 		{"await call('s:asks'); await call('s:asks')", "<nil>", 4 * time.Minute, 8 * time.Minute},
-		{"await call('s:asks'); await call('s:asks')", "LimitError: no person answered within 10m0s", 9 * time.Minute, 10 * time.Minute},
-		{"await call('s:works')", "LimitError: the script took longer than 1m0s", 4 * time.Minute, time.Minute},
-		{"await Promise.all([call('s:asks'), call('s:works')])", "LimitError: the script took longer than 1m0s", 4 * time.Minute, time.Minute},
-		{"for (;;) await call('s:works')", "LimitError: the script took longer than 1m0s", 7 * time.Second, time.Minute},
+		{"await call('s:asks'); await call('s:asks')", "LimitError: no person answered within 10m0s; its last call is on line 1", 9 * time.Minute, 10 * time.Minute},
+		{"await call('s:works')", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
+		{"await Promise.all([call('s:asks'), call('s:works')])", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
+		{"for (;;) await call('s:works')", "LimitError: the script took longer than 1m0s; its last call is on line 1", 7 * time.Second, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
@@ -228,6 +228,46 @@ func TestPause(t *testing.T) {
 		})
 	}
 	Pause(t.Context())() // of no script
+}
+
+// A script that waits for persons makes room for others if it can go on by its journal, and only then.
+func TestEvict(t *testing.T) {
+	e := New(engine.cacheDir)
+	defer e.Close()
+	const memory = 8 << 20
+	fill := "const a = new Uint8Array(" + fmt.Sprint(memory/2) + ").fill(1); await call('s:asks'); return a.length"
+	for _, may := range []bool{true, false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waits := make(chan struct{}, 10)
+		host := fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
+			if c.Tool == "s:asks" {
+				defer Pause(ctx)()
+				<-ctx.Done()
+			}
+			return json.RawMessage(`{}`), ctx.Err()
+		}}
+		options := Options{Limits: Limits{Memory: memory}, Waiting: func(begins bool) {
+			if begins {
+				waits <- struct{}{}
+			}
+		}}
+		if may {
+			options.Evict = func() bool { cancel(errors.New("evicted")); return true }
+		}
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if o := e.Run(ctx, Script{Code: fill}, host, options); o.Err == nil || o.Err.Name != "CancelError" {
+				t.Error(o.Err)
+			}
+		})
+		<-waits
+		other := e.Run(t.Context(), Script{Code: strings.Replace(fill, "s:asks", "s:t", 1)}, host, Options{Limits: Limits{Memory: memory}})
+		if (other.Err == nil) != may || may && ctx.Err() == nil {
+			t.Errorf("the waiting script may end: %v; the other one: %v", may, other.Err)
+		}
+		cancel(nil)
+		waiting.Wait()
+	}
 }
 
 func TestManyScripts(t *testing.T) {

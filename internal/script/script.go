@@ -39,7 +39,7 @@ func (l Limits) orDefault() Limits {
 }
 
 // A Host does for a script what the script can't do itself. Its methods are called by several goroutines
-// at once. [Pause] takes their context. An error with a method Retryable() bool says whether the script may try again.
+// at once. [Pause] takes their context. A [CallError] says whether the script may try again.
 type Host interface {
 	// Call calls a tool of a server. The result is that of tools/call. An error is that there is no result: the
 	// tool is unknown, or the call failed; a *[Lost] in its chain ends the script.
@@ -95,8 +95,7 @@ type Outcome struct {
 // Made is a call that a script made.
 type Made struct {
 	Call
-	Sent bool // the host was asked, in this run or a run before
-	OK   bool // it has a result that is no error
+	OK bool // it has a result that is no error
 }
 
 // Options are how a script runs.
@@ -108,6 +107,10 @@ type Options struct {
 	// Waiting is told when the script begins to wait for persons alone, and when it does so no more. It must
 	// not block. It may be nil.
 	Waiting func(bool)
+
+	// Evict is called while the script waits for persons alone and other scripts need its memory. If the script can go
+	// on by its journal, it ends the context of the script and returns true. It may be nil.
+	Evict func() bool
 }
 
 // An Error is why a script failed.

@@ -12,43 +12,26 @@ import (
 //go:embed types.js
 var types string
 
-// A form is a way to make an async function of a script.
-type form struct {
-	before, after string
-	callable      bool // a function that it returns is called with the input
-}
-
-// The forms, in the order in which they are tried: an expression, such as a function, and the body of a function.
-var (
-	expression = form{"(async () => {return (", "\n)})", true}
-	body       = form{"(async () => {", "\n})", false}
-	module     = form{"(async () => {", "\n})", true}
-)
-
-// A source is a script's code as it is compiled.
+// A source is a script's code as it is compiled: an async function.
 type source struct {
-	form
-	code string // without its fence; the lines are those of the model
+	before, code, after string // the lines of code, which has no fence, are those of the model
+	callable            bool   // a function that it returns is called with the input
 }
 
 var (
 	stackPlace = regexp.MustCompile(`\b` + codeName + `:(\d+):(\d+)`)
+	fence      = regexp.MustCompile("^[ \t\r\n\ufeff]*```.*\n")
 	export     = regexp.MustCompile(`(?m)^([ \t]*)export([ \t]+)default\b`)
 )
 
 // unfenced takes a code fence off, and keeps the numbers of lines.
 func unfenced(code string) string {
-	start := strings.IndexFunc(code, func(c rune) bool { return !strings.ContainsRune(" \t\r\n\ufeff", c) })
-	if start < 0 || !strings.HasPrefix(code[start:], "```") {
+	first := fence.FindString(code)
+	if first == "" {
 		return strings.TrimPrefix(code, "\ufeff")
 	}
-	newline := strings.IndexByte(code[start:], '\n')
-	if newline < 0 {
-		return code
-	}
-	first := start + newline + 1
-	text := strings.TrimRight(code[first:], " \t\r\n")
-	return strings.Repeat("\n", strings.Count(code[:first], "\n")) + strings.TrimSuffix(text, "```")
+	text := strings.TrimRight(code[len(first):], " \t\r\n")
+	return strings.Repeat("\n", strings.Count(first, "\n")) + strings.TrimSuffix(text, "```")
 }
 
 // place returns the first line and column of the script in a stack trace; 0 without one.
@@ -71,9 +54,12 @@ func (s *source) place(stack string) (line, column int) {
 // compile makes a function of the script. It strips type annotations only of code that does not compile with them.
 func (r *run) compile() (function uint64) {
 	code := unfenced(r.script.Code)
-	forms := []source{{expression, strings.TrimRight(code, "; \t\r\n")}, {body, code}}
+	forms := []source{ // an expression, such as a function; the body of a function
+		{"(async () => {return (", strings.TrimRight(code, "; \t\r\n"), "\n)})", true},
+		{"(async () => {", code, "\n})", false},
+	}
 	if export.MatchString(code) {
-		forms = append(forms, source{module, export.ReplaceAllString(code, "${1}return${2}       ")})
+		forms = append(forms, source{"(async () => {", export.ReplaceAllString(code, "${1}return${2}       "), "\n})", true})
 	}
 	var reason *Error
 	for _, strip := range []func(string) string{func(text string) string { return text }, r.stripped} {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,37 +15,15 @@ const (
 	maxMessage = 16 << 10 // bytes of an error's message
 )
 
-// A toolResult is the result of tools/call.
-type toolResult struct {
-	Structured *json.RawMessage `json:"structuredContent"`
-	Content    []block          `json:"content"`
-	IsError    bool             `json:"isError"`
-}
-
-// A block is a block of content, without its data.
+// A block is a block of content, without its data. With a handle, it stands for the block in a script.
 type block struct {
-	Type     string         `json:"type"`
-	Text     string         `json:"text"`
-	MimeType string         `json:"mimeType"`
-	Name     string         `json:"name"`
-	URI      string         `json:"uri"`
-	Resource *blockResource `json:"resource"`
-}
-
-type blockResource struct {
-	URI      string `json:"uri"`
-	MimeType string `json:"mimeType"`
-	Text     string `json:"text"`
-}
-
-// A handle stands for a block in a script.
-type handle struct {
-	Handle   string `json:"handle"`
-	Type     string `json:"type"`
-	MimeType string `json:"mimeType,omitempty"`
-	Name     string `json:"name,omitempty"`
-	URI      string `json:"uri,omitempty"`
-	Text     string `json:"text,omitempty"`
+	Handle   string                                `json:"handle"`
+	Type     string                                `json:"type"`
+	MimeType string                                `json:"mimeType,omitempty"`
+	Name     string                                `json:"name,omitempty"`
+	URI      string                                `json:"uri,omitempty"`
+	Text     string                                `json:"text,omitempty"`
+	Resource *struct{ URI, MimeType, Text string } `json:"resource,omitempty"`
 }
 
 // handles are the blocks that a script can put into its answer.
@@ -55,45 +34,44 @@ type handles struct {
 	content []json.RawMessage
 }
 
-// value returns the value that a result has for a script; an error for a result that is an error.
+// value returns the value that a result of tools/call has for a script; an error for a result that is an error.
 func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
-	var result toolResult
+	var result struct {
+		StructuredContent json.RawMessage
+		Content           []json.RawMessage
+		IsError           bool
+	}
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return nil, fmt.Errorf("the result can't be read: %w", err)
 	}
+	structured := result.StructuredContent
+	if string(structured) == "null" {
+		structured = nil
+	}
+	if structured != nil && !result.IsError {
+		return structured, nil
+	}
 	var texts []string
 	var values []any
-	var raws struct {
-		Content []json.RawMessage `json:"content"`
-	}
-	for i, b := range result.Content {
+	for _, raw := range result.Content {
+		var b block
+		if err := json.Unmarshal(raw, &b); err != nil {
+			return nil, fmt.Errorf("the result can't be read: %w", err)
+		}
 		if b.Type == "text" {
 			texts = append(texts, b.Text)
 			values = append(values, b.Text)
-			continue
-		}
-		if result.IsError || result.Structured != nil {
-			continue
-		}
-		if raws.Content == nil {
-			if err := json.Unmarshal(raw, &raws); err != nil {
-				return nil, fmt.Errorf("the result can't be read: %w", err)
+		} else if !result.IsError {
+			if err := h.keep(raw, &b); err != nil {
+				return nil, err
 			}
+			values = append(values, b)
 		}
-		kept, err := h.keep(raws.Content[i], b)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, kept)
 	}
 	text := strings.Join(texts, "\n")
 	switch {
-	case result.IsError && text == "":
-		return nil, errors.New("the tool failed without a message")
 	case result.IsError:
-		return nil, errors.New(text)
-	case result.Structured != nil:
-		return *result.Structured, nil
+		return nil, errors.New(cmp.Or(text, "the tool failed without a message"))
 	case len(texts) < len(values) && len(values) == 1:
 		return json.Marshal(values[0])
 	case len(texts) < len(values):
@@ -106,20 +84,20 @@ func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// keep keeps a block, and returns its handle.
-func (h *handles) keep(raw json.RawMessage, b block) (handle, error) {
+// keep keeps a block, and gives it a handle.
+func (h *handles) keep(raw json.RawMessage, b *block) error {
 	if err := h.take(len(raw)); err != nil {
-		return handle{}, err
+		return err
 	}
 	if h.blocks == nil {
 		h.blocks = map[string]json.RawMessage{}
 	}
-	kept := handle{Handle: fmt.Sprintf("h%d", len(h.blocks)+1), Type: b.Type, MimeType: b.MimeType, Name: b.Name, URI: b.URI}
+	b.Handle = fmt.Sprintf("h%d", len(h.blocks)+1)
+	h.blocks[b.Handle] = raw
 	if r := b.Resource; r != nil {
-		kept.URI, kept.MimeType, kept.Text = r.URI, r.MimeType, r.Text
+		b.URI, b.MimeType, b.Text, b.Resource = r.URI, r.MimeType, r.Text, nil
 	}
-	h.blocks[kept.Handle] = append(json.RawMessage(nil), raw...)
-	return kept, nil
+	return nil
 }
 
 // take counts bytes that the outcome has.

@@ -35,11 +35,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// An overload is an error of a call that may be tried again.
-type overload struct{}
-
-func (overload) Error() string   { return "too many calls" }
-func (overload) Retryable() bool { return true }
+// overload is an error of a call that may be tried again.
+var overload = &CallError{Message: "too many calls", Retry: true}
 
 func TestFailedCalls(t *testing.T) {
 	host := fakeHost{call: func(_ context.Context, c Call) (json.RawMessage, error) {
@@ -49,7 +46,7 @@ func TestFailedCalls(t *testing.T) {
 		case "s:silent":
 			return json.RawMessage(`{"isError":true}`), nil
 		case "s:busy":
-			return nil, fmt.Errorf("s: %w", overload{})
+			return nil, fmt.Errorf("s: %w", overload)
 		case "s:broken":
 			return json.RawMessage(`[]`), nil
 		case "s:large":
@@ -65,7 +62,7 @@ func TestFailedCalls(t *testing.T) {
 		"s:none":   `["there is no tool s:none",false,2]`,
 	} {
 		o := engine.Run(t.Context(), Script{Code: "try {\n await call(input) } catch (e) { return [e.message, e.retryable, +/script:(\\d+)/.exec(e.stack)[1]] }", Input: json.RawMessage(`"` + tool + `"`)}, host, Options{})
-		if o.Err != nil || string(o.Value) != want || len(o.Calls) != 1 || o.Calls[0].OK || !o.Calls[0].Sent || o.Calls[0].Line != 2 {
+		if o.Err != nil || string(o.Value) != want || len(o.Calls) != 1 || o.Calls[0].OK || o.Calls[0].Line != 2 {
 			t.Errorf("%s: %s, %v, %+v; want %s", tool, o.Value, o.Err, o.Calls, want)
 		}
 	}

@@ -160,6 +160,10 @@ var (
 	// for its sender, however often it is sent.
 	ErrForbidden = errors.New("forbidden")
 
+	// ErrUnknown is wrapped, with [ErrClosed], by the error of a call that may have taken effect and is not to be sent
+	// again.
+	ErrUnknown = errors.New("whether the call took effect is unknown, and it is not sent again")
+
 	// ErrClosed is wrapped by the error of a request that was sent, if the session ended
 	// before the answer came.
 	ErrClosed = errors.New("session closed")

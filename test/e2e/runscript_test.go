@@ -121,6 +121,7 @@ func TestScriptCallsAreCalls(t *testing.T) {
 	outcomes := map[string]string{}
 	mcptest.WaitFor(t, "the access log", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "access.log"))
+		clear(outcomes)
 		for line := range strings.Lines(string(text)) {
 			var e struct{ Script, Server, Tool, Outcome, Principal, Profile string }
 			if json.Unmarshal([]byte(line), &e) == nil && e.Script != "" {

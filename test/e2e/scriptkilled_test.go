@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -398,4 +399,55 @@ func TestScriptWithoutDataFolder(t *testing.T) {
 	if n := s.executions()["middle"]; n != 1 {
 		t.Errorf("the call was made %d times", n)
 	}
+}
+
+// Scripts that wait for a person leave their memory to others, and go on when the answer comes.
+func TestScriptsThatWaitLeaveMemory(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, map[string]any{"scripts": map[string]any{"memory": "8MiB"}})
+	url, _ := s.serveHTTP()
+	c := s.overHTTP(url)
+	const fill = "const large = new Uint8Array(4 << 20).fill(1); "
+	var codes []string
+	var asked []scriptAnswer
+	for i := range 4 {
+		codes = append(codes, strings.ReplaceAll(fill+fmt.Sprintf(approveOne, "ledger_charge", 0), `id: "`, fmt.Sprintf(`id: "%d`, i)))
+		asked = append(asked, suspended(t, c, codes[i], 1))
+	}
+	runScript(t, c, fill+`return "other"`, nil).gives(t, "other")
+	for i, a := range asked {
+		for range 2 {
+			runScript(t, c, codes[i], a.answers("accept")).gives(t, fmt.Sprintf("%[1]dbefore,%[1]dmiddle,%[1]dafter", i))
+		}
+		for _, id := range []string{"before", "middle", "after"} {
+			if n := s.executions()[fmt.Sprint(i, id)]; n != 1 {
+				t.Errorf("%s of script %d was made %d times", id, i, n)
+			}
+		}
+	}
+}
+
+// A script ends if a server dies during a call that may do harm.
+func TestScriptWhoseServerDies(t *testing.T) {
+	t.Parallel()
+	s := newScripting(t, map[string]any{"profiles": map[string]any{}})
+	s.servers["s"] = fake("-tools", "pid,ledger_charge", "-ledger", s.ledger)
+	s.write(s.servers, scriptSettings(map[string]any{"profiles": map[string]any{}}))
+	c := s.overStdio()
+	pid := strings.TrimSpace(runScript(t, c, `return String(await call("s:pid"))`, nil).text())
+	done := make(chan scriptAnswer)
+	go func() {
+		a, _ := tryScript(within(t), c, `await callSafe("s:ledger_charge", {id: "x", ms: 60000}); return "went on"`, nil)
+		done <- a
+	}()
+	mcptest.WaitFor(t, "the call", func() bool { return s.executions()["x"] == 1 })
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	(<-done).fails(t, "LostError", "its effect is unknown")
+	s.executed("x")
 }

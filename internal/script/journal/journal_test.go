@@ -7,11 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 const rules = "the rules"
@@ -27,7 +28,7 @@ func open(t *testing.T, folder string) *Store {
 
 func begin(t *testing.T, s *Store, id uint64) *Journal {
 	t.Helper()
-	j, err := s.Begin(id, rules)
+	j, err := s.Begin("", id, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func begin(t *testing.T, s *Store, id uint64) *Journal {
 
 func resume(t *testing.T, s *Store, id uint64) *Journal {
 	t.Helper()
-	j, err := s.Resume(id, rules)
+	j, err := s.Resume("", id, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +63,8 @@ func TestResume(t *testing.T) {
 	answers := []script.Answer{{Number: 2, Asked: "b", Value: json.RawMessage(`{"n":1}`)}, {Number: 1, Asked: "a", Error: "no", Retry: true}}
 	j := begin(t, open(t, folder), 7)
 	for number := 1; number <= 3; number++ {
-		if err := j.Send(number); err != nil {
-			t.Fatal(err)
-		}
-		if j.WasSent(number) {
-			t.Errorf("call %d was sent by the run before", number)
+		if before, err := j.Send(number); err != nil || before {
+			t.Fatalf("call %d was sent by the run before: %v, %v", number, before, err)
 		}
 	}
 	for _, a := range answers {
@@ -83,10 +81,12 @@ func TestResume(t *testing.T) {
 	if got := answersOf(j); !reflect.DeepEqual(got, answers) {
 		t.Errorf("the answers %+v, want %+v", got, answers)
 	}
-	if !j.WasSent(3) || j.WasSent(4) {
-		t.Errorf("call 3 was sent: %v, call 4: %v", j.WasSent(3), j.WasSent(4))
+	for number := 3; number <= 4; number++ {
+		if before, err := j.Send(number); before != (number == 3) || err != nil {
+			t.Errorf("call %d was sent: %v, %v", number, before, err)
+		}
 	}
-	if _, err := s.Resume(7, rules); !errors.Is(err, errRuns) {
+	if _, err := s.Resume("", 7, rules); !errors.Is(err, errRuns) {
 		t.Errorf("twice at once: %v", err)
 	}
 	if err := j.End(json.RawMessage(`{"content":[]}`)); err != nil {
@@ -134,7 +134,7 @@ func TestUnknown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Resume(1, under); !errors.Is(err, ErrUnknown) {
+		if _, err := s.Resume("", 1, under); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -142,6 +142,7 @@ func TestUnknown(t *testing.T) {
 	s := open(t, t.TempDir())
 	j := begin(t, s, 1)
 	j.Answered(script.Answer{Number: 1})
+	j.Flush()
 	j.Answered(script.Answer{Number: 2})
 	j.Close(true)
 	if err := os.Truncate(j.path, int64(j.size-3)); err != nil {
@@ -155,25 +156,71 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// The result of a script is removed after its time.
-func TestResultExpires(t *testing.T) {
+// One principal's records leave room for those of others, and its own again once they are gone.
+func TestShares(t *testing.T) {
 	s := open(t, t.TempDir())
-	synctest.Test(t, func(t *testing.T) {
-		j := begin(t, s, 1)
-		if err := errors.Join(j.End(json.RawMessage(`{}`)), j.Close(true)); err != nil {
-			t.Fatal(err)
+	half := script.Answer{Number: 1, Value: json.RawMessage(`"` + strings.Repeat("a", maxShare/2) + `"`)}
+	for i, whole := range []bool{true, false} {
+		j := begin(t, s, uint64(i))
+		j.Answered(half)
+		if j.Flush() != whole {
+			t.Errorf("script %d of the principal: %v, want %v", i+1, !whole, whole)
 		}
-		time.Sleep(Lifetime - time.Second)
-		synctest.Wait()
-		if _, err := os.Stat(j.path); err != nil {
+		if err := errors.Join(j.End(json.RawMessage(`{}`)), j.Close(true)); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if _, err := os.Stat(j.path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("after its time: %v", err)
+		if i > 0 {
+			continue
 		}
-	})
+		keep := begin(t, s, 5)
+		keep.Answered(half)
+		keep.Flush()
+	}
+	other, err := s.Begin("another", 9, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Answered(half); !other.Flush() {
+		t.Error("another principal has no room")
+	}
+	other.Close(true)
+	if _, err := s.Resume("", 9, rules); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the script of another principal: %v", err)
+	}
+}
+
+// What the next call depends on is on disk before it is sent, and an answer after which no call comes is written, too.
+func TestAnswersAreWritten(t *testing.T) {
+	s := open(t, t.TempDir())
+	j := begin(t, s, 1)
+	size := func() int64 {
+		info, err := os.Stat(j.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for number := 1; number <= 2; number++ {
+		if _, err := j.Send(number); err != nil {
+			t.Fatal(err)
+		}
+		if j.Flush() {
+			t.Errorf("call %d is under way, but the script could go on without its answer", number)
+		}
+		before := size()
+		if j.Answered(script.Answer{Number: number, Asked: "a"}); size() != before {
+			t.Error("an answer is written by itself")
+		}
+	}
+	before := size()
+	mcptest.WaitFor(t, "the last answer", func() bool { return size() > before })
+	if !j.Flush() {
+		t.Error("the script can't go on")
+	}
+	j.Close(true)
+	if j = resume(t, s, 1); len(answersOf(j)) != 2 || !j.Flush() {
+		t.Error("answers are missing")
+	}
 }
 
 // The file holds no text of the script, is removed with the script, and is bounded.
@@ -184,12 +231,12 @@ func TestBounds(t *testing.T) {
 	if data, err := os.ReadFile(j.path); err != nil || bytes.Contains(data, []byte("secret")) {
 		t.Errorf("%q, %v", data, err)
 	}
-	j.Answered(script.Answer{Number: 2, Value: json.RawMessage(`"` + string(bytes.Repeat([]byte("a"), maxFile)) + `"`)})
-	if err := j.Send(3); err != nil {
+	j.Answered(script.Answer{Number: 2, Value: json.RawMessage(`"` + string(bytes.Repeat([]byte("a"), maxShare)) + `"`)})
+	if _, err := j.Send(3); err != nil {
 		t.Errorf("after too large an answer, sending: %v", err)
 	}
 	j.Close(true)
-	if _, err := s.Resume(1, rules); !errors.Is(err, ErrUnknown) {
+	if _, err := s.Resume("", 1, rules); !errors.Is(err, ErrUnknown) {
 		t.Errorf("after too large an answer: %v", err)
 	}
 	long := time.Now().Add(-2 * Lifetime)
@@ -205,7 +252,7 @@ func TestBounds(t *testing.T) {
 	if _, err := os.Stat(j.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file of a script that has ended: %v", err)
 	}
-	if err := j.Send(4); !errors.Is(err, os.ErrClosed) {
+	if _, err := j.Send(4); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after the end, sending: %v", err)
 	}
 }
@@ -217,9 +264,11 @@ func TestOpenRemovesOldFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	paths := make(map[uint64]string)
 	for id, age := range map[uint64]time.Duration{1: 2 * Lifetime, 2: 0} {
-		j, err := s.Begin(id, rules)
+		j, err := s.Begin("", id, rules)
 		if err == nil {
+			paths[id] = j.path
 			err = j.Close(true)
 		}
 		if err == nil {
@@ -230,12 +279,32 @@ func TestOpenRemovesOldFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err = Open(folder); err != nil {
+	if _, err = Open(folder); err != nil {
 		t.Fatal(err)
 	}
 	for id, kept := range map[uint64]bool{1: false, 2: true} {
-		if _, err := os.Stat(s.journal(id).path); (err == nil) != kept {
+		if _, err := os.Stat(paths[id]); (err == nil) != kept {
 			t.Errorf("%d: %v", id, err)
+		}
+	}
+}
+
+// BenchmarkCalls notes 1,000 calls whose results have 100 bytes.
+func BenchmarkCalls(b *testing.B) {
+	s, err := Open(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	value := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 100) + `"}]}`)
+	for b.Loop() {
+		j, err := s.Begin("", 1, rules)
+		for i := range 1000 {
+			_, sending := j.Send(i)
+			err = errors.Join(err, sending)
+			j.Answered(script.Answer{Number: i, Asked: "0123456789abcdef", Value: value})
+		}
+		if err = errors.Join(err, j.Close(false)); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

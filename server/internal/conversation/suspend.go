@@ -160,7 +160,11 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	if err := s.join(r); err != nil {
 		return nil, err
 	}
-	if err := s.resumeWith(r); err != nil {
+	if err := s.resumeWith(r); err == errEvicted {
+		<-s.finished
+		all.remove(s)
+		return all.resume(r)
+	} else if err != nil {
 		return nil, err
 	}
 	askThrough(r, s)
@@ -223,10 +227,12 @@ func (all *suspensions) end() {
 // expire gives up a request that is still suspended.
 func (all *suspensions) expire(s *suspension) {
 	s.mu.Lock()
-	waited := s.current != nil
-	s.mu.Unlock()
-	if !waited {
+	waits := s.current == nil
+	if waits { // a request that goes on with it at this instant comes before or after, not between
 		s.cancel(errors.New("the client did not come back with its input"))
+	}
+	s.mu.Unlock()
+	if waits {
 		all.remove(s)
 	}
 }

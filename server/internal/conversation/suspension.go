@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,7 @@ type suspension struct {
 	mu          sync.Mutex    // guards the fields below
 	held        bool          // questions are not shown yet, since others may follow
 	restartable bool          // see [Call.Restartable]
+	evicted     bool          // see [Call.Evict]
 	current     *Request      // the request that waits for it; nil while suspended
 	last        *Request      // the request that waited last
 	left        chan struct{} // closed when current waits no more
@@ -107,6 +109,9 @@ func (s *suspension) show() []byte {
 func (s *suspension) resumeWith(r *Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.evicted {
+		return errEvicted
+	}
 	select {
 	case <-s.finished:
 		return nil // its end is the answer to this request too
@@ -259,6 +264,24 @@ func (c Call) WasSuspended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.restarted || len(s.asked) > 0
+}
+
+var errEvicted = errors.New("the request goes on by its record")
+
+// Evict ends a call that waits for its client, as if the router had ended: the handler goes on by what it recorded when
+// the client comes back. It reports false for other calls.
+func (c Call) Evict() bool {
+	s, ok := c.From.(*suspension)
+	if !ok {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil && s.restartable {
+		s.evicted = true
+		s.cancel(ErrClosed)
+	}
+	return s.evicted
 }
 
 // join waits while another request waits for one that can be restarted: a client may have sent its answers

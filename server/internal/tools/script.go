@@ -87,10 +87,10 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 		}
 	}
 	if j != nil {
-		run.Journal = j
+		run.Journal, run.Evict = j, func() bool { return j.Flush() && c.Evict() }
 	}
 	c.Hold(true)
-	run.Waiting = func(waits bool) { c.Hold(!waits) }
+	run.Waiting = func(waits bool) { j.Flush(); c.Hold(!waits) }
 	if c.WasSuspended() { // the journal knows which calls were sent, even if the client's process has sent the request again
 		run.Call.Meta = wire.DeleteMember(call.Meta, session.Resent)
 	}
@@ -122,9 +122,9 @@ func (t *Tools) journal(c *toolCall) (*journal.Journal, error) {
 	}
 	under := fmt.Sprintf("%x", sha256.Sum256(rules))
 	if restarted {
-		return t.Journals.Resume(id, under)
+		return t.Journals.Resume(c.Principal, id, under)
 	}
-	j, err := t.Journals.Begin(id, under)
+	j, err := t.Journals.Begin(c.Principal, id, under)
 	if err != nil {
 		return nil, nil // the script goes on while this router runs
 	}
