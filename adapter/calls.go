@@ -60,12 +60,19 @@ func (c calls) Check(ctx context.Context, t *registry.NormalizedTool, args json.
 func (c calls) Execute(ctx context.Context, call selector.Call) (selector.Result, error) {
 	v := c.scope.Visible()
 	call.Profile, call.Rules = v.Profile, v.Encoded
+	made := call
 	call = c.loggingIn(v, call)
 	if v.Rules != nil {
 		if err := v.Callable(call.Tool); err != nil {
 			return selector.Result{}, err
 		}
 		call.Catalog = v.Snapshot
+	}
+	ctx, goesOn, err := withScript(ctx, c, made)
+	if err != nil {
+		return selector.Result{}, err
+	}
+	if v.Rules != nil && !goesOn {
 		call = c.askingFirst(v, call)
 	}
 	return c.router.executor.Execute(ctx, call)

@@ -32,6 +32,9 @@ func policies(servers []config.Server) map[string]execute.Policy {
 			p.Rates[pattern] = execute.Rate(limit)
 		}
 		setModes(&p, s.Retry, s.Validate)
+		if s.Transport == config.Scripts { // each script has its own bounds, and its calls are what may be lost
+			p.Timeout, p.MaxConcurrent, p.Retry, p.MustCheck = 0, 0, execute.AlwaysRetry, true
+		}
 		for _, name := range groups[s.Group] {
 			if name != s.Name {
 				p.StandIns = append(p.StandIns, name)

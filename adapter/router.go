@@ -23,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/script"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -139,7 +138,7 @@ func New(c config.Config, o Options) *Router {
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
+		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
 	r.members = newMembership(r)
@@ -166,47 +165,6 @@ func New(c config.Config, o Options) *Router {
 
 // Parts returns the router with all that frontends need.
 func (r *Router) Parts() *Parts { return r.parts }
-
-// sessions are the servers' sessions, and how to call them.
-type sessions struct {
-	*supervisor.Supervisor
-	current *holder
-	members *membership
-}
-
-// Session implements [execute.Sessions].
-func (s sessions) Session(ctx context.Context, server string, from session.Client) (session.Session, error) {
-	if now, name := s.members.locate(server); now != nil {
-		return now.remotes.Session(ctx, name, from)
-	}
-	return s.Supervisor.Session(ctx, server, from)
-}
-
-// State implements [execute.Sessions].
-func (s sessions) State(server string) status.State {
-	if now, name := s.members.locate(server); now != nil {
-		return now.node.State(name)
-	}
-	return s.Supervisor.State(server)
-}
-
-// Policy implements [execute.Sessions].
-func (s sessions) Policy(server string) execute.Policy {
-	setup := s.current.load()
-	if p, ok := setup.policies[server]; ok {
-		p.Service = s.members.services.grouping().services[server]
-		return p
-	}
-	if p, ok := s.members.policy(server, setup.config.Router.MaxResultTokens); ok {
-		return p
-	}
-	if node := s.members.node(); node != nil {
-		if terms, ok := node.Terms(server); ok {
-			return policyOf(terms, s.members.name(), setup.config.Router.MaxResultTokens)
-		}
-	}
-	return execute.Policy{Timeout: 5 * time.Minute}
-}
 
 // Run keeps the servers running until ctx ends or [Router.Close] is called. It puts each configuration
 // from edits, which may be nil, into use: servers with an unchanged entry go on undisturbed. Run may
@@ -338,6 +296,10 @@ func (r *Router) Explain(ctx context.Context, task string, candidates []selector
 func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result, error) {
 	if c.Tool == nil {
 		return selector.Result{}, inprocess.NoTool(r.options.Name, "")
+	}
+	ctx, _, err := withScript(ctx, r.parts.calls, c)
+	if err != nil {
+		return selector.Result{}, err
 	}
 	return r.executor.Execute(ctx, c)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 )
 
 // A setup is a configuration and the values derived from it. It is replaced, not modified.
@@ -21,6 +22,8 @@ type setup struct {
 	byHand   map[string]byHand         // by server
 	policies map[string]execute.Policy // by server
 	shared   map[string]bool           // servers that other nodes may use
+	scripts  map[string]stored.Script  // by the ID of the tool
+	hash     string                    // of scripts
 	replaced chan struct{}             // closed when another setup is in use
 }
 
@@ -39,7 +42,10 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off
 		}
 	}
-	s.policies, s.shared = policies(s.config.Servers), sharedServers(s.config)
+	s.policies, s.shared, s.scripts = policies(s.config.Servers), sharedServers(s.config), storedScripts(s.config.Servers)
+	if i := slices.IndexFunc(s.config.Servers, func(one config.Server) bool { return one.Transport == config.Scripts }); i >= 0 {
+		s.hash = s.config.Servers[i].Hash()
+	}
 	return s
 }
 

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
@@ -70,6 +71,8 @@ type Server struct {
 	URL     string
 	Headers map[string]string `key:"headers,referring"`
 	OAuth   *OAuth            `key:"oauth"` // nil if absent
+
+	Scripts []stored.Script // its tools, of the transport Scripts alone; sorted by name
 
 	Disabled      bool          `key:"disabled"`
 	ByHand        bool          // a person disabled it, not the file
@@ -119,6 +122,8 @@ const (
 	SSE            Transport = "sse"
 	// AutoHTTP is a url without a type: streamable HTTP is tried, then SSE.
 	AutoHTTP Transport = "auto"
+	// Scripts is the bundled server of the stored scripts, in this process. Its entry has this name too.
+	Scripts Transport = "scripts"
 )
 
 // ToolFilter chooses and renames a server's tools. Patterns are those of package
@@ -153,7 +158,10 @@ type Router struct {
 		Name   string `key:"name"`   // in serverInfo; default "metarouter"
 		Prefix string `key:"prefix"` // that clients may put before the name of a tool; "" for no prefix
 	} `key:"gateway"`
-	Scripts struct { // bounds of each script that a client runs
+	Scripts struct {
+		Folder string `key:"folder"` // of the stored scripts, absolute; "" if there is no folder
+
+		// The bounds of each script that a client runs.
 		Timeout    time.Duration `key:"timeout"`    // without waits for a person; default 1m, at most 10m
 		CPU        time.Duration `key:"cpu"`        // of the interpreter; default 10s, at most 10m
 		Memory     int64         `key:"memory"`     // bytes of the interpreter; default 64 MiB, at most 1 GiB
@@ -315,8 +323,8 @@ func (s Server) Launch() secret.Launch {
 	return secret.Launch{Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, OAuth: s.OAuth.secrets()}
 }
 
-// Hash returns 32 hex digits that identify the process or the address of the entry. Its name and its
-// other keys do not count. Stored catalogs are kept under it.
+// Hash returns 32 hex digits that identify the process, the address or the scripts of the entry. Its
+// name and its other keys do not count. Stored catalogs are kept under it.
 func (s Server) Hash() string {
 	said, err := json.Marshal(struct {
 		Transport Transport
@@ -326,7 +334,8 @@ func (s Server) Hash() string {
 		Cwd       string
 		URL       string
 		Headers   map[string]string `json:",omitempty"`
-	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers})
+		Scripts   []stored.Script   `json:",omitempty"`
+	}{s.Transport, s.Command, s.Args, s.Env, s.Cwd, s.URL, s.Headers, s.Scripts})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -26,7 +27,7 @@ import (
 // JSON with comments, is too large, or has a mistake about a key that restricts all (see guards). Other mistakes are in Config.Problems.
 func Load(paths ...string) (Config, error) { return load(paths, system()) }
 
-// LoadText is Load for files that are not trusted yet: it looks at nothing but the files.
+// LoadText is Load for files that are not trusted yet: it looks at nothing but the files and their stored scripts.
 // Variables stay as they are written, no envFile is read, and paths stay relative. Use
 // [Config.Expand] once the text is trusted.
 func LoadText(paths ...string) (Config, error) {
@@ -42,7 +43,7 @@ func (c Config) Expand() Config {
 	return c
 }
 
-// ReadText is LoadText for the text of one file. The file at path need not exist.
+// ReadText is LoadText for the text of one file. The file at path need not exist; its stored scripts are read.
 func ReadText(path string, data []byte) (Config, error) {
 	return read(path, data, environment{asWritten: true})
 }
@@ -134,7 +135,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	place := make(map[string]int) // of a server in entries, by its name
 	for _, s := range sources {
 		c.Files = append(c.Files, s.path)
-		c.Text = c.Text.Add(s.path, s.approved(), s.bare, env.asWritten)
+		c.Text = c.Text.Add(s.path, s.approved(), s.stored.Scripts, s.bare, env.asWritten)
 		d.source = s
 		for _, e := range entriesOf(d, &c.Router) {
 			if i, again := place[e.name]; again {
@@ -155,6 +156,7 @@ func assemble(sources []source, env environment) (Config, error) {
 	if d.refused != nil {
 		return Config{}, *d.refused
 	}
+	addScripts(d, &c)
 	checkAskedServer(d, c)
 	checkTokens(d, c)
 	checkIssuers(d, c)
@@ -179,7 +181,8 @@ func assemble(sources []source, env environment) (Config, error) {
 func (c *Config) sortProblems() {
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(c.Files, a.File), slices.Index(c.Files, b.File)),
+			cmp.Compare(slices.Index(c.Files, a.File), slices.Index(c.Files, b.File)), // stored scripts are first
+			cmp.Compare(a.File, b.File),
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column))
 	})
@@ -193,6 +196,8 @@ type source struct {
 
 	bare    bool // the file is a map of servers without a root key
 	general bool // the file has all settings of another client
+
+	stored stored.Folder // that the file names
 }
 
 func parse(path string, data []byte) (source, error) {
@@ -200,7 +205,11 @@ func parse(path string, data []byte) (source, error) {
 	if err != nil {
 		return source{}, fmt.Errorf("read config: %w", err)
 	}
-	return parseWithin(path, data, maxFile)
+	s, err := parseWithin(path, data, maxFile)
+	if err == nil {
+		s.stored = s.scripts()
+	}
+	return s, err
 }
 
 // parseWithin parses a file of so many bytes at most.

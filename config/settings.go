@@ -3,15 +3,19 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 )
 
 // defaultRouter returns the settings of a file without any.
@@ -46,6 +50,44 @@ func scriptsField(d *decoder, known fields) func(hujson.ObjectMember) {
 			return
 		}
 		d.guard(d.mistake, keys.Below(atProfile, "scripts"))(m.Name.StartOffset, `"scripts" must be an object; write {"timeout": "1m"} here, and true or false into a profile`)
+	}
+}
+
+// scripts reads the stored scripts that the text names. They belong to the text: they are approved with it,
+// and are not read again.
+func (s source) scripts() stored.Folder {
+	m := sourceMember{s, hujson.ObjectMember{Value: hujson.Value{Value: s.root}}}.inner(atRouter).inner("scripts").inner("folder")
+	if folder, ok := jsonc.Text(m.member.Value); ok && folder != "" {
+		return stored.Read(s.project(), folder)
+	}
+	return stored.Folder{}
+}
+
+// addScripts adds the server of the stored scripts, unless an entry has its name, and the mistakes in them.
+func addScripts(d *decoder, c *Config) {
+	const level = atRouter + ".scripts.folder"
+	at, folder := d.at(level), &c.Router.Scripts.Folder
+	if *folder == "" {
+		return
+	}
+	project, read := d.source.project(), d.source.stored
+	*folder = filepath.Join(project, *folder)
+	if slices.ContainsFunc(c.Servers, func(s Server) bool { return s.Name == string(Scripts) }) {
+		d.warn(at, "the scripts in this folder are no tools, since another server is called %q; rename that", string(Scripts))
+		return
+	}
+	if read.Err != nil {
+		d.mistake(at, "%v", read.Err)
+	}
+	for _, p := range read.Problems {
+		d.source = source{path: filepath.Join(project, p.File), data: p.Text}
+		d.mistake(p.Offset, "%v", p.Err)
+	}
+	if len(read.Scripts) > 0 {
+		s := defaultServer()
+		s.Name, s.Transport, s.Scripts, s.Validate, s.MaxResultTokens = string(Scripts), Scripts, read.Scripts, c.Router.Validate, c.Router.MaxResultTokens
+		s.Timeout, s.MaxConcurrent, s.Retry = 24*time.Hour, 100, "never" // each script has its own bounds
+		c.Servers = append(c.Servers, s)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
@@ -36,18 +37,22 @@ type ScriptProvider interface {
 type ScriptJournal interface {
 	script.Journal
 
-	// Send notes that the call of the number is about to be sent. It is not sent if Send fails. before reports whether the
-	// router that ended may have sent it.
-	Send(number int) (before bool, err error)
+	// Send notes that the call of the number is about to be sent, which may take effect twice if it is repeatable. It is
+	// not sent if Send fails. before reports whether the router that ended may have sent it.
+	Send(number int, repeatable bool) (before bool, err error)
+
+	// WasSent reports whether the router that ended may have sent the call.
+	WasSent(number int) bool
 }
 
 // A ScriptRun is a script and the client for which it runs.
 type ScriptRun struct {
 	Script
 
-	ID   string // of the run, for observers
+	ID   string // of the run, for observers; RunScript makes it if it is ""
 	Call Call   // has the client of each call; its Tool and Arguments are not used
 
+	GoesOn   bool                        // with a run of a router that has ended; set by ScriptRunOf
 	Waiting  func(bool)                  // see [script.Options]
 	Evict    func() bool                 // see [script.Options]
 	Journal  ScriptJournal               // may be nil
@@ -64,12 +69,18 @@ type ScriptRun struct {
 // RunScript runs a script within limits. Every call of the script is one of p's.
 func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits script.Limits, run ScriptRun) ScriptOutcome {
 	run.Call.Meta = wire.DeleteMember(run.Call.Meta, "progressToken") // the progress is the script's
-	h := &scriptHost{p: p, run: &run}
+	if run.ID == "" {
+		run.ID = fmt.Sprintf("%016x", rand.Uint64())
+	}
+	if run.Waiting != nil {
+		run.Waiting(false)
+	}
 	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting, Evict: run.Evict}
+	run.Progress, run.Journal = nil, sectionOf(run.Journal)
 	if run.Journal != nil {
 		o.Journal = run.Journal
 	}
-	return e.Run(ctx, run.Script, h, o)
+	return e.Run(ctx, run.Script, &scriptHost{p: p, run: &run}, o)
 }
 
 // A scriptHost implements [script.Host].
@@ -92,7 +103,7 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 	}
 	call := h.run.Call
 	call.Tool, call.Arguments, call.Script, call.Line, call.From = tool, c.Arguments, h.run.ID, c.Line, from
-	result, err := h.p.Execute(ctx, call)
+	result, err := h.p.Execute(h.within(ctx, c), call)
 	if h.run.Called != nil {
 		h.run.Called(ctx, tool, result, err)
 	}
@@ -122,10 +133,14 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 
 // from returns the client of a call; nil if there is none.
 func (h *scriptHost) from(ctx context.Context, c script.Call) session.Client {
-	if h.run.Call.From == nil {
+	client, id := h.run.Call.From, strconv.Itoa(c.Number)
+	if client == nil {
 		return nil
 	}
-	return &scriptClient{h.run.Call.From, ctx, h.run.Journal, c}
+	if outer, ok := client.(*scriptClient); ok { // the script that calls this one
+		client, id = outer.Client, outer.id+"."+id
+	}
+	return &scriptClient{client, ctx, h.run.Journal, c, id}
 }
 
 func (h *scriptHost) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
@@ -186,35 +201,4 @@ func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessag
 // Declare returns the declaration of a tool in TypeScript, with a description.
 func Declare(t *registry.NormalizedTool, description string, d declaration.Detail) string {
 	return declaration.Of(declaration.Tool{ID: t.ID, Description: description, Reads: t.Reads(), Input: t.InputSchema, Output: wire.Member(t.Definition, "outputSchema")}, d)
-}
-
-// A scriptClient is the client of a call of a script.
-type scriptClient struct {
-	session.Client
-	ctx     context.Context // of the call
-	journal ScriptJournal   // may be nil
-	call    script.Call
-}
-
-// Unwrap returns the client of the script, for [session.As].
-func (c *scriptClient) Unwrap() session.Client { return c.Client }
-
-// Ask implements [session.Client]. The script's time stands still while a person is asked. ctx may be the session's.
-func (c *scriptClient) Ask(ctx context.Context, server string, m session.Message) (json.RawMessage, error) {
-	m.ID = strconv.AppendInt(nil, int64(c.call.Number), 10) // an answer is for this call alone, also when the script runs again
-	return c.Client.Ask(session.WithAsked(ctx, func() func() { return script.Pause(c.ctx) }), server, m)
-}
-
-var errLost = errors.New("the router ended before its result came")
-
-// Sending implements [session.Sending].
-func (c *scriptClient) Sending(repeatable bool) error {
-	if err := session.Sending(c.Client, repeatable); err != nil || c.journal == nil {
-		return err
-	}
-	before, err := c.journal.Send(c.call.Number)
-	if before && !repeatable {
-		return &script.Lost{Tool: c.call.Tool, Err: errLost}
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -20,6 +21,8 @@ type echoScripts struct{}
 func (echoScripts) RunScript(_ context.Context, run selector.ScriptRun) selector.ScriptOutcome {
 	return selector.ScriptOutcome{Value: wire.Marshal(fmt.Sprint(run.Code, string(run.Input), run.Timeout))}
 }
+
+func (echoScripts) IsScript(*registry.NormalizedTool) (bool, string) { return false, "" }
 
 func TestCodeMode(t *testing.T) {
 	codeTools := []string{"describe_tools", "find_tools", "read_result", "run_script"}

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
@@ -19,6 +20,8 @@ type realScripts struct {
 	engine *script.Engine
 	router Router
 }
+
+func (realScripts) IsScript(*registry.NormalizedTool) (bool, string) { return false, "" }
 
 func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
 	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)

@@ -20,10 +20,10 @@ import (
 )
 
 // An instance is one session with a server, and the process at its other end unless
-// the server is remote. An opener makes it.
+// the server is remote or in this process. An opener makes it.
 type instance struct {
 	*peer.Peer
-	process   *process.Process // nil if remote
+	process   *process.Process // nil if the server has no process of its own
 	transport config.Transport
 	hash      string          // of the entry
 	declared  json.RawMessage // the client's capabilities, as sent to the server

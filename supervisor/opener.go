@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ import (
 )
 
 // An opener opens sessions with one server, each with a process of its own unless the
-// server is remote.
+// server is remote or in this process.
 type opener struct {
 	*common
 	name    string
@@ -169,9 +170,12 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 	if err != nil {
 		return nil, err
 	}
-	if entry.Transport == config.Stdio {
+	switch entry.Transport {
+	case config.Stdio:
 		in, err = o.start(ctx, entry, resolved, on)
-	} else {
+	case config.Scripts:
+		in = o.inside(entry, on)
+	default:
 		in, err = o.dial(ctx, entry, resolved, on, transportOf(entry, known))
 	}
 	if err != nil {
@@ -298,6 +302,25 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	signal.Within(copied, process.GraceOutput)
 	p.Stderr.Close()
 	<-copied
+}
+
+// inside opens a session with a server in this process.
+func (o *opener) inside(entry config.Server, on terms) *instance {
+	ours, theirs := net.Pipe()
+	end := &connEnd{Conn: ours}
+	var lines *transport.Lines
+	in := o.build(entry, on, entry.Transport, func(c *peer.Conn) peer.Link {
+		lines = transport.NewLines(end, defaultStall, c)
+		return lines
+	})
+	c := &Connection{Session: in.Peer, peer: in.Peer, conn: ours, ended: make(chan struct{})}
+	o.running.Go(func() { o.options.Inside(entry, theirs) })
+	o.running.Go(func() {
+		defer close(in.done)
+		c.serve(end, lines)
+		in.err = in.Cause()
+	})
+	return in
 }
 
 // dial reaches for the remote server of the entry.

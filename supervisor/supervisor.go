@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 
@@ -77,6 +78,9 @@ type Options struct {
 	// OnToken is called with tokens of logins before they are sent, and now and then again
 	// while they are in use, so that they can be hidden elsewhere. May be nil.
 	OnToken func(token string)
+
+	// Inside serves an entry of the transport [config.Scripts] over conn until one of the ends is closed.
+	Inside func(entry config.Server, conn net.Conn)
 
 	// OnMessage is called with messages of servers that belong to no request. owner
 	// is the only client that uses the session, nil if several may. It must not

@@ -69,6 +69,7 @@ var leaves = []string{
 	"internal/schema",
 	"internal/script",
 	"internal/script/journal",
+	"internal/script/stored",
 	"internal/secret",
 	"internal/session",
 	"internal/signal",

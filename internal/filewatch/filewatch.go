@@ -29,6 +29,9 @@ type Watcher struct {
 	steps  map[string]bool   // paths with events that count, as folded by fold
 }
 
+// Any is the name of a file that stands for all files of its folder.
+const Any = "*"
+
 const pollInterval = 2 * time.Second
 
 // New returns a watcher of no file. Where the system can't watch, log says so.
@@ -91,7 +94,9 @@ func (w *Watcher) Follow(files []string) (more bool) {
 }
 
 // Concerns reports whether the event is about a file that is followed.
-func (w *Watcher) Concerns(event fsnotify.Event) bool { return w.steps[fold(event.Name)] }
+func (w *Watcher) Concerns(event fsnotify.Event) bool {
+	return w.steps[fold(event.Name)] || w.steps[fold(filepath.Join(filepath.Dir(event.Name), Any))]
+}
 
 // fold makes names equal that a file system may take for equal. An event too many does no
 // harm.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -30,7 +31,7 @@ const (
 // latest reading wins: it replaces one that the receiver has not taken yet. The zero value
 // sends nothing.
 type Pipeline struct {
-	// Watch has the files read again when one of them, or an envFile that they name, is
+	// Watch has the files read again when one of them, or an envFile or a stored script that they name, is
 	// edited. Where the system reports no edits, the files are read every two seconds.
 	Watch bool
 
@@ -96,7 +97,8 @@ func (p Pipeline) Run(ctx context.Context, first config.Config, out chan<- confi
 			f.read()
 		case <-f.untrusted:
 			f.untrusted = time.After(recheck)
-			if err := f.Trusted(f.waiting); err == nil {
+			text, failed := config.LoadText(f.latest.Files...) // scripts of an edit that waits are not watched
+			if err := f.Trusted(f.waiting); err == nil || failed == nil && text.Text.Digest() != f.waiting.Text.Digest() {
 				f.read()
 			} else if err.Error() != f.complaint {
 				f.refuse(err)
@@ -174,7 +176,7 @@ func (f *feed) refuse(why error) {
 // submit has Run send a trusted reading, if the receiver lacks it.
 func (f *feed) submit(next config.Config) {
 	if f.watcher.Follow(filesOf(next)) {
-		f.disturb() // an envFile was read before it was watched
+		f.disturb() // an envFile or a script was read before it was watched
 	}
 	if f.Adjust != nil {
 		next = f.Adjust(next)
@@ -190,12 +192,18 @@ func (p Pipeline) judge(err error) {
 	}
 }
 
-// filesOf are all files that c was made of.
+// filesOf are all files that c was made of, and those that may become a script.
 func filesOf(c config.Config) []string {
 	files := slices.Clone(c.Files)
+	if folder := c.Router.Scripts.Folder; folder != "" {
+		files = append(files, filepath.Join(folder, filewatch.Any))
+	}
 	for _, s := range c.Servers {
 		if s.EnvFile != "" {
 			files = append(files, s.EnvFile)
+		}
+		for _, script := range s.Scripts { // it may be a link
+			files = append(files, filepath.Join(c.Router.Scripts.Folder, script.Name+".js"))
 		}
 	}
 	return files

@@ -27,8 +27,23 @@ func (e *Exposed) Error() string { return e.Problem + "; " + e.Fix }
 // Read returns the content of the regular file at path, which may be a link to one. A file
 // that has more than limit bytes is an error, even if it claims to be smaller. Read never
 // waits for a FIFO and never opens a device. Its errors are of type [*fs.PathError].
-func Read(path string, limit int64) ([]byte, error) {
-	f, err := Open(path)
+func Read(path string, limit int64) ([]byte, error) { return system.read(path, limit) }
+
+// ReadIn is Read for a path below a folder that no link leads out of.
+func ReadIn(folder *os.Root, path string, limit int64) ([]byte, error) {
+	return files{folder.Stat, folder.OpenFile}.read(path, limit)
+}
+
+// files are those below a folder, or all of the system.
+type files struct {
+	stat func(path string) (fs.FileInfo, error)
+	open func(path string, flag int, mode fs.FileMode) (*os.File, error)
+}
+
+var system = files{os.Stat, os.OpenFile}
+
+func (s files) read(path string, limit int64) ([]byte, error) {
+	f, err := s.openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +62,16 @@ func Read(path string, limit int64) ([]byte, error) {
 }
 
 // Open opens the regular file at path for reading, as [Read] does.
-func Open(path string) (*os.File, error) {
+func Open(path string) (*os.File, error) { return system.openRegular(path) }
+
+func (s files) openRegular(path string) (*os.File, error) {
 	// A device may do something when it is opened, so look before.
-	if info, err := os.Stat(path); err == nil {
+	if info, err := s.stat(path); err == nil {
 		if err := regular("open", path, info); err != nil {
 			return nil, err
 		}
 	} // else opening fails too
-	return checked(path, os.O_RDONLY|nonblock, 0)
+	return s.checked(path, os.O_RDONLY|nonblock, 0)
 }
 
 // Append opens the regular file at path for appending, and creates it with mode 0600. It
@@ -68,7 +85,7 @@ func Append(path string, flag int) (*os.File, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return checked(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag|nonblock|nofollow, 0o600)
+	return system.checked(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag|nonblock|nofollow, 0o600)
 }
 
 // CanAppend returns the error that [Append] would return, with the folders of the path
@@ -84,7 +101,7 @@ func CanAppend(path string) error {
 			return err
 		}
 	}
-	f, err := checked(path, os.O_APPEND|os.O_WRONLY|nonblock|nofollow, 0)
+	f, err := system.checked(path, os.O_APPEND|os.O_WRONLY|nonblock|nofollow, 0)
 	if err != nil {
 		return err
 	}
@@ -106,8 +123,8 @@ func creatable(folder string) error {
 
 // checked opens a file, and closes it again if it is not a regular one: the path may lead
 // elsewhere since it was examined.
-func checked(path string, flag int, mode fs.FileMode) (*os.File, error) {
-	f, err := os.OpenFile(path, flag, mode)
+func (s files) checked(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := s.open(path, flag, mode)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func TestReadOnlyRegularFiles(t *testing.T) {
 	if got, err := Read(at("link"), 10); err != nil || string(got) != "x" {
 		t.Errorf("a link: %q, %v", got, err)
 	}
-	if _, err := checked(at("fifo"), os.O_RDONLY|nonblock, 0); !errors.Is(err, ErrIrregular) {
+	if _, err := system.checked(at("fifo"), os.O_RDONLY|nonblock, 0); !errors.Is(err, ErrIrregular) {
 		t.Errorf("a FIFO that took the file's place after it was examined: %v", err)
 	}
 }
@@ -50,7 +50,7 @@ func TestAppendFollowsNoLink(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, f, err)
 		}
 	}
-	if _, err := checked(at("link"), os.O_WRONLY|nonblock|nofollow, 0); err == nil {
+	if _, err := system.checked(at("link"), os.O_WRONLY|nonblock|nofollow, 0); err == nil {
 		t.Error("a link that took the file's place after it was examined is followed")
 	}
 	if got, err := os.ReadFile(at("victim")); err != nil || string(got) != "x" {

@@ -86,6 +86,9 @@ func (r *run) explain(thrown uint64) *Error {
 	if said.Message == "out of memory" {
 		e = errMemory(r.Limits.Memory)
 	}
+	if e.Name == "BusyError" || e.Name == "LostError" { // the script has these names from us: callers rely on them
+		e.Name = "Error"
+	}
 	e.Line, e.Column = r.source.place(said.Stack)
 	return e
 }

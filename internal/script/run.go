@@ -67,10 +67,13 @@ type reply struct {
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r := &run{engine: e, script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
 		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
+	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
+		r.Waiting = outer.pause
+	}
 	r.clock = newClock(o.Limits.Timeout, func(begins bool) {
 		e.waits(r, begins)
-		if o.Waiting != nil {
-			o.Waiting(begins)
+		if r.Waiting != nil {
+			r.Waiting(begins)
 		}
 	})
 	ctx = context.WithValue(context.WithValue(ctx, hostKey{}, r), clockKey{}, r.clock)

@@ -194,13 +194,17 @@ func TestCancel(t *testing.T) {
 	cancel()
 }
 
-// TestPause: a wait for a person is not the script's time.
+// TestPause: a wait for a person is not the script's time, nor that of the script that has called it.
 func TestPause(t *testing.T) {
 	run1(t, "") // loads the interpreter outside of the bubble
-	pausing := func(wait time.Duration) fakeHost {
+	var pausing func(wait time.Duration) fakeHost
+	pausing = func(wait time.Duration) fakeHost {
 		return fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
-			if c.Tool == "s:asks" {
+			switch c.Tool {
+			case "s:asks":
 				defer Pause(ctx)()
+			case "s:runs":
+				return engine.Run(ctx, Script{Code: "await Promise.all([call('s:asks'), call('s:asks')])"}, pausing(wait), Options{}).Result(), ctx.Err()
 			}
 			select {
 			case <-time.After(wait):
@@ -217,6 +221,8 @@ func TestPause(t *testing.T) {
 		{"await call('s:asks'); await call('s:asks')", "LimitError: no person answered within 10m0s; its last call is on line 1", 9 * time.Minute, 10 * time.Minute},
 		{"await call('s:works')", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
 		{"await Promise.all([call('s:asks'), call('s:works')])", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
+		{"await call('s:runs'); await call('s:runs')", "<nil>", 4 * time.Minute, 8 * time.Minute},
+		{"await Promise.all([call('s:runs'), call('s:works')])", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
 		{"for (;;) await call('s:works')", "LimitError: the script took longer than 1m0s; its last call is on line 1", 7 * time.Second, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -105,7 +105,7 @@ type Options struct {
 	Progress func(done int, tool string) // is called when a call begins or ends, with the number of calls that ended; may be nil
 
 	// Waiting is told when the script begins to wait for persons alone, and when it does so no more. It must
-	// not block. It may be nil.
+	// not block. It may be nil. If a call of another script runs this one, that script waits instead.
 	Waiting func(bool)
 
 	// Evict is called while the script waits for persons alone and other scripts need its memory. If the script can go

@@ -17,23 +17,25 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 )
 
 // A Text is the text of a configuration as a person approves it: the members of the files that
 // the router reads, with variables as they are written. Spaces, comments, the order of keys and
-// keys of other programs do not count. The content of files that the text names, such as an
-// envFile or a program, does not count either. It is not modified after it was made.
+// keys of other programs do not count. The text of the stored scripts counts; the content of other files that
+// the text names, such as an envFile or a program, does not. It is not modified after it was made.
 type Text struct {
-	Files []string // absolute paths
+	Files   []string          // absolute paths
+	Scripts [][]stored.Script // of each of Files
 
 	approvals []Approval       // one for each of Files
 	objects   []*hujson.Object // one for each of Files, if they are kept
 }
 
-// Add returns t with a file: an object of its members that the router reads. In a bare object, each
+// Add returns t with a file: an object of its members that the router reads, and its scripts. In a bare object, each
 // key but "metarouter" is the name of a server. [Text.Objects] returns the objects that are to be kept.
-func (t Text) Add(path string, object *hujson.Object, bare, keep bool) Text {
-	t.Files, t.approvals = append(t.Files, path), append(t.approvals, approvalOf(object, bare))
+func (t Text) Add(path string, object *hujson.Object, scripts []stored.Script, bare, keep bool) Text {
+	t.Files, t.Scripts, t.approvals = append(t.Files, path), append(t.Scripts, scripts), append(t.approvals, approvalOf(object, scripts, bare))
 	if keep {
 		t.objects = append(t.objects, object)
 	}
@@ -120,7 +122,7 @@ type Untrusted struct {
 	Text   Text // that is not approved
 	Before bool // an earlier text was approved
 
-	// Names of servers with entries that differ, sorted. All are empty without an earlier text.
+	// Names of servers with entries that differ, and files of scripts that do, sorted. All are empty without an earlier text.
 	Added, Removed, Edited []string
 	Settings               bool // the "metarouter" object differs
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/atomicfile"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 )
 
 // settings is the key of the router's own settings in a file.
@@ -66,25 +67,27 @@ func write(dataDir string, approved map[string]Approval) error {
 type Approval struct {
 	Digest   string            `json:"digest"`
 	Settings string            `json:"settings"` // the digest of the "metarouter" object
-	Entries  map[string]string `json:"entries"`  // the digests of the entries, by the names of servers; nil if the names are too long to be kept
+	Entries  map[string]string `json:"entries"`  // the digests of the entries, by the names of servers, and of the scripts, by their files; nil if the names are too long to be kept
 }
 
-// maxNames is the most bytes of the names of servers that an approval keeps.
+// maxNames is the most bytes of the names that an approval keeps.
 const maxNames = 64 << 10
 
 // approvalOf returns the approval of an object with the servers and the settings of a file, by its
-// canonical spelling. A duplicate key counts, so that no value hides behind another.
-func approvalOf(object *hujson.Object, bare bool) Approval {
+// canonical spelling, and of scripts. A duplicate key counts, so that no value hides behind another.
+func approvalOf(object *hujson.Object, scripts []stored.Script, bare bool) Approval {
 	a := Approval{Entries: make(map[string]string)}
 	type part struct{ key, name, digest string }
 	var parts []part
 	names := 0
-	addEntry := func(key string, m hujson.ObjectMember) {
-		name := jsonc.Key(m)
-		p := part{key, name, digest(m.Value.Value)}
+	addPart := func(p part) {
 		parts = append(parts, p)
-		a.Entries[name] = chain(a.Entries[name], p.digest)
-		names += len(name)
+		a.Entries[p.name] = chain(a.Entries[p.name], p.digest)
+		names += len(p.name)
+	}
+	addEntry := func(key string, m hujson.ObjectMember) { addPart(part{key, jsonc.Key(m), digest(m.Value.Value)}) }
+	for _, s := range scripts {
+		addPart(part{"*.js", s.File, chain("script", s.Code)}) // no key of a file that counts has this name
 	}
 	for _, m := range object.Members {
 		key := jsonc.Key(m)

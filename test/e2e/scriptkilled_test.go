@@ -105,11 +105,15 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 // newRestarting returns a router with a modern client, and a function that ends the router by a signal and lets another one go on.
 func newRestarting(t *testing.T, transport string, own map[string]any) (*scripting, mcptest.Requester, func(syscall.Signal)) {
 	t.Helper()
-	s := newScripting(t, own)
+	return newScripting(t, own).restarting(transport)
+}
+
+func (s *scripting) restarting(transport string) (*scripting, mcptest.Requester, func(syscall.Signal)) {
+	s.t.Helper()
 	if transport == "stdio" {
 		return s, s.overStdio(), s.kill
 	}
-	address := mcptest.FreeAddress(t)
+	address := mcptest.FreeAddress(s.t)
 	router := s.serveAt(address)
 	return s, s.overHTTP("http://" + address + "/mcp"), func(signal syscall.Signal) {
 		router.Cmd.Process.Signal(signal)

@@ -115,6 +115,9 @@ type record struct {
 	Result  json.RawMessage `json:"result,omitempty"` // of the script
 }
 
+// sent is a call that is noted.
+type sent struct{ before, repeatable bool } // by the run before; may take effect twice
+
 // A Journal is the file of one script. It implements [script.Journal]. Its methods may be called by many
 // goroutines at once.
 type Journal struct {
@@ -131,7 +134,7 @@ type Journal struct {
 	timer   *time.Timer     // writes them; nil without any
 	begun   time.Time
 	rules   string
-	sent    map[int]bool    // calls that are noted and have no answer; true if the run before has noted them
+	sent    map[int]sent    // calls that are noted and have no answer
 	answers []script.Answer // of the run before, those that were not given yet
 	result  json.RawMessage
 }
@@ -194,7 +197,7 @@ func (s *Store) open(principal string, id uint64, flag int) (*Journal, error) {
 		f.Close()
 		return nil, cmp.Or(err, errRuns)
 	}
-	return &Journal{store: s, principal: principal, path: f.Name(), aead: aead, file: f, sent: make(map[int]bool)}, nil
+	return &Journal{store: s, principal: principal, path: f.Name(), aead: aead, file: f, sent: make(map[int]sent)}, nil
 }
 
 // secret returns a key for a purpose.
@@ -230,7 +233,7 @@ func (j *Journal) read() error {
 			delete(j.sent, a.Number)
 		}
 		if j.answers = append(j.answers, r.Answers...); r.Sent > 0 {
-			j.sent[r.Sent] = true
+			j.sent[r.Sent] = sent{before: true}
 		}
 		j.result = r.Result
 	}
@@ -299,21 +302,28 @@ func (j *Journal) Answered(a script.Answer) {
 	}
 }
 
-// Send notes that a call is about to be sent, and fails if it can't be noted. before reports whether the run before may
-// have sent it.
-func (j *Journal) Send(number int) (before bool, err error) {
+// Send notes that a call is about to be sent, which may take effect twice if it is repeatable, and fails if it can't be
+// noted. before reports whether the run before may have sent it.
+func (j *Journal) Send(number int, repeatable bool) (before bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	before, noted := j.sent[number]
+	was, noted := j.sent[number]
+	j.sent[number] = sent{was.before, repeatable}
 	if !noted {
-		j.sent[number] = false
 		err = j.write(record{Sent: number})
 	}
-	return before, err
+	return was.before, err
 }
 
-// Flush writes the answers. It reports whether the file has all that the script did, and no call is under way: then the
-// script can go on with the file. j may be nil.
+// WasSent reports whether the run before may have sent a call.
+func (j *Journal) WasSent(number int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sent[number].before
+}
+
+// Flush writes the answers. It reports whether the file has all that the script did, and no call is under way that may
+// take effect once: then the script can go on with the file. j may be nil.
 func (j *Journal) Flush() bool {
 	if j == nil {
 		return false
@@ -323,7 +333,12 @@ func (j *Journal) Flush() bool {
 	if len(j.pending) > 0 {
 		_ = j.write(record{}) // if that fails, the file is empty and no script goes on with it
 	}
-	return !j.lost && len(j.sent) == 0
+	for _, s := range j.sent {
+		if !s.repeatable {
+			return false
+		}
+	}
+	return !j.lost
 }
 
 // Result returns the result of a script that has ended; nil while it has not.
@@ -350,6 +365,9 @@ func (j *Journal) Close(keep bool) error {
 	defer j.mu.Unlock()
 	if j.file == nil {
 		return nil
+	}
+	if !keep {
+		_ = j.empty() // its bytes are free for the principal's other scripts
 	}
 	err := j.file.Close()
 	j.file = nil

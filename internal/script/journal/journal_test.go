@@ -63,7 +63,7 @@ func TestResume(t *testing.T) {
 	answers := []script.Answer{{Number: 2, Asked: "b", Value: json.RawMessage(`{"n":1}`)}, {Number: 1, Asked: "a", Error: "no", Retry: true}}
 	j := begin(t, open(t, folder), 7)
 	for number := 1; number <= 3; number++ {
-		if before, err := j.Send(number); err != nil || before {
+		if before, err := j.Send(number, false); err != nil || before {
 			t.Fatalf("call %d was sent by the run before: %v, %v", number, before, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("the answers %+v, want %+v", got, answers)
 	}
 	for number := 3; number <= 4; number++ {
-		if before, err := j.Send(number); before != (number == 3) || err != nil {
+		if before, err := j.Send(number, false); before != (number == 3) || err != nil {
 			t.Errorf("call %d was sent: %v, %v", number, before, err)
 		}
 	}
@@ -176,6 +176,14 @@ func TestShares(t *testing.T) {
 		keep.Answered(half)
 		keep.Flush()
 	}
+	one, next := begin(t, s, 6), begin(t, s, 7)
+	rest := script.Answer{Number: 1, Value: json.RawMessage(`"` + strings.Repeat("a", maxShare/3) + `"`)}
+	for _, j := range []*Journal{one, next} {
+		if j.Answered(rest); !j.Flush() {
+			t.Error("a script that has ended takes up bytes")
+		}
+		j.Close(false)
+	}
 	other, err := s.Begin("another", 9, rules)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +209,7 @@ func TestAnswersAreWritten(t *testing.T) {
 		return info.Size()
 	}
 	for number := 1; number <= 2; number++ {
-		if _, err := j.Send(number); err != nil {
+		if _, err := j.Send(number, false); err != nil {
 			t.Fatal(err)
 		}
 		if j.Flush() {
@@ -214,11 +222,11 @@ func TestAnswersAreWritten(t *testing.T) {
 	}
 	before := size()
 	mcptest.WaitFor(t, "the last answer", func() bool { return size() > before })
-	if !j.Flush() {
-		t.Error("the script can't go on")
+	if _, err := j.Send(9, true); err != nil || !j.Flush() { // such as a stored script, which waits for a person
+		t.Errorf("the script can't go on: %v", err)
 	}
 	j.Close(true)
-	if j = resume(t, s, 1); len(answersOf(j)) != 2 || !j.Flush() {
+	if j = resume(t, s, 1); len(answersOf(j)) != 2 || j.Flush() {
 		t.Error("answers are missing")
 	}
 }
@@ -232,7 +240,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 	j.Answered(script.Answer{Number: 2, Value: json.RawMessage(`"` + string(bytes.Repeat([]byte("a"), maxShare)) + `"`)})
-	if _, err := j.Send(3); err != nil {
+	if _, err := j.Send(3, false); err != nil {
 		t.Errorf("after too large an answer, sending: %v", err)
 	}
 	j.Close(true)
@@ -252,7 +260,7 @@ func TestBounds(t *testing.T) {
 	if _, err := os.Stat(j.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file of a script that has ended: %v", err)
 	}
-	if _, err := j.Send(4); !errors.Is(err, os.ErrClosed) {
+	if _, err := j.Send(4, false); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after the end, sending: %v", err)
 	}
 }
@@ -299,7 +307,7 @@ func BenchmarkCalls(b *testing.B) {
 	for b.Loop() {
 		j, err := s.Begin("", 1, rules)
 		for i := range 1000 {
-			_, sending := j.Send(i)
+			_, sending := j.Send(i, false)
 			err = errors.Join(err, sending)
 			j.Answered(script.Answer{Number: i, Asked: "0123456789abcdef", Value: value})
 		}

@@ -245,6 +245,12 @@ func (c Call) Restartable() (id uint64, restarted, ok bool) {
 	return s.id, s.restarted, true
 }
 
+// IsRestarted reports whether the call goes on with one that a router before this one had suspended.
+func (c Call) IsRestarted() bool {
+	s, ok := c.From.(*suspension)
+	return ok && s.restarted
+}
+
 // Hold says whether more questions may follow at once, so that the client is not asked yet.
 func (c Call) Hold(held bool) {
 	if s, ok := c.From.(*suspension); ok {

@@ -158,7 +158,7 @@ func (o ownTool) calls() bool { return o.Name == "call_tool" || o.Name == "call_
 // callNamed answers call_tool or call_read_only_tool.
 func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own string) (json.RawMessage, error) {
 	began := time.Now()
-	tool, err := t.find(ctx, a.Tool, c.From)
+	tool, err := t.runner.find(ctx, a.Tool, c.From)
 	if errors.As(err, new(*session.Error)) {
 		return nil, err
 	} else if err != nil {

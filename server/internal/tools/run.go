@@ -3,10 +3,13 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
+	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // A runner runs tools of servers on behalf of clients.
@@ -16,8 +19,25 @@ type runner struct {
 	results *results
 }
 
-// run runs a tool of a server for a call of one of our own tools.
+// run runs a tool of a server for the client.
 func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
+	stored := false
+	if r.Scripts != nil {
+		stored, _ = r.Scripts.IsScript(tool)
+	}
+	if stored {
+		return r.script(ctx, c, tool, func(run selector.ScriptRun) (json.RawMessage, bool, error) {
+			call := run.Call
+			call.Arguments = args
+			within, call := run.AsCall(ctx, call)
+			result, err := r.Router.Execute(within, call)
+			answer, err := r.finish(c, tool, result, err)
+			return answer, errors.Is(result.Err, session.ErrNotSent), err
+		})
+	}
+	if c.IsRestarted() {
+		return nil, conversation.ErrNotResumed
+	}
 	result, err := r.Router.Execute(ctx, r.callOf(c, tool, args))
 	return r.finish(c, tool, result, err)
 }
@@ -58,4 +78,22 @@ func (r *runner) learn(c *toolCall, tool *registry.NormalizedTool, result []byte
 		u.Client = c.Principal
 		r.Router.Learn(c.Context(), u)
 	}
+}
+
+// find returns the tool of the name. If its server was never listed and needs a login, the
+// client's person is asked to log in. The error is the catalog's, or says why there is no
+// login: a [*session.Error] is for the client as it is.
+func (r *runner) find(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
+	tool, err := r.Catalog.Tool(ctx, name)
+	if !errors.Is(err, session.ErrNotSent) {
+		return tool, err
+	}
+	helps, why := r.Router.LogIn(ctx, from, err)
+	switch {
+	case !helps:
+		return nil, err
+	case why != nil:
+		return nil, why
+	}
+	return r.Catalog.Tool(ctx, name)
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/script/journal"
@@ -26,16 +24,17 @@ const (
 	// maxScriptResult is how much of a script's answer the client gets at once, in tokens.
 	maxScriptResult = 10_000
 
-	maxTraced = 20 // calls that are listed after an error
-
 	// maxScripts bounds the scripts of one principal: half of those that the engine runs.
 	maxScripts = 16
 )
 
-// Scripts runs the scripts of clients. Its method may be called by many goroutines at once.
+// Scripts runs the scripts of clients. Its methods may be called by many goroutines at once.
 type Scripts interface {
 	// RunScript runs a script, which may call the tools that the clients may call.
 	RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome
+
+	// IsScript reports whether the tool, which may be nil, is a stored script. all is a hash of all stored scripts.
+	IsScript(t *registry.NormalizedTool) (is bool, all string)
 }
 
 // scriptArguments are the arguments of run_script.
@@ -45,20 +44,39 @@ type scriptArguments struct {
 	Timeout float64         `json:"timeout"` // seconds; 0 is the default
 }
 
-// Restarts reports whether a request is a script that may go on although it was suspended by a router that has ended.
+// Restarts reports whether a request may be a script that may go on although it was suspended by a router that has ended.
 func (t *Tools) Restarts(r *conversation.Request) bool {
-	name, _ := wire.String(r.Name)
-	return t.Journals != nil && r.Method == "tools/call" && t.Catalog.Unprefixed(name) == scriptTool
+	name, ok := wire.String(r.Name)
+	if !ok || t.Journals == nil || t.Scripts == nil || r.Method != "tools/call" {
+		return false
+	}
+	if own, ok := t.own[t.Catalog.Unprefixed(name)]; ok {
+		return own.Name == scriptTool || own.calls()
+	}
+	tool, known := t.Catalog.Listed(name)
+	stored, _ := t.Scripts.IsScript(tool)
+	return !known || stored // the runner refuses other tools
 }
 
 // runScript answers run_script.
 func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (json.RawMessage, error) {
-	if !t.Budgets.scripts.Take(c.Principal) {
+	return t.runner.script(ctx, c, nil, func(run selector.ScriptRun) (json.RawMessage, bool, error) {
+		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
+		run.Call.Repaired, run.Call.Trail = "", nil
+		o := t.Scripts.RunScript(ctx, run)
+		return t.runner.limited(o.Result(), maxScriptResult, scriptTool, c.Owner()), o.Err != nil && o.Err.Name == "BusyError", nil
+	})
+}
+
+// script runs a script of a client. run gets the run without the script; it reports whether no script has run, which can
+// go on later. tool is a stored script, else nil.
+func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, run func(selector.ScriptRun) (result json.RawMessage, busy bool, err error)) (json.RawMessage, error) {
+	if !r.Budgets.scripts.Take(c.Principal) {
 		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", maxScripts)
-		return scriptResult(selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}), nil
+		return selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}.Result(), nil
 	}
-	defer t.Budgets.scripts.Release(c.Principal)
-	j, err := t.journal(c)
+	defer r.Budgets.scripts.Release(c.Principal)
+	j, err := r.journal(c)
 	if err != nil {
 		return nil, conversation.InvalidParams(fmt.Sprintf("the script can't go on: %v; run it again, without requestState, if that does no harm", err))
 	}
@@ -66,35 +84,32 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 		defer j.Close(true)
 		return j.Result(), nil
 	}
-	call := t.runner.callOf(c, nil, nil)
-	call.Params, call.Repaired, call.Trail = nil, "", nil
-	run := selector.ScriptRun{
-		Script: selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))},
-		ID:     fmt.Sprintf("%016x", rand.Uint64()), Call: call,
-		Tool: t.find,
-		Found: func(task string, r selector.Ranking) {
-			t.memory.note(c.Owner(), finding{task: task, tools: idsOf(r.Candidates, math.MaxInt), sure: r.Sure})
+	one := selector.ScriptRun{
+		Call: r.callOf(c, tool, nil),
+		Tool: r.find,
+		Found: func(task string, found selector.Ranking) {
+			r.memory.note(c.Owner(), finding{task: task, tools: idsOf(found.Candidates, math.MaxInt), sure: found.Sure})
 		},
-		Called: func(ctx context.Context, tool *registry.NormalizedTool, r selector.Result, err error) {
+		Called: func(ctx context.Context, tool *registry.NormalizedTool, result selector.Result, err error) {
 			if ctx.Err() == nil {
-				t.runner.learn(c, tool, r.JSON, err)
+				r.learn(c, tool, result.JSON, err)
 			}
 		},
+		Waiting: func(waits bool) { j.Flush(); c.Hold(!waits) },
 	}
 	if token := wire.Member(c.Meta, "progressToken"); token != nil {
-		run.Progress = func(done int, tool string) {
+		one.Progress = func(done int, tool string) {
 			c.From.Notify("", session.Message{Method: "notifications/progress", Params: wire.Marshal(map[string]any{"progressToken": json.RawMessage(token), "progress": done, "message": tool})})
 		}
 	}
 	if j != nil {
-		run.Journal, run.Evict = j, func() bool { return j.Flush() && c.Evict() }
+		one.Journal, one.Evict = j, func() bool { return j.Flush() && c.Evict() }
 	}
-	c.Hold(true)
-	run.Waiting = func(waits bool) { j.Flush(); c.Hold(!waits) }
+	one.Call.Params = nil // a script has its arguments alone
 	if c.WasSuspended() { // the journal knows which calls were sent, even if the client's process has sent the request again
-		run.Call.Meta = wire.DeleteMember(call.Meta, session.Resent)
+		one.Call.Meta = wire.DeleteMember(one.Call.Meta, session.Resent)
 	}
-	outcome := t.Scripts.RunScript(ctx, run)
+	result, busy, err := run(one)
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
 		if j != nil {
@@ -102,80 +117,33 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 		}
 		return nil, cause
 	}
-	result := t.runner.limited(scriptResult(outcome), maxScriptResult, scriptTool, c.Owner())
 	if j != nil {
-		keep, busy := c.WasSuspended(), outcome.Err != nil && outcome.Err.Name == "BusyError" // then it can go on later
-		j.Close(keep && (busy || j.End(result) == nil))
+		j.Close(c.WasSuspended() && err == nil && (busy || j.End(result) == nil))
 	}
-	return result, nil
+	return result, err
 }
 
 // journal returns the journal of the script; nil if the client can't come back to it, or nothing can be kept.
-func (t *Tools) journal(c *toolCall) (*journal.Journal, error) {
+// It is for the stored scripts as they are: a script may call them.
+func (r *runner) journal(c *toolCall) (*journal.Journal, error) {
 	id, restarted, ok := c.Restartable()
-	if !ok || t.Journals == nil {
+	if !ok || r.Journals == nil {
 		return nil, nil
 	}
-	rules, err := json.Marshal(t.Settings().Rules)
+	rules, err := json.Marshal(r.Settings().Rules)
 	if err != nil {
 		return nil, err
 	}
-	under := fmt.Sprintf("%x", sha256.Sum256(rules))
+	_, scripts := r.Scripts.IsScript(nil)
+	under := fmt.Sprintf("%x", sha256.Sum256(append(rules, scripts...)))
 	if restarted {
-		return t.Journals.Resume(c.Principal, id, under)
+		return r.Journals.Resume(c.Principal, id, under)
 	}
-	j, err := t.Journals.Begin(c.Principal, id, under)
+	j, err := r.Journals.Begin(c.Principal, id, under)
 	if err != nil {
 		return nil, nil // the script goes on while this router runs
 	}
 	return j, nil
-}
-
-// scriptResult returns the result of run_script.
-func scriptResult(o selector.ScriptOutcome) json.RawMessage {
-	text := "The script returned nothing."
-	if o.Value != nil {
-		text = string(o.Value)
-		if unquoted, ok := wire.String(o.Value); ok {
-			text = unquoted
-		}
-	}
-	if o.Err != nil {
-		text = explain(o)
-	}
-	content := []any{textContent{"text", text}}
-	if o.Log != "" {
-		content = append(content, textContent{"text", "The log:\n" + o.Log})
-	}
-	for _, block := range o.Content {
-		content = append(content, block)
-	}
-	return wire.Marshal(struct {
-		Content []any `json:"content"`
-		IsError bool  `json:"isError,omitempty"`
-	}{content, o.Err != nil})
-}
-
-// explain says why a script failed, and which calls took effect.
-func explain(o selector.ScriptOutcome) string {
-	text := o.Err.Error()
-	if o.Err.Line > 0 {
-		text += fmt.Sprintf("\nat line %d, column %d of the script", o.Err.Line, o.Err.Column)
-	}
-	var done []string
-	for _, made := range o.Calls {
-		if made.OK {
-			done = append(done, fmt.Sprintf("line %d: %s", made.Line, made.Tool))
-		}
-	}
-	if len(done) == 0 {
-		return text + "\nNo call took effect."
-	}
-	more := ""
-	if n := len(done) - maxTraced; n > 0 {
-		more = fmt.Sprintf("\nand %d more", n)
-	}
-	return text + "\nThese calls took effect:\n" + strings.Join(done[:min(len(done), maxTraced)], "\n") + more
 }
 
 // inCode are the descriptions of our own tools that mode "code" changes.

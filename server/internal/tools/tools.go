@@ -216,13 +216,11 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	tool, ok := t.Catalog.Listed(name)
 	var err error
 	if !ok {
-		tool, err = t.find(ctx, name, c.From)
+		tool, err = t.runner.find(ctx, name, c.From)
 	}
 	switch {
 	case err == nil:
-		one := &toolCall{Call: c}
-		result, err := t.runner.Router.Execute(ctx, t.runner.callOf(one, tool, c.Args))
-		return t.runner.finish(one, tool, result, err)
+		return t.runner.run(ctx, tool, c.Args, &toolCall{Call: c})
 	case errors.Is(err, session.ErrNotSent):
 		return t.reporter.unreached(name, err, &toolCall{Call: c}, began), nil
 	case errors.As(err, new(*session.Error)), ctx.Err() != nil:
@@ -231,22 +229,4 @@ func (t *Tools) Call(ctx context.Context, c conversation.Call) (json.RawMessage,
 	err = conversation.InvalidParams(t.Catalog.View().Names.AsListed(err).Error())
 	t.reporter.unknown(name, err, &toolCall{Call: c}, began)
 	return nil, err
-}
-
-// find returns the tool of the name. If its server was never listed and needs a login, the
-// client's person is asked to log in. The error is the catalog's, or says why there is no
-// login: a [*session.Error] is for the client as it is.
-func (t *Tools) find(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
-	tool, err := t.Catalog.Tool(ctx, name)
-	if !errors.Is(err, session.ErrNotSent) {
-		return tool, err
-	}
-	helps, why := t.Router.LogIn(ctx, from, err)
-	switch {
-	case !helps:
-		return nil, err
-	case why != nil:
-		return nil, why
-	}
-	return t.Catalog.Tool(ctx, name)
 }

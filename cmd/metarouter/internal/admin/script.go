@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -27,7 +26,6 @@ func runScript(q *query) (any, error) {
 	}
 	o := q.view.RunScript(q.Context(), selector.ScriptRun{
 		Script: selector.Script{Code: asked.Code, Input: asked.Input, Timeout: asked.Timeout},
-		ID:     rand.Text(),
 		Call:   selector.Call{Client: "metarouter script", From: client, Unfit: func(t *registry.NormalizedTool) bool { return allow(t) != nil }},
 		Tool: func(ctx context.Context, name string, _ session.Client) (*registry.NormalizedTool, error) {
 			return resolve(part(ctx), name)

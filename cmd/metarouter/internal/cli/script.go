@@ -105,11 +105,9 @@ func failureOf(file string, ran admin.Script) string {
 	if ran.Error.Line > 0 {
 		file = fmt.Sprintf("%s:%d:%d", file, ran.Error.Line, ran.Error.Column)
 	}
-	effect, done := "No call took effect.", ""
-	for _, c := range ran.Calls {
-		if c.OK {
-			effect, done = "These calls took effect:", done+fmt.Sprintf("\n  line %d: %s", c.Line, c.Tool)
-		}
+	made := make([]script.Made, len(ran.Calls))
+	for i, c := range ran.Calls {
+		made[i] = script.Made{Call: script.Call{Tool: c.Tool, Line: c.Line}, OK: c.OK}
 	}
-	return fmt.Sprintf("%s: %s: %s\n%s%s", file, ran.Error.Name, ran.Error.Message, effect, done)
+	return fmt.Sprintf("%s: %s: %s\n%s", file, ran.Error.Name, ran.Error.Message, script.Effects(made))
 }

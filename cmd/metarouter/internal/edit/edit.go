@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -123,8 +124,9 @@ func (e *Editor) apply(f file) (used bool, err error) {
 // the file is new, it approves the new content: the user asked for it. It reports whether
 // that is approved.
 func (e *Editor) writeOurs(f clients.File, data []byte, keep fs.FileMode) (approved bool, err error) {
+	var was config.Config
 	if f.Exists {
-		was, err := config.ReadText(f.Path, f.Data)
+		was, err = config.ReadText(f.Path, f.Data)
 		approved = err == nil && was.Text.Trusted(e.Data) == nil // if no approval counts, the user is asked again
 	} else {
 		approved = filepath.Base(f.Path) == ".mcp.json" && e.Data != "" // others need no approval
@@ -133,6 +135,9 @@ func (e *Editor) writeOurs(f clients.File, data []byte, keep fs.FileMode) (appro
 		return false, err
 	}
 	is, err := config.ReadText(f.Path, data)
+	if err == nil && !reflect.DeepEqual(slices.Concat(is.Text.Scripts...), slices.Concat(was.Text.Scripts...)) {
+		return false, nil // the user may not have read the scripts
+	}
 	if err == nil {
 		err = is.Text.Trust(e.Data)
 	}
@@ -228,6 +233,9 @@ func noSuchServer(files []file, name string) error {
 			return exit.Usage(err)
 		}
 		for _, s := range c.Servers {
+			if s.Transport == config.Scripts && s.Name == name {
+				return exit.Usage(fmt.Errorf("%q has no entry: it has the stored scripts of %s; move their files, or edit \"folder\"", name, c.Router.Scripts.Folder))
+			}
 			if s := plain.Line(s.Name); !slices.Contains(names, s) {
 				names = append(names, s)
 			}

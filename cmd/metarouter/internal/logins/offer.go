@@ -68,7 +68,7 @@ func LogOut(ctx context.Context, local *oneshot.Runner, name string) error {
 	if err != nil {
 		return err
 	}
-	if entry.Transport == config.Stdio {
+	if entry.Transport == config.Stdio || entry.Transport == config.Scripts {
 		return exit.Usage(fmt.Errorf("%s is a program on this machine; metarouter has no login for it", name))
 	}
 	if header := ownHeader(entry); header != "" { // it may have come after the login

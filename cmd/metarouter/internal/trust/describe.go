@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/program"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
@@ -121,6 +122,9 @@ func Describe(t trustfile.Text, since *trustfile.Untrusted) string {
 			continue
 		}
 		p.file(root.Value.(*hujson.Object))
+		for _, s := range t.Scripts[i] {
+			p.script(s)
+		}
 	}
 	if p.lines > maxLines {
 		p.cut = true
@@ -176,6 +180,12 @@ func (p *page) server(name string, v hujson.Value) {
 	p.section(name, Quote(name), p.marks[name], v, of)
 	of.windows(v)
 	p.begin() // if it has no key that is shown
+}
+
+// script shows a stored script without its code.
+func (p *page) script(s stored.Script) {
+	note := fmt.Sprintf("a script of %d bytes that runs with the rights of each caller; you approve all of it: read the file", len(s.Code))
+	p.section("", Quote(s.File), p.marks[s.File], hujson.Value{Value: hujson.String(s.Description)}, part{notes: map[string]string{"": note}})
 }
 
 // windows shows the command that a command line for Windows becomes on other systems.

@@ -53,6 +53,38 @@ func TestDescribeMarksEdits(t *testing.T) {
 	}
 }
 
+// Each stored script is shown, marked if it is new or edited, with its description quoted.
+func TestDescribeScripts(t *testing.T) {
+	c := textOf(t, `{"metarouter": {"scripts": {"folder": "scripts", "calls": 7}}}`)
+	folder := filepath.Join(filepath.Dir(c.Files[0]), "scripts")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, code := range map[string]string{"a.js": "/* Hello\x1b[2J. */", "b.js": "/* Says\n" + strings.Repeat("x", 2000) + ". */", "bad.js": "return 1"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.LoadText(c.Files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Describe(c.Text, &trustfile.Untrusted{Before: true, Added: []string{"scripts/b.js"}})
+	const said = " bytes that runs with the rights of each caller; you approve all of it: read the file)\n"
+	for _, want := range []string{
+		"    scripts.folder scripts\n",
+		"  scripts/a.js\n    is             \"Hello\\x1b[2J.\" (a script of 16" + said + "  scripts/b.js (new)\n    is             \"Says\\nxxx", "x.\" (a script of 2012" + said,
+		"READ THE FILE",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwithout\n%s", got, want)
+		}
+	}
+	if strings.Contains(got, "bad.js") || strings.Contains(got, "calls") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	t.Setenv("TOKEN", "value-of-the-variable")
 	got := describe(textOf(t, `{
@@ -215,7 +247,7 @@ func TestDescribeIsBounded(t *testing.T) {
 // lists are about leaves: of "headers" only the values are shown.
 var (
 	shown = set(
-		"pinned", "validate", "routeThreshold", "learning", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
+		"pinned", "scripts.folder", "validate", "routeThreshold", "learning", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
 		"embeddings", "embeddings.url", "embeddings.model", "embeddings.headers", "accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
 		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",

@@ -1,0 +1,67 @@
+package script
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// maxEffects is how many calls [Effects] lists.
+const maxEffects = 20
+
+// Result returns the outcome as the result of a tool: the value or the error as text, the log, and the content.
+func (o Outcome) Result() json.RawMessage {
+	text := "The script returned nothing."
+	if o.Value != nil {
+		text = string(o.Value)
+		if unquoted, ok := wire.String(o.Value); ok {
+			text = unquoted
+		}
+	}
+	if o.Err != nil {
+		text = o.Failure()
+	}
+	content := []any{map[string]string{"type": "text", "text": text}}
+	if o.Log != "" {
+		content = append(content, map[string]string{"type": "text", "text": "The log:\n" + o.Log})
+	}
+	for _, block := range o.Content {
+		content = append(content, block)
+	}
+	return wire.Marshal(struct {
+		Content []any `json:"content"`
+		IsError bool  `json:"isError,omitempty"`
+	}{content, o.Err != nil})
+}
+
+// Failure says why the script failed, and which calls took effect.
+func (o Outcome) Failure() string {
+	text := o.Err.Error()
+	if o.Err.Line > 0 {
+		text += fmt.Sprintf("\nat line %d, column %d of the script", o.Err.Line, o.Err.Column)
+	}
+	return text + "\n" + Effects(o.Calls)
+}
+
+// Effects says which calls of a script that failed took effect.
+func Effects(calls []Made) string {
+	var done []string
+	for _, made := range calls {
+		if made.OK {
+			done = append(done, fmt.Sprintf("line %d: %s", made.Line, made.Tool))
+		}
+	}
+	switch {
+	case len(calls) == 0:
+		return "No call took effect."
+	case len(done) == 0: // one that failed, such as a stored script, may have done a part
+		return "No call succeeded."
+	}
+	more := ""
+	if n := len(done) - maxEffects; n > 0 {
+		more = fmt.Sprintf("\nand %d more", n)
+	}
+	return "These calls took effect:\n" + strings.Join(done[:min(len(done), maxEffects)], "\n") + more
+}
