@@ -76,14 +76,9 @@ func (r *run) send() {
 		if r.workers < r.active {
 			r.workers++
 			r.calls.Go(func() { // a goroutine for each question would grow its stack again
-				for {
-					select {
-					case q := <-r.sending:
-						value, err := q.answer(r.ctx, r.host)
-						r.answers <- reply{q, value, err} // has room for it
-					case <-r.ctx.Done():
-						return
-					}
+				for q := range r.sending {
+					value, err := q.answer(r.ctx, r.host)
+					r.answers <- reply{q, value, err} // has room for it
 				}
 			})
 		}

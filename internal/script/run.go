@@ -95,6 +95,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 // close ends the calls and frees the memory. The script does not get the answers that are there, but they count as made.
 func (r *run) close() {
 	r.cancel(context.Canceled)
+	close(r.sending)
 	r.calls.Wait()
 	r.engine.waits(r, false)
 	for len(r.answers) > 0 {
