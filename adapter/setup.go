@@ -42,10 +42,8 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 			s.config.Servers[i].Disabled, s.config.Servers[i].ByHand = wish.off, wish.off
 		}
 	}
-	s.policies, s.shared, s.scripts = policies(s.config.Servers), sharedServers(s.config), storedScripts(s.config.Servers)
-	if i := slices.IndexFunc(s.config.Servers, func(one config.Server) bool { return one.Transport == config.Scripts }); i >= 0 {
-		s.hash = s.config.Servers[i].Hash()
-	}
+	s.policies, s.shared = policies(s.config.Servers), sharedServers(s.config)
+	s.scripts, s.hash = storedScripts(s.config.Servers)
 	return s
 }
 

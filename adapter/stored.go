@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -19,25 +20,27 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// storedScripts returns the scripts of the bundled server, by the IDs of their tools.
-func storedScripts(servers []config.Server) map[string]stored.Script {
-	all := make(map[string]stored.Script)
-	for _, s := range servers {
-		for _, one := range s.Scripts {
-			all[registry.ID(s.Name, one.Name)] = one
-		}
+// storedScripts returns the scripts of the bundled server, by the IDs of their tools, and a hash of all; "" without the
+// server.
+func storedScripts(servers []config.Server) (all map[string]stored.Script, hash string) {
+	i := slices.IndexFunc(servers, func(s config.Server) bool { return s.Transport == config.Scripts })
+	if i < 0 {
+		return nil, ""
 	}
-	return all
+	all = make(map[string]stored.Script)
+	for _, one := range servers[i].Scripts {
+		all[registry.ID(servers[i].Name, one.Name)] = one
+	}
+	return all, servers[i].Hash()
 }
 
 // listScripts serves the bundled server of stored scripts over conn. It only lists them: a [storedSession] runs them.
 func (o Options) listScripts(entry config.Server, conn net.Conn) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "metarouter-scripts", Title: "Stored scripts", Version: o.Version}, nil)
 	for _, one := range entry.Scripts {
-		t := &mcp.Tool{Name: one.Name, InputSchema: json.RawMessage(wire.Member(one.Definition, "inputSchema"))}
-		t.Description, _ = wire.String(wire.Member(one.Definition, "description"))
+		t := mcp.Tool{Name: one.Name, Description: one.Description, InputSchema: one.Input}
 		t.Meta = mcp.Meta{codeKey: hashOf(one)} // an edited script is another tool for those who approve its calls
-		s.AddTool(t, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		s.AddTool(&t, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, errors.New("a stored script runs in the router")
 		})
 	}

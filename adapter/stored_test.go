@@ -18,8 +18,8 @@ import (
 func withScripts(code map[string]string) config.Server {
 	s := config.Server{Name: "scripts", Transport: config.Scripts, StartTimeout: 30 * time.Second}
 	for _, name := range slices.Sorted(maps.Keys(code)) {
-		definition := fmt.Appendf(nil, `{"name":%q,"description":"Says hello.","inputSchema":{"type":"object","properties":{"to":{"type":"string"}}}}`, name)
-		s.Scripts = append(s.Scripts, stored.Script{Name: name, Code: code[name], Definition: definition})
+		input := json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`)
+		s.Scripts = append(s.Scripts, stored.Script{Name: name, Code: code[name], Description: "Says hello.", Input: input})
 	}
 	return s
 }

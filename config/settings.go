@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tailscale/hujson"
 
@@ -86,7 +85,6 @@ func addScripts(d *decoder, c *Config) {
 	if len(read.Scripts) > 0 {
 		s := defaultServer()
 		s.Name, s.Transport, s.Scripts, s.Validate, s.MaxResultTokens = string(Scripts), Scripts, read.Scripts, c.Router.Validate, c.Router.MaxResultTokens
-		s.Timeout, s.MaxConcurrent, s.Retry = 24*time.Hour, 100, "never" // each script has its own bounds
 		c.Servers = append(c.Servers, s)
 	}
 }

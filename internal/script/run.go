@@ -13,7 +13,7 @@ import (
 // hostKey is the key of a context's run, for the functions that the interpreter calls.
 type hostKey struct{}
 
-// A run is a script that runs. One goroutine uses it; each call has a goroutine of its own.
+// A run is a script that runs. One goroutine uses it; others make its calls, one at a time each.
 type run struct {
 	Options
 	engine *Engine

@@ -44,7 +44,7 @@ const (
 
 var (
 	// ErrUnknown is that nothing is known of a script, or no more.
-	ErrUnknown = errors.New("nothing is known of this script: it ended more than 10 minutes ago, its profile was edited, or it has left no record")
+	ErrUnknown = errors.New("nothing is known of this script: it ended more than 10 minutes ago, its profile was edited, a stored script was edited, or it has left no record")
 
 	errRuns = errors.New("it still runs in another process; send the request again later")
 	errFull = fmt.Errorf("the records of the principal's scripts have more than %d MiB", maxShare>>20)

@@ -34,7 +34,7 @@ type Script struct {
 	File        string          // such as "scripts/close-stale.js", relative to the project's folder
 	Code        string          // the whole text of the file
 	Description string          // of the tool
-	Definition  json.RawMessage // of the tool, as in MCP: name, description, inputSchema
+	Input       json.RawMessage // the JSON Schema of the tool's arguments
 }
 
 // A Problem says why a file is no tool.
@@ -147,9 +147,8 @@ func parse(name, code string) (s Script, at int, err error) {
 	if s.Description = strings.TrimSpace(s.Description); s.Description == "" {
 		return Script{}, 0, errors.New("the script has no description, so it is no tool; begin it with a comment such as /* Closes stale issues. */")
 	}
-	s.Name, s.Code = name, code
-	s.Definition, err = json.Marshal(map[string]any{"name": name, "description": s.Description, "inputSchema": input})
-	return s, 0, err
+	s.Name, s.Code, s.Input = name, code, input
+	return s, 0, nil
 }
 
 // parseSchema reads the schema that begins at a place of the header, and goes on to its end.

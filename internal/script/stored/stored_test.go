@@ -32,12 +32,11 @@ func TestHeader(t *testing.T) {
 		"a list":              {"/*\n * Says:\n * - hello\n * - good bye\n */", "Says:\n- hello\n- good bye", object},
 	} {
 		s, _, err := parse("x", test.code)
-		want, _ := json.Marshal(map[string]any{"name": "x", "description": test.description, "inputSchema": json.RawMessage(test.schema)})
 		var is, wants any
-		if err != nil || json.Unmarshal(s.Definition, &is) != nil || json.Unmarshal(want, &wants) != nil || fmt.Sprint(is) != fmt.Sprint(wants) {
-			t.Errorf("%s: %s, %v", name, s.Definition, err)
+		if err != nil || json.Unmarshal(s.Input, &is) != nil || json.Unmarshal([]byte(test.schema), &wants) != nil || fmt.Sprint(is) != fmt.Sprint(wants) {
+			t.Errorf("%s: %s, %v", name, s.Input, err)
 		}
-		if s.Code != test.code || s.Description != test.description {
+		if s.Name != "x" || s.Code != test.code || s.Description != test.description {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -69,7 +68,7 @@ func TestHeaderMistakes(t *testing.T) {
 		}
 		s, at, err := parse("x", code)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "; ") {
-			t.Errorf("%s: %s, %v", name, s.Definition, err)
+			t.Errorf("%s: %s, %v", name, s.Input, err)
 		}
 		if at != len(before) {
 			t.Errorf("%s: the mistake is at %d, want %d: %v", name, at, len(before), err)
@@ -170,7 +169,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, code string) {
 		s, at, err := parse("x", code)
-		if at < 0 || at > len(code) || err == nil && (!json.Valid(s.Definition) || s.Code != code || s.Description == "") {
+		if at < 0 || at > len(code) || err == nil && (!json.Valid(s.Input) || s.Code != code || s.Description == "") {
 			t.Errorf("%+v at %d: %v", s, at, err)
 		}
 	})
