@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -29,6 +31,7 @@ type ScriptError = script.Error
 // A ScriptProvider finds tools for scripts and runs them, as the router does.
 type ScriptProvider interface {
 	Snapshot() *registry.Snapshot
+	Await(ctx context.Context, server string) error // returns when the tools of the server are known
 	Find(ctx context.Context, q Query) (Ranking, error)
 	Execute(ctx context.Context, c Call) (Result, error)
 }
@@ -147,10 +150,18 @@ func (h *scriptHost) tool(ctx context.Context, name string, from session.Client)
 	if h.run.Tool != nil {
 		return h.run.Tool(ctx, name, from)
 	}
-	if t, ok := h.p.Snapshot().Tool(name); ok {
-		return t, nil
+	t, ok := h.p.Snapshot().Tool(name)
+	if server, _, named := strings.Cut(name, ":"); !ok && named { // it may not be listed yet
+		err := h.p.Await(ctx, server)
+		if u, is := errors.AsType[*status.UnavailableError](err); err != nil && (!is || u.State != "") {
+			return nil, err // the server exists
+		}
+		t, ok = h.p.Snapshot().Tool(name)
 	}
-	return nil, fmt.Errorf("no tool %q is known; search(\"…\") finds tools", name)
+	if !ok {
+		return nil, fmt.Errorf("no tool %q is known; search(\"…\") finds tools", name)
+	}
+	return t, nil
 }
 
 // maxScriptFound is how many tools a search of a script gives.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/approval"
 	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -21,6 +23,7 @@ type scriptProvider struct {
 }
 
 func (*scriptProvider) Snapshot() *registry.Snapshot                 { return registry.New().Snapshot() }
+func (*scriptProvider) Await(context.Context, string) error          { return nil }
 func (*scriptProvider) Find(context.Context, Query) (Ranking, error) { return Ranking{}, nil }
 func (p *scriptProvider) Execute(ctx context.Context, c Call) (Result, error) {
 	if answer, err := approval.PersonAt(c.From)(ctx, "?"); answer != approval.Accept {
@@ -62,6 +65,44 @@ func TestScriptHost(t *testing.T) {
 		}
 		if !strings.Contains(got, test.want) {
 			t.Errorf("%s: %s, want %s", test.result, got, test.want)
+		}
+	}
+}
+
+// A lateProvider has the server s, which is not listed before a script waits for it.
+type lateProvider struct {
+	scriptProvider
+	catalog *registry.Registry
+	state   status.State // of s, if it can't be called
+}
+
+func (p *lateProvider) Snapshot() *registry.Snapshot { return p.catalog.Snapshot() }
+
+func (p *lateProvider) Await(_ context.Context, server string) error {
+	if server != "s" || p.state != "" {
+		return &status.UnavailableError{Server: server, State: p.state}
+	}
+	_, err := p.catalog.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:x", Server: "s", Name: "x"}}})
+	return err
+}
+
+// A script waits for the server of a tool that is not known yet.
+func TestScriptAwaitsServer(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		state status.State
+		want  string // in the error
+	}{
+		{"s:x", "", "<nil>"},
+		{"s:y", "", `no tool "s:y" is known`},
+		{"s:x", status.Failed, `server "s"`},
+		{"other:x", "", `no tool "other:x" is known`},
+		{"x", "", `no tool "x" is known`},
+	} {
+		h := &scriptHost{p: &lateProvider{catalog: registry.New(), state: test.state}, run: &ScriptRun{}}
+		found, err := h.tool(t.Context(), test.name, nil)
+		if got := fmt.Sprint(err); !strings.Contains(got, test.want) || (err == nil) != (found != nil) {
+			t.Errorf("%s, %s: %v, %s", test.name, test.state, found, got)
 		}
 	}
 }
