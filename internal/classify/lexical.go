@@ -40,8 +40,6 @@ const (
 // beginning. The regression is trained with AdaGrad (Duchi, Hazan and Singer 2011), and
 // calibrated by one temperature (Guo et al. 2017), which is fitted to examples that the
 // training did not see.
-//
-// All results are the same to the last bit on every machine.
 type lexical struct {
 	n       int            // categories
 	dim     int            // of meanings
@@ -130,7 +128,7 @@ func (d *document) each(f func(row int, value float64)) {
 		f(row, d.values[j])
 	}
 	for i, x := range d.meaning {
-		f(1+i, float64(meaningWeight*float64(x)))
+		f(1+i, meaningWeight*float64(x))
 	}
 }
 
@@ -146,7 +144,7 @@ func (l *lexical) read(d *document, learn bool) {
 			return
 		}
 		seen[key] = true
-		sum += float64(value * value)
+		sum += value * value
 		row, ok := l.rows[key]
 		if !ok && learn {
 			row, ok = 1+l.dim+len(l.rows), true
@@ -195,14 +193,14 @@ func (l *lexical) train(documents []document) []float64 {
 			square := 0.0
 			for c := range slope {
 				slope[c] *= weight
-				square += float64(slope[c] * slope[c])
+				square += slope[c] * slope[c]
 			}
 			d.each(func(row int, v float64) {
-				squares[row] += float64(square * float64(v*v))
+				squares[row] += square * v * v
 				step := rate / math.Sqrt(squares[row]+1e-8)
 				w := weights[row*l.n:][:len(slope)]
 				for c, s := range slope {
-					w[c] -= float64(step * (float64(s*v) + float64(penalty*w[c])))
+					w[c] -= step * (s*v + penalty*w[c])
 				}
 			})
 		}
@@ -215,7 +213,7 @@ func (l *lexical) sums(z, weights []float64, d *document) {
 	clear(z)
 	d.each(func(row int, v float64) {
 		for c, w := range weights[row*l.n:][:len(z)] {
-			z[c] += float64(v * w)
+			z[c] += v * w
 		}
 	})
 }
@@ -252,7 +250,7 @@ func (l *lexical) calibrate(documents []document) (sharp float64) {
 			p := slices.Clone(sums[i])
 			softmax(p, middle)
 			for c, x := range sums[i] {
-				slope -= float64(p[c] * x)
+				slope -= p[c] * x
 			}
 			slope += sums[i][d.class]
 		}
@@ -269,26 +267,10 @@ func (l *lexical) calibrate(documents []document) (sharp float64) {
 func softmax(z []float64, sharp float64) {
 	top, sum := slices.Max(z), 0.0
 	for i, x := range z {
-		z[i] = exp(float64(sharp * (x - top)))
+		z[i] = math.Exp(sharp * (x - top))
 		sum += z[i]
 	}
 	for i := range z {
 		z[i] /= sum
 	}
-}
-
-// exp is e to the power of x, for x up to 0. math.Exp rounds differently from
-// machine to machine.
-func exp(x float64) float64 {
-	const high, low = 6.93147180369123816490e-01, 1.90821492927058770002e-10 // of ln 2, as in FreeBSD's e_exp.c
-	if x < -700 {
-		return 0
-	}
-	k := math.Floor(float64(x*math.Log2E) + 0.5)
-	r := x - float64(k*high) - float64(k*low)
-	sum := 1.0
-	for i := 13.0; i >= 1; i-- { // Taylor's series
-		sum = 1 + float64(sum*r)/i
-	}
-	return math.Ldexp(sum, int(k))
 }

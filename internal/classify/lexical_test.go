@@ -225,33 +225,10 @@ func TestProbabilities(t *testing.T) {
 	}
 }
 
-// These bits must be the same on every machine. A change of the training or of the
-// encoder changes them too.
-func TestSameBits(t *testing.T) {
-	var categories []config.Category
-	for _, c := range example().Categories {
-		c.Examples, c.Keywords = c.Examples[:20], c.Keywords[:20]
-		categories = append(categories, c)
-	}
-	l := trained(categories)
-	got := fmt.Sprintf("%x %x", l.sharp, l.probabilities("Why does the moon look larger near the horizon?")[1])
-	if want := "0x1.db81b8a5p-01 0x1.f9dc724df58aap-01"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestExp(t *testing.T) {
-	for x := 0.0; x > -710; x -= 0.37 {
-		if got, want := exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want && want > 1e-300 {
-			t.Errorf("e^%v: got %v, want %v", x, got, want)
-		}
-	}
-}
-
 func TestSplit(t *testing.T) {
 	for text, want := range map[string]string{
 		"What's 3.5 + 1,000?":            "what's|#|+|#",
-		"In 1066 or 2001, not 3000.":     "in|#year|or|#year|not|#",
+		"In 1066 or 2001, not 3000.":     "in|#|or|#|not|#",
 		"f(x)=2x^2":                      "f|(|x|)|=|#|x|^|#",
 		"The dogs’ tails 'quoted' naïve": "the|dogs|tails|quoted|naïve",
 		"日本 and かな":                      "日|本|and|か|な",
@@ -266,7 +243,7 @@ func TestSplit(t *testing.T) {
 }
 
 func FuzzClassify(f *testing.F) {
-	for _, text := range []string{"", "What is 2 + 2?", "日本\xff\x00", strings.Repeat("a ", 5000), "''''", "1066,.", "#year ?"} {
+	for _, text := range []string{"", "What is 2 + 2?", "日本\xff\x00", strings.Repeat("a ", 5000), "''''", "1066,.", "# ?"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
