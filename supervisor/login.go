@@ -30,8 +30,8 @@ func (v *Supervisor) LoginServer(ctx context.Context, name string) (oauth.Server
 		return oauth.Server{}, &status.UnavailableError{Server: name, State: status.Misconfigured, Reason: entry.Misconfigured}
 	case entry.Self:
 		return oauth.Server{}, &status.UnavailableError{Server: name, State: status.Self}
-	case entry.Transport == config.Stdio, entry.Transport == config.Scripts:
-		return oauth.Server{}, fmt.Errorf("server %q is a process of this machine, which no login helps; put its token into \"env\" of its entry", name)
+	case entry.URL == "":
+		return oauth.Server{}, fmt.Errorf("server %q runs on this machine, and no login helps it; put its token into \"env\" of its entry", name)
 	}
 	resolved, err := s.opener.secrets.Resolve(ctx, entry)
 	if err != nil {

@@ -317,7 +317,7 @@ func TestLoginRefused(t *testing.T) {
 	}{
 		{"login", 2, "name one server"},
 		{"login remot", 2, `did you mean "remote"`},
-		{"login local", 2, "local is a program on this machine; it needs no login"},
+		{"login local", 2, "local runs on this machine; it needs no login"},
 		{"login header", 2, `has the header "authorization", which is sent instead of a login`},
 		{"login machine", 2, `needs no login: the router gets its tokens`},
 		{"login remote --device --paste", 2, "has no URL to paste"},

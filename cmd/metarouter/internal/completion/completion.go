@@ -82,10 +82,8 @@ func first(values cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-func isAny(config.Server) bool { return true }
-func isRemote(s config.Server) bool {
-	return s.Transport != config.Stdio && s.Transport != config.Scripts
-}
+func isAny(config.Server) bool      { return true }
+func isRemote(s config.Server) bool { return s.URL != "" }
 
 // serverNames suggests the names of those servers of the configuration that fit. It needs no
 // trust: it shows names, and runs nothing of the file.

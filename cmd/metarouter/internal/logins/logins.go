@@ -89,8 +89,8 @@ func mayLogIn(entry config.Server) error {
 	switch {
 	case entry.Self:
 		return fmt.Errorf("the entry %q would start metarouter itself; take it out of the configuration", entry.Name)
-	case entry.Transport == config.Stdio || entry.URL == "" && entry.Misconfigured == "":
-		return fmt.Errorf("%s is a program on this machine; it needs no login here. If it wants a token, see its README", entry.Name)
+	case entry.URL == "" && (entry.Misconfigured == "" || entry.Transport == config.Stdio):
+		return fmt.Errorf("%s runs on this machine; it needs no login here. If it wants a token, see its README", entry.Name)
 	case entry.Misconfigured != "":
 		return fmt.Errorf("the entry of %s can't be used: %s", entry.Name, entry.Misconfigured)
 	case ownHeader(entry) != "":

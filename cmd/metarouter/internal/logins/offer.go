@@ -11,7 +11,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 )
 
@@ -68,8 +67,8 @@ func LogOut(ctx context.Context, local *oneshot.Runner, name string) error {
 	if err != nil {
 		return err
 	}
-	if entry.Transport == config.Stdio || entry.Transport == config.Scripts {
-		return exit.Usage(fmt.Errorf("%s is a program on this machine; metarouter has no login for it", name))
+	if entry.URL == "" {
+		return exit.Usage(fmt.Errorf("%s runs on this machine; metarouter has no login for it", name))
 	}
 	if header := ownHeader(entry); header != "" { // it may have come after the login
 		entry.Headers = maps.Clone(entry.Headers)
