@@ -53,7 +53,7 @@ func TestFindOtherKinds(t *testing.T) {
 	text := result.Content[0].Text
 	for _, want := range []string{
 		`{"id":"lib:essay","kind":"prompt","name":"` + s.catalog.View().Prompts.Exposed(r.Snapshot().Prompts()[0]) + `","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}],"description":"Writes an essay. At length.","score":4,"confidence":0.8}`,
-		`{"id":"lib:essay","signature":"essay(n?: int) — Does essay.","score":3,"confidence":0.7}`,
+		`{"id":"lib:essay","signature":"essay({ n?: number }) — Does essay.","score":3,"confidence":0.7}`,
 		`{"id":"lib:file:///tides","kind":"resource","uri":"file:///tides","description":"Tide tables","score":2,"confidence":0.6}`,
 		`{"id":"lib:weather://{city}","kind":"template","uri_template":"weather://{city}","description":"weather","score":1,"confidence":0.5}`,
 	} {

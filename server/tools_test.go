@@ -102,7 +102,7 @@ func TestFindTools(t *testing.T) {
 	if best.ID != "s:tool00" || best.Description != tools[0].Description || string(best.InputSchema) != string(tools[0].InputSchema) || best.Capabilities[0] != "search" || best.Score != 30 || best.Confidence != 0.9 {
 		t.Errorf("best = %+v", best)
 	}
-	if second.InputSchema != nil || second.Signature != "tool01(n?: int) — Does tool01." || second.Confidence != 0.45 {
+	if second.InputSchema != nil || second.Signature != "tool01({ n?: number }) — Does tool01." || second.Confidence != 0.45 {
 		t.Errorf("second = %+v", second)
 	}
 	if len(got.ServersNotUp) != 1 || got.ServersNotUp[0].Name != "down" || got.ServersNotUp[0].State != "failed" {
@@ -193,11 +193,11 @@ func TestFindToolsOutput(t *testing.T) {
 	r := newFake(typed)
 	r.ranking = selector.Ranking{Candidates: candidates(r.Tools()...), Sure: true}
 	s := newAlone(r, Options{Mode: exposure.Search})
-	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Output != "{id: string}" || got.InputSchema == nil {
+	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Output != "{ id: string }" || got.InputSchema == nil {
 		t.Errorf("with a schema: %+v", got)
 	}
 	r.ranking.Sure = false
-	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Signature != "b(n?: int) → {id: string} — Does b." {
+	if got := calls[found](t, s, "find_tools", `{"query":"x"}`).StructuredContent.Tools[0]; got.Signature != "b({ n?: number }) → { id: string } — Does b." {
 		t.Errorf("in a line: %+v", got)
 	}
 }
@@ -278,7 +278,7 @@ func TestRoutePlan(t *testing.T) {
 	}
 	s := newAlone(r, Options{})
 	p := calls[proposal](t, s, "route_task", `{"task":"read it and write it"}`).StructuredContent
-	if p.Ran || len(p.Plan) != 2 || p.Plan[0].Tool != "a:read" || p.Plan[0].Missing[0] != "path" || p.Plan[1].Signature != "write(n?: int)" {
+	if p.Ran || len(p.Plan) != 2 || p.Plan[0].Tool != "a:read" || p.Plan[0].Missing[0] != "path" || p.Plan[1].Signature != "write({ n?: number })" {
 		t.Errorf("proposed %+v", p)
 	}
 	p = calls[proposal](t, s, "route_task", `{"task":"read it and write it","arguments":{}}`).StructuredContent

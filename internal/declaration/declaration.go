@@ -53,13 +53,38 @@ func Of(t Tool, d Detail) string {
 	if about != "" {
 		about = "/** " + about + " */\n"
 	}
-	w := &writer{Detail: d, left: d.Size, work: maxWork}
+	w := newWriter(d)
 	mark, args := w.arguments(t.Input)
 	result := "any"
 	if t.Output != nil {
 		result = w.of(t.Output)
 	}
 	return about + "declare function call(tool: " + string(wire.AppendString(nil, t.ID)) + ", args" + mark + ": " + args + "): Promise<" + result + ">;"
+}
+
+// Signature returns the tool of a server in one line, such as
+//
+//	list_issues({ repo: string; limit?: number }) → { title: string }[]
+func Signature(name string, input, output []byte) string {
+	line := name
+	if _, args := newWriter(Line).arguments(input); args == "{}" {
+		line += "()"
+	} else {
+		line += "(" + args + ")"
+	}
+	if result := Result(output); result != "" {
+		line += " → " + result
+	}
+	return line
+}
+
+// Result returns the type of a tool's structured content in one short line; "" if the schema, which may
+// be nil, says nothing.
+func Result(output []byte) string {
+	if text := newWriter(Detail{Depth: 2, Size: 200}).of(output); text != "any" {
+		return text
+	}
+	return ""
 }
 
 // arguments returns the type of the arguments, and "?" if none is required.

@@ -100,6 +100,29 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
+func TestSignature(t *testing.T) {
+	many := `{"properties":{"a":{}`
+	for i := range 40 {
+		many += `,"b` + strings.Repeat("x", i) + `":{"type":"string"}`
+	}
+	for _, test := range []struct{ input, output, want string }{
+		{`{"type":"object"}`, "", "f()"},
+		{`{"properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["a"]}`, `{"type":"object","properties":{"hits":{"type":"array","items":{"type":"string"}}}}`, "f({ b?: number; a: string }) → { hits?: string[] }"},
+		{`{"properties":5,"required":"no"}`, `{"$ref":"#/x"}`, "f()"},
+	} {
+		var output []byte
+		if test.output != "" {
+			output = []byte(test.output)
+		}
+		if got := Signature("f", []byte(test.input), output); got != test.want {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+	}
+	if got := Result([]byte(many + "}}")); len(got) > 400 || !strings.HasSuffix(got, "/* and more */ }") {
+		t.Errorf("a long one: %s", got)
+	}
+}
+
 func TestDetails(t *testing.T) {
 	tool := Tool{ID: "a:b", Description: strings.Repeat("é", 200), Input: []byte(`{"properties":{"a":{"properties":{"b":{"properties":{"c":{"properties":{"d":{}}},"l":{"items":{"type":"string"}}}}},"description":"x"}}}`)}
 	want := "/** " + strings.Repeat("é", 100) + "… */\n" + `declare function call(tool: "a:b", args?: { a?: { b?: Record<string, any> } }): Promise<any>;`

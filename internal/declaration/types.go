@@ -29,6 +29,8 @@ type writer struct {
 	work   int               // bytes of schemas, each time that they are read
 }
 
+func newWriter(d Detail) *writer { return &writer{Detail: d, left: d.Size, work: maxWork} }
+
 // A node is a schema: the values of its keywords.
 type node map[string][]byte
 

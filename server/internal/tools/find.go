@@ -249,6 +249,15 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 	return []foundItem{full, brief, line, bare}
 }
 
+func signature(t *registry.NormalizedTool) string {
+	return declaration.Signature(t.Name, t.InputSchema, wire.Member(t.Definition, "outputSchema"))
+}
+
+// outputType returns the type of the structured content that the tool declares; "" if it declares nothing.
+func outputType(t *registry.NormalizedTool) string {
+	return declaration.Result(wire.Member(t.Definition, "outputSchema"))
+}
+
 // otherDetails is details for a prompt, resource or template.
 func (f *finder) otherDetails(c selector.Candidate) []foundItem {
 	full := foundItem{ID: c.Item().ID(), Score: round(c.Score), Confidence: round(c.Confidence)}
