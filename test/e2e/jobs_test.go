@@ -145,7 +145,7 @@ func shows(answer, id string) bool {
 			arguments, _, _ = strings.Cut(tool.Declaration, "): Promise")
 		}
 		if tool.ID == id {
-			return tool.InputSchema != nil || arguments != "" && !strings.Contains(arguments, "object[]") && !strings.Contains(arguments, "Record<string, any>")
+			return tool.InputSchema != nil || arguments != "" && !strings.Contains(arguments, "Record<string, any>")
 		}
 	}
 	return false
