@@ -2,11 +2,11 @@ package tools
 
 import (
 	"cmp"
-	linked "container/list"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,44 +39,25 @@ type results struct {
 	exists func(tool string) bool // reports whether the clients may still use the tool
 	share  *budget.Share
 
-	mu      sync.Mutex // guards the fields below
-	kept    map[string]*keptText
-	all     texts
-	byOwner map[any]*texts // each has texts
+	mu    sync.Mutex  // guards the fields below
+	kept  []*keptText // the oldest first
+	sizes map[any]int // of the texts of each owner that has any
 }
 
 // newResults returns a store for clients that may use the tools that exist.
 func newResults(b *budget.Budget, exists func(tool string) bool) *results {
-	r := &results{exists: exists, kept: make(map[string]*keptText), byOwner: make(map[any]*texts)}
+	r := &results{exists: exists, sizes: make(map[any]int)}
 	r.share = b.Share(r.dropOldest)
 	return r
 }
 
 type keptText struct {
-	uri        string
-	owner      any
-	tool       string // the ID of the tool that gave it
-	text       string
-	timer      *time.Timer
-	inAll, own *linked.Element // its places
+	uri   string
+	owner any
+	tool  string // the ID of the tool that gave it
+	text  string
+	timer *time.Timer
 }
-
-// texts are kept texts in order.
-type texts struct {
-	list linked.List // of *keptText, the oldest first
-	size int         // of all, in bytes
-}
-
-func (s *texts) put(k *keptText) *linked.Element {
-	s.size += k.size()
-	return s.list.PushBack(k)
-}
-
-func (s *texts) take(e *linked.Element) {
-	s.size -= s.list.Remove(e).(*keptText).size()
-}
-
-func (s *texts) oldest() *keptText { return s.list.Front().Value.(*keptText) }
 
 func (k *keptText) size() int { return len(k.text) + keptOverhead }
 
@@ -95,75 +76,67 @@ func (r *results) keep(owner any, tool, text string) string {
 func (r *results) put(k *keptText) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	owner := k.owner
-	for own := r.byOwner[owner]; own != nil && own.size+k.size() > maxKeptBytes; {
-		r.drop(own.oldest())
+	for r.sizes[k.owner]+k.size() > maxKeptBytes {
+		r.drop(slices.IndexFunc(r.kept, func(old *keptText) bool { return old.owner == k.owner }))
 	}
-	if r.byOwner[owner] == nil {
-		r.byOwner[owner] = new(texts)
-	}
-	r.kept[k.uri] = k
-	k.inAll, k.own = r.all.put(k), r.byOwner[owner].put(k)
+	r.kept = append(r.kept, k)
+	r.sizes[k.owner] += k.size()
 	r.share.Add(k.size())
-	k.timer = time.AfterFunc(maxKeptTime, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.drop(k)
-	})
+	k.timer = time.AfterFunc(maxKeptTime, func() { r.dropAll(func(other *keptText) bool { return other == k }) })
+}
+
+// drop forgets the text of an index. r.mu must be held.
+func (r *results) drop(i int) {
+	k := r.kept[i]
+	k.timer.Stop()
+	r.kept = slices.Delete(r.kept, i, i+1)
+	r.share.Add(-k.size())
+	if r.sizes[k.owner] -= k.size(); r.sizes[k.owner] == 0 {
+		delete(r.sizes, k.owner)
+	}
 }
 
 // dropOldest forgets the oldest text, if there is one.
 func (r *results) dropOldest() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all.size > 0 {
-		r.drop(r.all.oldest())
+	if len(r.kept) > 0 {
+		r.drop(0)
+	}
+}
+
+// dropAll forgets some texts.
+func (r *results) dropAll(some func(*keptText) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.kept) - 1; i >= 0; i-- {
+		if some(r.kept[i]) {
+			r.drop(i)
+		}
 	}
 }
 
 // clear forgets all texts.
-func (r *results) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.all.size > 0 {
-		r.drop(r.all.oldest())
-	}
-}
-
-// drop forgets a text, unless it is forgotten. r.mu must be held.
-func (r *results) drop(k *keptText) {
-	if r.kept[k.uri] != k {
-		return
-	}
-	k.timer.Stop()
-	delete(r.kept, k.uri)
-	r.all.take(k.inAll)
-	r.share.Add(-k.size())
-	own := r.byOwner[k.owner]
-	if own.take(k.own); own.size == 0 {
-		delete(r.byOwner, k.owner)
-	}
-}
+func (r *results) clear() { r.dropAll(func(*keptText) bool { return true }) }
 
 // forget drops the texts of an owner that has left.
 func (r *results) forget(owner any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for own := r.byOwner[owner]; own != nil && own.size > 0; {
-		r.drop(own.oldest())
-	}
+	r.dropAll(func(k *keptText) bool { return k.owner == owner })
 }
 
 // find returns a text that the owner may read: the tool that gave it must still exist for the
 // owner.
 func (r *results) find(owner any, uri string) (text string, ok bool) {
+	var found keptText
 	r.mu.Lock()
-	k := r.kept[uri]
+	if i := slices.IndexFunc(r.kept, func(k *keptText) bool { return k.uri == uri && k.owner == owner }); i >= 0 {
+		found = *r.kept[i]
+	}
 	r.mu.Unlock()
-	if k == nil || k.owner != owner || !r.exists(k.tool) {
+	if found.uri == "" || !r.exists(found.tool) {
 		return "", false
 	}
-	return k.text, true
+	return found.text, true
 }
 
 // A Truncation is the member of _meta about a result with a text that was cut.
