@@ -17,7 +17,7 @@ func newCheckCommand(files *configfile.Source) *cobra.Command {
 	cmd := newCommand("check", "Report every problem of the configuration files; start nothing",
 		`  metarouter check
   metarouter check --config team.mcp.json --json`,
-		noArguments, func(context.Context, []string) error { return files.Check() })
+		noArguments, func(ctx context.Context, _ []string) error { return files.Check(ctx) })
 	cmd.Long = `Reads the configuration and prints each mistake in it, with its line and column.
 
 Errors are what can't be used as it is written: the exit code is 2. Warnings are

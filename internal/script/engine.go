@@ -104,6 +104,11 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 	return r.out
 }
 
+// Compile returns why a script does not compile, nil if it does. It runs nothing.
+func (e *Engine) Compile(ctx context.Context, code string) *Error {
+	return e.Run(ctx, Script{Code: code}, nil, Options{compileOnly: true}).Err
+}
+
 // waits notes that a run begins to wait for persons alone, or that it does so no more.
 func (e *Engine) waits(r *run, begins bool) {
 	e.mu.Lock()

@@ -116,6 +116,9 @@ func (r *run) execute(p *program) (json.RawMessage, error) {
 	if r.vm, err = p.start(r.ctx, r.handles.budget, r.Limits.Memory); err != nil {
 		return nil, errorf("BusyError", "start the script: %v; try again later", err)
 	}
+	if r.compileOnly {
+		return nil, r.interpret(func() { r.compile() })
+	}
 	const fulfilled, rejected = 1, 2
 	var promise, state uint64
 	step := func() {

@@ -111,6 +111,8 @@ type Options struct {
 	// Evict is called while the script waits for persons alone and other scripts need its memory. If the script can go
 	// on by its journal, it ends the context of the script and returns true. It may be nil.
 	Evict func() bool
+
+	compileOnly bool
 }
 
 // An Error is why a script failed.

@@ -150,6 +150,20 @@ func TestStoredScript(t *testing.T) {
 	})
 }
 
+// check says where a stored script does not compile, and runs nothing.
+func TestCheckStoredScripts(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, entries{}, stores(nil))
+	s.store("typed", "// Adds.\nconst n: number = input.a;\nreturn n + 1;")
+	if out, _, code := s.run("check"); code != 0 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	s.store("bad", "// Adds.\nreturn a b;")
+	if out, _, code := s.run("check"); code != 2 || !strings.Contains(out, filepath.Join("scripts", "bad.js")+":2:10: ") || strings.Contains(out, "typed.js") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
 // A stored script that waits for a person survives its router, also where the script itself needs approval: each question is
 // asked once, and each approved call is made once.
 func TestStoredScriptSurvivesItsRouter(t *testing.T) {

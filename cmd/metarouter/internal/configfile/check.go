@@ -2,10 +2,12 @@ package configfile
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,11 +18,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // Check prints every problem of the configuration files, and fails if there are errors.
-func (s *Source) Check() error {
+func (s *Source) Check(ctx context.Context) error {
 	paths, named, err := s.Find()
 	if none, ok := errors.AsType[*NoConfiguration](err); ok && s.Console.JSON {
 		return printProblems(s.Console, config.Config{Problems: []config.Problem{none.Problem("error")}})
@@ -34,7 +37,9 @@ func (s *Source) Check() error {
 	} else if err != nil {
 		return exit.Usage(Unreadable(err))
 	}
-	err = printProblems(s.Console, c.Examine())
+	c = c.Examine()
+	c.Problems = append(c.Problems, scriptProblems(ctx, c)...)
+	err = printProblems(s.Console, c)
 	defaults, _ := config.Load() // of no files
 	if keys := config.RestartKeys(defaults.Router, c.Router); len(keys) > 0 && !s.Console.JSON {
 		s.Console.Say("an edit of these keys takes effect at the router's next start: %s", strings.Join(keys, ", "))
@@ -44,6 +49,20 @@ func (s *Source) Check() error {
 		s.Console.Note("note: its variables, regular expressions, envFiles and folders were not checked, and no router uses this text yet: %v", why)
 	}
 	return err
+}
+
+// scriptProblems returns the syntax errors of the stored scripts.
+func scriptProblems(ctx context.Context, c config.Config) (problems []config.Problem) {
+	engine := script.New("")
+	defer engine.Close()
+	for _, server := range c.Servers {
+		for _, s := range server.Scripts {
+			if e := engine.Compile(ctx, s.Code); e != nil {
+				problems = append(problems, config.Problem{File: filepath.Join(c.Router.Scripts.Folder, s.Name+".js"), Line: e.Line, Column: e.Column, Server: server.Name, Severity: "error", Message: "the script does not compile: " + e.Error()})
+			}
+		}
+	}
+	return problems
 }
 
 // unusual matches a character that the name of a tool can't have.
