@@ -53,11 +53,7 @@ func (x *Indexes) Run(ctx context.Context, log *zap.Logger) error {
 			if index.awaitsSearch(now) {
 				continue
 			}
-			_, err := index.catchUp(ctx, now)
-			if err == nil {
-				err = index.renew(ctx)
-			}
-			if err != nil && ctx.Err() == nil {
+			if _, err := index.catchUp(ctx, now); err != nil && ctx.Err() == nil {
 				log.Error("index the catalog", zap.Error(err))
 			}
 		}

@@ -22,12 +22,12 @@ type index struct {
 	searched atomic.Bool                              // whether there was a search
 	ready    atomic.Pointer[Collection]               // for searches
 	words    atomic.Pointer[inverted]                 // of next; nil until there are items
-	updates  atomic.Int32                             // of words
 	closed   atomic.Bool
 
-	// writing holds a token while a goroutine writes. It guards next, and writes to words.
+	// writing holds a token while a goroutine writes. It guards the fields below, and writes to words.
 	writing chan struct{}
 	next    *Collection // written so far: ready, but in the middle of catchUp
+	updates int         // of words
 }
 
 const (
@@ -133,65 +133,39 @@ func outdated(docs map[string]*Document, wanted map[string]registry.Item) (ids [
 
 // write replaces the documents of the items with the IDs, in one batch. An item without one is
 // taken out.
-func (x *index) write(ids []string, docs map[string]*Document) (err error) {
-	words := x.words.Load()
-	if words == nil {
-		if words, err = newInverted(); err != nil {
+func (x *index) write(ids []string, docs map[string]*Document) error {
+	if x.words.Load() == nil || x.updates == maxUpdates {
+		if err := x.renew(); err != nil {
 			return err
 		}
-		x.words.Store(words)
 	}
-	if err := words.write(ids, docs); err != nil {
+	if err := x.words.Load().write(ids, docs); err != nil {
 		return err
 	}
-	x.updates.Add(1)
+	x.updates++
 	for _, id := range ids {
 		x.next.put(id, docs[id])
 	}
 	return nil
 }
 
-// renew replaces bleve's index after many updates. Each left a segment in it that is searched, with
-// the items that were replaced since. Searches and updates go on meanwhile.
-func (x *index) renew(ctx context.Context) error {
-	if x.updates.Load() < maxUpdates {
-		return nil
-	}
+// renew makes bleve's index again after many updates. Each left a segment in it that is searched, with
+// the items that were replaced since.
+func (x *index) renew() error {
 	words, err := newInverted()
 	if err != nil {
 		return err
 	}
-	old, err := x.replace(ctx, words)
-	if err != nil {
-		return errors.Join(err, words.Close())
-	}
-	return old.Close()
-}
-
-// replace fills an index of bleve and puts it in the place of the one that it returns.
-func (x *index) replace(ctx context.Context, words *inverted) (old *inverted, err error) {
-	written := x.ready.Load()
-	for ids := range slices.Chunk(slices.Collect(maps.Keys(written.docs)), batchSize) {
-		if err := words.write(ids, written.docs); err != nil {
-			return nil, err
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(x.next.docs)), batchSize) {
+		if err := words.write(ids, x.next.docs); err != nil {
+			return errors.Join(err, words.Close())
 		}
 	}
-	if err := x.begin(ctx); err != nil {
-		return nil, err
+	x.updates = 0
+	if old := x.words.Swap(words); old != nil {
+		return old.Close()
 	}
-	defer x.end()
-	if x.closed.Load() {
-		return nil, errClosed
-	}
-	wanted := make(map[string]registry.Item, len(x.next.docs))
-	for id, d := range x.next.docs {
-		wanted[id] = d.Item
-	}
-	if err := words.write(outdated(written.docs, wanted), x.next.docs); err != nil {
-		return nil, err
-	}
-	x.updates.Store(0)
-	return x.words.Swap(words), nil
+	return nil
 }
 
 // close waits until all writes have ended. Later searches fail.
