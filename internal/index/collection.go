@@ -40,11 +40,10 @@ type Collection struct {
 
 	statistics
 
-	docs    map[string]*Document // by docID
-	all     []*Document          // the same, by docID
-	index   *index
-	filters *filters
-	isPart  bool // the index has more items
+	docs   map[string]*Document // by docID
+	all    []*Document          // the same, by docID
+	index  *index
+	isPart bool // the index has more items
 
 	spelling func() spelling // made when it is first needed
 }
@@ -118,7 +117,6 @@ func (c *Collection) complete() {
 	for _, id := range slices.Sorted(maps.Keys(c.docs)) {
 		c.all = append(c.all, c.docs[id])
 	}
-	c.filters = new(filters)
 	c.spelling = sync.OnceValue(func() spelling { return newSpelling(c.docFreq) })
 }
 

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
-	"weak"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -16,14 +14,9 @@ import (
 type Subset struct {
 	collection *Collection
 	catalog    *registry.Snapshot
-	cachedSubset
-}
-
-// A cachedSubset is computed once for a subset.
-type cachedSubset struct {
-	set   []bool      // by index in the collection; nil has all
-	count int         // how many of set are true
-	part  *Collection // of the subset alone; nil if it is not small
+	set        []bool      // by index in the collection; nil has all
+	count      int         // how many of set are true
+	part       *Collection // of the subset alone; nil if it is not small
 }
 
 // Within returns the items that the catalog has, too: it has the item itself, or a tool that a
@@ -32,7 +25,11 @@ func (c *Collection) Within(catalog *registry.Snapshot) Subset {
 	if catalog == nil || catalog == c.Snapshot {
 		return Subset{collection: c}
 	}
-	return Subset{c, catalog, c.filters.of(c, catalog)}
+	s := Subset{collection: c, catalog: catalog}
+	if s.set, s.count = c.setOf(catalog); s.count <= maxPart {
+		s.part = c.partOf(s.set)
+	}
+	return s
 }
 
 // Collection returns the collection that says how rare words are in the subset, and how long its
@@ -136,59 +133,5 @@ func isOf(i, original registry.Item) bool {
 	return bytes.Equal(t.ServerSchema, theirs) // bytes in one place are not compared
 }
 
-// maxSets bounds the sets that are kept of a collection, each of a byte for each item. There is
-// one for each set of profiles that clients have in use.
-const maxSets = 512
-
-// maxPart is how many items a part has at most. maxKept bounds the items and words of all parts
-// that are kept of a collection: each takes about 100 bytes, so 16 MB. About 50 of the greatest
-// parts fit.
-const (
-	maxPart = 600
-	maxKept = 160_000
-)
-
-// filters keep the sets that searches need within subsets of a collection. They keep no catalogs alive.
-type filters struct {
-	mu   sync.Mutex // guards the two fields below
-	sets map[weak.Pointer[registry.Snapshot]]cachedSubset
-	size int // of all parts
-}
-
-// of returns the subset of the collection's items that the catalog has.
-func (f *filters) of(c *Collection, catalog *registry.Snapshot) cachedSubset {
-	key := weak.Make(catalog)
-	f.mu.Lock()
-	k, ok := f.sets[key]
-	f.mu.Unlock()
-	if ok {
-		return k
-	}
-	if k.set, k.count = c.setOf(catalog); k.count <= maxPart {
-		k.part = c.partOf(k.set)
-	}
-	f.keep(key, k)
-	return k
-}
-
-// keep stores the subset of a catalog.
-func (f *filters) keep(key weak.Pointer[registry.Snapshot], k cachedSubset) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, ok := f.sets[key]; ok {
-		return // another search was faster
-	}
-	if f.sets == nil || len(f.sets) >= maxSets || f.size+k.size() > maxKept {
-		f.sets, f.size = make(map[weak.Pointer[registry.Snapshot]]cachedSubset), 0
-	}
-	f.sets[key] = k
-	f.size += k.size()
-}
-
-// size returns how many items and words the part has.
-func (k cachedSubset) size() int {
-	if k.part == nil {
-		return 0
-	}
-	return len(k.part.all) + len(k.part.docFreq)
-}
+// maxPart is how many items a part has at most. Each search makes it: for 600 items that takes about 3 ms.
+const maxPart = 600

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"weak"
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -247,50 +245,4 @@ func TestCorrectWithin(t *testing.T) {
 			t.Errorf("within %s, %s is %s, want %s", name, wrong, got, want)
 		}
 	}
-}
-
-// TestSetsAreBounded makes more filtered catalogs than are kept, and lets go of them.
-func TestSetsAreBounded(t *testing.T) {
-	r := open(t)
-	replace(t, r, "s", tool("s", "a", "one"), tool("s", "b", "two"))
-	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 * maxSets {
-		if n := c.Within(r.Snapshot().Filtered(named("a"), nil)).Len(); n != 1 {
-			t.Fatalf("%d items are within", n)
-		}
-	}
-	if n := len(c.filters.sets); n > maxSets {
-		t.Errorf("%d sets are kept", n)
-	}
-	runtime.GC()
-	alive := 0
-	for catalog := range c.filters.sets {
-		if catalog.Value() != nil {
-			alive++
-		}
-	}
-	if alive > 1 { // the last one may still be on the stack
-		t.Errorf("%d catalogs are kept alive", alive)
-	}
-}
-
-// TestPartsAreBounded keeps more words of parts than there is room for.
-func TestPartsAreBounded(t *testing.T) {
-	part := &Collection{statistics: statistics{docFreq: make(map[string]int)}}
-	for i := range maxKept / 10 {
-		part.docFreq[fmt.Sprint(i)] = 1
-	}
-	catalogs := make([]registry.Snapshot, 25)
-	var f filters
-	for i := range catalogs {
-		f.keep(weak.Make(&catalogs[i]), cachedSubset{part: part})
-		f.keep(weak.Make(&catalogs[i]), cachedSubset{part: part}) // as two searches at once do
-		if want := i%10 + 1; len(f.sets) != want || f.size != want*maxKept/10 {
-			t.Fatalf("after %d, %d are kept, with %d words", i+1, len(f.sets), f.size)
-		}
-	}
-	runtime.KeepAlive(catalogs)
 }
