@@ -184,6 +184,10 @@ func TestFindToolsUnsure(t *testing.T) {
 	if got, text = find(); len(got.Nearest) != 0 || strings.Contains(got.Hint, "nearest") {
 		t.Errorf("nothing found: %s", text)
 	}
+	r.servers = append(r.servers, info("new", status.Starting, 0))
+	if got, text = find(); !strings.Contains(got.Hint, "still starting") {
+		t.Errorf("nothing found yet: %s", text)
+	}
 }
 
 // A tool that declares the type of its structured content is shown with it.

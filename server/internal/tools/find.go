@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/declaration"
+	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -128,6 +129,9 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 	reply.MissingCapabilities = ranking.Partial
 	reply.Omitted = len(first) - len(entries)
 	reply.ServersNotUp = f.notUp(first, a.Servers)
+	if !ranking.Sure && slices.ContainsFunc(reply.ServersNotUp, func(s serverState) bool { return s.State == string(status.Starting) }) {
+		reply.Hint += " Servers that are still starting may have more tools: search again in a moment."
+	}
 	if ranking.Abstained {
 		reply.Nearest = entries
 	} else {
