@@ -139,7 +139,6 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/console":    {"cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
 	"cmd/metarouter/internal/daemon":     {"server"}, // whose journal it keeps
 	"cmd/metarouter/internal/dashboard":  {},
-	"cmd/metarouter/internal/early":      {},
 	"cmd/metarouter/internal/edit":       {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/logins", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/pin", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust"},
 	"cmd/metarouter/internal/evaluate":   {"internal/embeddings", "selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "internal/evaluation"},
 	"cmd/metarouter/internal/exit":       {},

@@ -1,9 +1,9 @@
 package keeper
 
 import (
-	"bytes"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -50,16 +50,11 @@ func (c *Container) id() string {
 	}
 	read := make([]byte, most+len("\r\n"))
 	n, _ := file.Read(read)
-	id := bytes.TrimSpace(read[:n])
-	for _, digit := range id {
-		if digit < '0' || '9' < digit && digit < 'a' || 'f' < digit {
-			return ""
-		}
-	}
-	if len(id) > most {
+	id := strings.TrimSpace(string(read[:n]))
+	if len(id) > most || strings.Trim(id, "0123456789abcdef") != "" {
 		return ""
 	}
-	return string(id)
+	return id
 }
 
 // Discard removes the files and folders of Remove.

@@ -47,7 +47,7 @@ func TestContainerIsStopped(t *testing.T) {
 				syscall.Kill(pid, syscall.SIGKILL)
 				l.wantEnd(t)
 			} else {
-				syscall.Shutdown(int(g), syscall.SHUT_RDWR) // as the router's death does
+				g.Close() // as the router's death does
 			}
 			want := "stop -t 2 " + id + " " + state + "\nrm -f " + id + " " + state + "\n"
 			mcptest.WaitFor(t, "the commands "+want, func() bool { return said() == want })

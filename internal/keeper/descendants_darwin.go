@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// siginfoPID is where siginfo_t has the process id.
+const siginfoPID = 12
+
 // A Leader is the first process of a group with its time of birth, so that a
 // later process of the same id is not taken for it.
 type Leader struct {
@@ -32,8 +35,6 @@ func (l Leader) Ended() bool {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", l.pid)
 	return err != nil || p.Proc.P_starttime != l.born || p.Proc.P_stat == zombie
 }
-
-func (l Leader) Close() {}
 
 // Without a subreaper an orphan belongs to launchd, so descendants are found by their
 // marks alone.

@@ -6,45 +6,34 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
-// A Leader is the first process of a group, held by a descriptor: a later process
-// with its id is not taken for it. On Linux before 5.3 its time of birth serves.
+// siginfoPID is where siginfo_t has the process id: after three numbers, aligned as a pointer is.
+const siginfoPID = 12 + unsafe.Sizeof(uintptr(0)) - 4
+
+// A Leader is the first process of a group with its time of birth, so that a
+// later process of the same id is not taken for it.
 type Leader struct {
-	fd   int // -1 without descriptors
 	pid  int
 	born string
 }
 
 func Lead(pid int) Leader {
-	fd, err := pidfdOpen(pid)
-	if err != nil {
-		fd = -1
-	}
 	s, _ := statOf(pid)
-	return Leader{fd, pid, s.born}
+	return Leader{pid, s.born}
 }
 
 // Alive reports whether the process still exists, if only as a zombie: as long
 // as it does, its id belongs to its group.
-func (l Leader) Alive() bool {
-	if l.fd > 0 {
-		return pidfdSendSignal(l.fd, 0) == nil
-	}
-	s, ok := statOf(l.pid)
-	return ok && s.born == l.born
-}
+func (l Leader) Alive() bool { return l.born != "" && Lead(l.pid) == l }
 
 // Ended reports whether the process is dead, if it was not reaped yet.
 func (l Leader) Ended() bool {
 	s, ok := statOf(l.pid)
 	return !ok || s.born != l.born || s.dead
-}
-
-func (l Leader) Close() {
-	if l.fd > 0 {
-		syscall.Close(l.fd)
-	}
 }
 
 // A stat is a part of /proc/PID/stat.
@@ -103,7 +92,7 @@ func killOnce(mark string) (killed int) {
 	number, _ := strconv.ParseInt(string(bytes.TrimSuffix(digits, []byte("."))), 10, 64)
 	wanted, all := tagOf(string(random), number, false), len(digits) == 0
 	for _, pid := range processes() {
-		fd, err := pidfdOpen(pid) // held while we look, so that it is the one we kill
+		fd, err := unix.PidfdOpen(pid, 0) // held while we look, so that it is the one we kill
 		if err != nil {
 			continue
 		}
@@ -111,7 +100,7 @@ func killOnce(mark string) (killed int) {
 		env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		s, ok := statOf(pid)
 		is := tag == wanted || all && tag&^maxNumber == wanted&^maxNumber || bytes.Contains(append([]byte{0}, env...), needle)
-		if ok && !s.dead && is && pidfdSendSignal(fd, syscall.SIGKILL) == nil {
+		if ok && !s.dead && is && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
 			killed++
 		}
 		syscall.Close(fd)
@@ -120,15 +109,12 @@ func killOnce(mark string) (killed int) {
 }
 
 // adoptOrphans makes this process the parent of all descendants that lose their parents.
-func adoptOrphans() { prctl(prSetChildSubreaper, 1) }
+func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // A tag is the soft limit RLIMIT_LOCKS of a server. Linux ignores this limit since
 // 2.4.25, so programs do not change it; but children inherit it, whatever they do to
 // their environment, group or session. It tells to which server an orphan belongs.
-const (
-	rlimitLocks = 10
-	maxNumber   = 1<<24 - 1 // a tag's last bits are the process's number
-)
+const maxNumber = 1<<24 - 1 // a tag's last bits are the process's number
 
 // tagOf returns the tag of the numbered process of the router with this mark. A server
 // that keeps its strays has another kind of tag.
@@ -144,8 +130,8 @@ func tagOf(mark string, number int64, keepStrays bool) uint64 {
 
 // tagIn returns the tag of a process, or another number.
 func tagIn(pid int) uint64 {
-	var limit syscall.Rlimit
-	if prlimit(pid, rlimitLocks, nil, &limit) != nil {
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) != nil {
 		return 0
 	}
 	return limit.Cur
@@ -153,12 +139,12 @@ func tagIn(pid int) uint64 {
 
 // tagChildren gives the children that are started until untag is called the tag.
 func tagChildren(tag uint64) (untag func()) {
-	var before syscall.Rlimit
-	if prlimit(0, rlimitLocks, nil, &before) != nil ||
-		prlimit(0, rlimitLocks, &syscall.Rlimit{Cur: tag, Max: before.Max}, nil) != nil {
+	var before unix.Rlimit
+	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &before) != nil ||
+		unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: tag, Max: before.Max}, nil) != nil {
 		return func() {}
 	}
-	return func() { prlimit(0, rlimitLocks, &before, nil) }
+	return func() { unix.Prlimit(0, unix.RLIMIT_LOCKS, &before, nil) }
 }
 
 // canTag reports whether the system keeps tags.

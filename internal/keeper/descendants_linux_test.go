@@ -15,7 +15,6 @@ func TestDeadChildCounts(t *testing.T) {
 	pid := cmd.Process.Pid
 	WaitDead(pid)
 	l := Lead(pid)
-	defer l.Close()
 	if !l.Ended() {
 		t.Error("it has not ended")
 	}

@@ -8,15 +8,6 @@
 // sends [Report]s, and the router single bytes that ask for a signal. A [Container] is stopped by
 // commands of its engine, which the guard process starts when the container's client has ended.
 //
-// # Why it imports so little
-//
-// A Go program initialises its packages before main runs, each as soon as its imports
-// are. A package that needs only package os and its imports comes before nearly all
-// others. So the guard process of the command metarouter, which runs in such an
-// initialisation, never initialises the router's packages, and takes about 1 MB of memory
-// instead of 7. On Linux this package imports therefore nothing that comes late: not even
-// strings. A test of cmd/metarouter holds it to that.
-//
 // On Windows the kernel kills the servers, and no guard runs.
 package keeper
 

@@ -4,12 +4,16 @@ package keeper
 
 import (
 	"bytes"
+	"encoding/gob"
+	"net"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // maxReports is how many reports a server has: Started or NotStarted, Exited, and Gone.
@@ -28,11 +32,12 @@ const maxReports = 3
 // neither the terminal nor a signal to the router's group reaches it.
 func Run(stdin *os.File) {
 	// Caught and not ignored, since servers would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	adoptOrphans()
-	fd := int(stdin.Fd())
-	if syscall.SetNonblock(fd, false) != nil {
-		return
+	conn, err := net.FileConn(stdin)
+	router, ok := conn.(*net.UnixConn)
+	if err != nil || !ok {
+		return // a person has typed the guard's command
 	}
 	k := &keeper{
 		served: make(map[int]*guarded), watched: make(map[int]watchedGroup), spared: make(map[int64]bool),
@@ -40,7 +45,7 @@ func Run(stdin *os.File) {
 	}
 	go k.reap()  // ends with this process,
 	go k.sweep() // and so does this
-	k.end(k.follow(socket(fd)))
+	k.end(k.follow(router))
 }
 
 // A keeper is the state of the guard process.
@@ -82,17 +87,18 @@ type watchedGroup struct {
 // writeReports writes the server's reports to the link, and closes it after the last. It waits while
 // the router does not read: the guard process ends with the router.
 func (s *guarded) writeReports() {
+	link := gob.NewEncoder(s.link)
 	for r := range s.reports {
-		s.link.Write(r.line()) // fails if the router is dead, which the other socket shows
+		link.Encode(r) // fails if the router is dead, which the other socket shows
 	}
 	s.link.Close()
 }
 
 // follow carries out orders until the router ends. inOrder says that it had stopped all
 // servers.
-func (k *keeper) follow(router socket) (inOrder bool) {
+func (k *keeper) follow(router *net.UnixConn) (inOrder bool) {
 	for {
-		o, files, err := router.readOrder()
+		o, files, err := readOrder(router)
 		if err != nil || o.Done {
 			return err == nil
 		}
@@ -103,7 +109,6 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 		case o.Watch > 1:
 			k.watched[o.Watch] = watchedGroup{Lead(o.Watch), o.Stop}
 		case o.Unwatch > 1:
-			k.watched[o.Unwatch].Close()
 			delete(k.watched, o.Unwatch)
 		case o.Mark != "":
 			k.remove = o.Remove
@@ -118,8 +123,8 @@ func (k *keeper) follow(router socket) (inOrder bool) {
 }
 
 func (k *keeper) start(o *Start, files []int) {
-	link, err := linkOf(files[3])
-	s := &guarded{number: o.Number, link: link, reports: make(chan Report, maxReports)}
+	err := syscall.SetNonblock(files[3], true) // to wait for the link takes no thread
+	s := &guarded{number: o.Number, link: os.NewFile(uintptr(files[3]), "link"), reports: make(chan Report, maxReports)}
 	pid := 0
 	if err == nil {
 		k.mu.Lock()
@@ -142,9 +147,6 @@ func (k *keeper) start(o *Start, files []int) {
 	for _, fd := range files[:3] {
 		syscall.Close(fd)
 	}
-	if link == nil {
-		return
-	}
 	go s.writeReports()
 	if err != nil {
 		errno, _ := err.(syscall.Errno)
@@ -152,7 +154,7 @@ func (k *keeper) start(o *Start, files []int) {
 		close(s.reports)
 		return
 	}
-	leave(k.started)
+	signal.Leave(k.started)
 	go k.obey(pid, s) // ends with the link
 }
 
@@ -199,7 +201,7 @@ func (k *keeper) reap() {
 			}
 			if !k.stopContainer(s) {
 				k.ended = append(k.ended, s)
-				leave(k.swept)
+				signal.Leave(k.swept)
 			}
 		}
 		k.mu.Unlock()
@@ -227,7 +229,7 @@ func (k *keeper) stopContainer(s *guarded) bool {
 			continue
 		}
 		k.served[pid] = s
-		leave(k.started)
+		signal.Leave(k.started)
 		time.AfterFunc(ContainerTimeout, func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
@@ -310,14 +312,6 @@ func (k *keeper) end(inOrder bool) {
 	}
 	for _, path := range k.remove {
 		os.Remove(path)
-	}
-}
-
-// leave puts a notice into c unless it holds one.
-func leave(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 

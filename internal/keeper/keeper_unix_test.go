@@ -5,8 +5,10 @@ package keeper
 import (
 	"bufio"
 	"bytes"
+	"encoding/gob"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -60,7 +62,7 @@ func TestMarkComesAgain(t *testing.T) {
 }
 
 // A testGuard is a guard process and the router's end of its socket.
-type testGuard int
+type testGuard struct{ *net.UnixConn }
 
 // startGuard starts a guard process. It ends with the test.
 func startGuard(t *testing.T) testGuard {
@@ -76,9 +78,10 @@ func startGuard(t *testing.T) testGuard {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	g := testGuard(router.Fd())
+	g := testGuard{unixConn(t, router)}
+	router.Close()
 	t.Cleanup(func() {
-		router.Close() // at which the guard process ends
+		g.Close() // at which the guard process ends
 		if err := guard.Wait(); err != nil {
 			t.Errorf("%v\n%s", err, said.String())
 		}
@@ -89,15 +92,7 @@ func startGuard(t *testing.T) testGuard {
 
 func (g testGuard) send(t *testing.T, o Order, files ...*os.File) {
 	t.Helper()
-	order, err := o.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fds []int
-	for _, file := range files {
-		fds = append(fds, int(file.Fd()))
-	}
-	if err := syscall.Sendmsg(int(g), order, syscall.UnixRights(fds...), nil, 0); err != nil {
+	if err := Send(g.UnixConn, o, files...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -136,12 +131,14 @@ func (g testGuard) startAndKill(t *testing.T, number int64) {
 // A testLink is both ends of a server's link.
 type testLink struct {
 	ours, theirs *os.File
-	reports      *bufio.Reader
+	buffered     *bufio.Reader
+	reports      *gob.Decoder
 }
 
 func newTestLink(t *testing.T) *testLink {
 	ours, theirs := socketpair(t)
-	return &testLink{ours, theirs, bufio.NewReader(ours)}
+	buffered := bufio.NewReader(ours)
+	return &testLink{ours, theirs, buffered, gob.NewDecoder(buffered)}
 }
 
 // fill makes the guard's end full: no report has room. It returns how many bytes it wrote.
@@ -166,20 +163,16 @@ func (l *testLink) fill(t *testing.T) (n int) {
 // discard reads what fill wrote.
 func (l *testLink) discard(t *testing.T, n int) {
 	t.Helper()
-	if _, err := io.CopyN(io.Discard, l.reports, int64(n)); err != nil {
+	if _, err := io.CopyN(io.Discard, l.buffered, int64(n)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (l *testLink) next(t *testing.T) Report {
 	t.Helper()
-	line, err := l.reports.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("%q, %v", line, err)
-	}
-	r, err := ParseReport(line)
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
+	var r Report
+	if err := l.reports.Decode(&r); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }

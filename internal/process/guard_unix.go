@@ -3,7 +3,7 @@
 package process
 
 import (
-	"bufio"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +27,9 @@ const (
 	// maxGuards bounds how often a guard process is started in a router's life.
 	maxGuards = 20
 )
+
+// RunGuard is the whole of the guard process: see [keeper.Run].
+func RunGuard(stdin *os.File) { keeper.Run(stdin) }
 
 // errNoGuard says that no guard process could start a server.
 var errNoGuard = errors.New("no guard process runs")
@@ -112,24 +115,15 @@ func (g *guard) watch(cmd *exec.Cmd) {
 	}
 }
 
-// send sends an order to the guard process; mu is held.
-func (g *guard) send(o keeper.Order) error {
-	order, err := o.Encode()
-	if err != nil {
-		return err
-	}
-	return g.sendEncoded(order)
-}
-
-// sendEncoded is send for an order that is encoded. A guard process that does not read is
-// killed, and another one is started.
-func (g *guard) sendEncoded(order []byte, files ...*os.File) error {
+// send sends an order with files to the guard process; mu is held. A guard process that does not read
+// is killed, and another one is started.
+func (g *guard) send(o keeper.Order, files ...*os.File) error {
 	if g.conn == nil {
 		return errNoGuard
 	}
 	g.conn.SetWriteDeadline(time.Now().Add(guardTimeout))
-	err := sendOrder(g.conn, order, files)
-	if err != nil {
+	err := keeper.Send(g.conn, o, files...)
+	if err != nil && !errors.Is(err, syscall.E2BIG) {
 		g.process.Kill()
 	}
 	return err
@@ -138,20 +132,16 @@ func (g *guard) sendEncoded(order []byte, files ...*os.File) error {
 // start has the guard process start a server. It returns the process id and the link
 // over which the guard process reports on the server.
 func (g *guard) start(o keeper.Start, stdin, stdout, stderr *os.File) (pid int, l *link, err error) {
-	order, err := keeper.Order{Start: &o}.Encode()
-	if err != nil {
-		return 0, nil, &os.PathError{Op: "fork/exec", Path: o.Path, Err: err}
-	}
 	conn, theirs, err := socketPair()
 	if err != nil {
 		return 0, nil, err
 	}
 	g.mu.Lock()
-	err = g.sendEncoded(order, stdin, stdout, stderr, theirs)
+	err = g.send(keeper.Order{Start: &o}, stdin, stdout, stderr, theirs)
 	hanging := g.process
 	g.mu.Unlock()
 	theirs.Close()
-	l = &link{conn: conn, reports: bufio.NewReader(conn)}
+	l = &link{conn: conn, reports: gob.NewDecoder(conn)}
 	var r keeper.Report
 	if err == nil {
 		conn.SetReadDeadline(time.Now().Add(guardStart))
@@ -233,13 +223,10 @@ func (g *guard) pid() int {
 // A link connects the router with the guard process's part for one server.
 type link struct {
 	conn    *net.UnixConn
-	reports *bufio.Reader
+	reports *gob.Decoder
 }
 
 func (l *link) next() (r keeper.Report, err error) {
-	line, err := l.reports.ReadBytes('\n')
-	if err != nil {
-		return r, err
-	}
-	return keeper.ParseReport(line)
+	err = l.reports.Decode(&r)
+	return r, err
 }

@@ -217,11 +217,9 @@ func TestBrowserOfPlaywrightDies(t *testing.T) {
 			}
 			if browser := s.pid("browser"); kind != "whole" {
 				mcptest.WaitFor(t, "the end of its first thread", func() bool { return !mcptest.Alive(browser) })
-				l := keeper.Lead(browser)
-				if l.Ended() {
+				if keeper.Lead(browser).Ended() {
 					t.Error("the browser counts as dead")
 				}
-				l.Close()
 			}
 			p.stopAndClose()
 			for _, part := range []string{"browser", "renderer", "crash-handler"} {

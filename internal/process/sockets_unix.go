@@ -12,19 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
 )
 
-// sendOrder writes the order's length, which carries the files, and then the rest.
-func sendOrder(conn *net.UnixConn, order []byte, files []*os.File) error {
-	var fds []int
-	for _, f := range files {
-		fds = append(fds, int(f.Fd())) // a server's files are to block
-	}
-	if _, _, err := conn.WriteMsgUnix(order[:keeper.LengthSize], syscall.UnixRights(fds...), nil); err != nil {
-		return err
-	}
-	_, err := conn.Write(order[keeper.LengthSize:])
-	return err
-}
-
 // socketPair returns two connected sockets: one for this process, one for another.
 func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()

@@ -84,7 +84,6 @@ func (t *tree) follow() (stopped bool) {
 		}
 	}
 	t.link.conn.Close()
-	t.lead.Close()
 	return !t.lost.Load()
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package keeper
 
 import (
@@ -7,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Constants of Darwin's sys/wait.h.
+// Constants of the system's wait.h.
 const pAll, pPID = 0, 1
 
 // WaitDead returns when the child is dead, and leaves it to be reaped.
@@ -17,12 +19,11 @@ func WaitDead(pid int) { waitid(pPID, pid) }
 func waitAny() (pid int, ok bool) { return waitid(pAll, 0) }
 
 func waitid(kind, id int) (pid int, ok bool) {
-	const wExited, wNoWait = 0x4, 0x20
 	var siginfo [128]byte
 	for {
-		_, _, errno := unix.Syscall6(unix.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(&siginfo)), wExited|wNoWait, 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(&siginfo)), unix.WEXITED|unix.WNOWAIT, 0, 0)
 		if errno != unix.EINTR {
-			return int(binary.NativeEndian.Uint32(siginfo[12:])), errno == 0
+			return int(binary.NativeEndian.Uint32(siginfo[siginfoPID:])), errno == 0
 		}
 	}
 }

@@ -1,2 +1,0 @@
-// Package early does nothing: on Windows no process guard runs.
-package early
