@@ -68,14 +68,6 @@ func (l *labels) text(t *registry.NormalizedTool) string {
 	return Clip(apart.Replace(t.Name)+". "+t.Description, l.classifier.Limit())
 }
 
-// changed reports that the texts have changed.
-func (l *labels) changed() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
 // run has the texts classified until ctx ends: at once by the built-in classifier, and then, one after
 // the other, by each generation of the outside server. news is called when tags may have changed.
 func (l *labels) run(ctx context.Context, texts func() []string, news func()) error {

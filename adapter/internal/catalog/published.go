@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -36,7 +37,7 @@ func (p *published) publish(server string, o registry.Offer) (changed bool, err 
 	}
 	if changed, err = p.registry.Replace(server, p.labels.label(o)); err == nil {
 		p.offers[server] = o
-		p.labels.changed()
+		signal.Leave(p.labels.wake)
 	}
 	return changed, err
 }

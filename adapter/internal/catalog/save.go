@@ -2,8 +2,8 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -34,8 +34,7 @@ type saver struct {
 
 	lock    sync.Mutex         // guards the fields below; may be taken while Writer.mu is held
 	place   string             // identifies the configuration in the store; "" before load
-	claims  registry.Claims    // as they are stored
-	keys    map[string]string  // server -> the key of its offer that was stored last, in this run or an earlier one
+	index   offerstore.Index   // as it is stored
 	waiting map[string]unsaved // by server
 }
 
@@ -46,23 +45,24 @@ type unsaved struct {
 }
 
 // load returns the stored claims of the configuration with these files, at its first call.
-func (s *saver) load(files []string) (claims registry.Claims) {
+func (s *saver) load(files []string) registry.Claims {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.place != "" || len(files) == 0 {
 		return nil
 	}
 	s.place = hash(files)
-	s.claims = s.store.LoadClaims(s.place)
-	maps.Copy(s.keys, s.store.LoadKeys(s.place))
-	return s.claims
+	s.index = s.store.LoadIndex(s.place)
+	return s.index.Claims
 }
 
-// lastKey returns the key of the server's offer that was stored last.
+// lastKey returns the key of the server's offer that was stored last, in this run or an earlier one.
 func (s *saver) lastKey(server string) string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return s.keys[server]
+	return s.index.Keys[server]
 }
 
 // put has an offer stored once notify is called.
@@ -72,7 +72,7 @@ func (s *saver) put(server, key string, o registry.Offer) {
 	s.waiting[server] = unsaved{key, o}
 }
 
-// notify has [saver.Run] store the waiting offers, and the claims.
+// notify has [saver.Run] store the waiting offers, and the index.
 func (s *saver) notify() { signal.Leave(s.due) }
 
 // Run removes stored offers that no router has used for 90 days, and then stores offers until
@@ -91,87 +91,40 @@ func (s *saver) Run(ctx context.Context) {
 		case <-time.After(saveDelay):
 		case <-ctx.Done():
 		}
-		s.All()
+		s.Rest()
 	}
 }
 
-// Rest stores the waiting offers when the router ends.
+// Rest stores the waiting offers, and logs a failure.
 func (s *saver) Rest() {
-	select {
-	case <-s.due:
-		s.All()
-	default:
+	if err := s.All(); err != nil {
+		s.log.Warn("can't store what servers offer; the next start will be slower", zap.Error(err))
 	}
 }
 
 // All stores the waiting offers, then the keys of all, and which server has which URI.
-func (s *saver) All() {
+func (s *saver) All() error {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.lock.Lock()
-	servers := slices.Sorted(maps.Keys(s.waiting))
+	place, before, waiting := s.place, s.index, s.waiting
+	s.waiting = make(map[string]unsaved)
 	s.lock.Unlock()
-	stored := false
-	for _, server := range servers {
-		changed, err := s.one(server)
-		stored = stored || changed
-		if err != nil {
-			s.log.Warn("can't store what the server offers; the next start will be slower", zap.String("server", server), zap.Error(err))
+	index := offerstore.Index{Keys: make(map[string]string), Claims: s.registry.Snapshot().Claims()}
+	maps.Copy(index.Keys, before.Keys)
+	var failed []error
+	for server, u := range waiting {
+		if err := s.store.Save(u.key, server, u.offer); err != nil {
+			failed = append(failed, err)
+			continue
 		}
+		index.Keys[server] = u.key
 	}
-	if stored {
-		s.lock.Lock()
-		place, keys := s.place, maps.Clone(s.keys)
-		s.lock.Unlock()
-		if err := s.store.SaveKeys(place, keys); err != nil {
-			s.log.Warn("the next start may not see which tools changed", zap.Error(err))
-		}
+	if !maps.Equal(index.Keys, before.Keys) || !maps.Equal(index.Claims, before.Claims) {
+		failed = append(failed, s.store.SaveIndex(place, index))
 	}
-	s.saveClaims()
-}
-
-// now stores the server's offer, if it waits.
-func (s *saver) now(server string) error {
-	s.saving.Lock()
-	defer s.saving.Unlock()
-	_, err := s.one(server)
-	if err == nil {
-		s.notify() // the keys
-	}
-	return err
-}
-
-// one stores the server's offer, if it waits, and reports whether its key differs from the key
-// that was stored before. s.saving must be held.
-func (s *saver) one(server string) (otherKey bool, err error) {
 	s.lock.Lock()
-	u, ok := s.waiting[server]
-	delete(s.waiting, server)
+	s.index = index
 	s.lock.Unlock()
-	if !ok {
-		return false, nil
-	}
-	if err := s.store.Save(u.key, server, u.offer); err != nil {
-		return false, err
-	}
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	otherKey = s.keys[server] != u.key
-	s.keys[server] = u.key
-	return otherKey, nil
-}
-
-// saveClaims stores which server has which URI, if that changed.
-func (s *saver) saveClaims() {
-	claims := s.registry.Snapshot().Claims()
-	s.lock.Lock()
-	place, same := s.place, maps.Equal(claims, s.claims)
-	s.claims = claims
-	s.lock.Unlock()
-	if same {
-		return
-	}
-	if err := s.store.SaveClaims(place, claims); err != nil {
-		s.log.Warn("the next start may give a resource's URI to another server", zap.Error(err))
-	}
+	return errors.Join(failed...)
 }

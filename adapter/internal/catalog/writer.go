@@ -37,7 +37,7 @@ func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *offerstore.Sto
 	log = log.Named("catalog")
 	return &Writer{
 		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), offers: make(map[string]registry.Offer), older: make(map[string]registry.Offer)},
-		Saves:     saver{store: s, registry: r, log: log, due: make(chan struct{}, 1), keys: make(map[string]string), waiting: make(map[string]unsaved)},
+		Saves:     saver{store: s, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
 		onDemand:  onDemand, others: make(map[string]config.Server),
 	}
 }
@@ -201,7 +201,7 @@ func (w *Writer) amend(server string, edit func(*registry.Offer)) (known bool, e
 		w.save(server, o)
 	}
 	w.mu.Unlock()
-	return true, cmp.Or(err, w.Saves.now(server))
+	return true, cmp.Or(err, w.Saves.All())
 }
 
 // Known implements [supervisor.Handler].

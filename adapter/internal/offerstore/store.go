@@ -45,7 +45,7 @@ func NewStore(data string, log *zap.Logger) *Store {
 const maxStored = 256 << 20
 
 // A stored file is a line of magic and the checksum of the rest: a server's offer as encode returns
-// it, or claims or keys as JSON.
+// it, or an index as JSON.
 const magic = "metarouter catalog 4 "
 
 // maxOffer is the most bytes of definitions in an offer that is kept: to encode them takes
@@ -89,26 +89,12 @@ func (s *Store) Save(key, server string, o registry.Offer) error {
 	return nil
 }
 
-// write replaces a file of the store by a value as JSON.
-func (s *Store) write(path string, content any) error {
-	body, err := json.Marshal(content)
-	if err != nil {
-		return err
-	}
-	return s.replace(path, body)
-}
-
 // replace replaces a file of the store.
 func (s *Store) replace(path string, body []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, append([]byte(header(body)), body...), false)
-}
-
-// read reads a value from a file of the store.
-func (s *Store) read(path, server string, content any) bool {
-	return s.parse(path, server, func(body []byte) error { return json.Unmarshal(body, content) })
 }
 
 // parse reads a file of the store, which may be about a server, and calls f with the bytes behind
@@ -151,28 +137,37 @@ func (s *Store) Load(key, server string) (registry.Offer, bool) {
 	return o, true
 }
 
-// SaveKeys keeps the keys of the offers, by server, that a configuration uses, which place
-// identifies by letters and digits: after an edit of an entry, its older offer is found.
-func (s *Store) SaveKeys(place string, keys map[string]string) error {
+// An Index is what is stored of a configuration besides the offers of its servers.
+type Index struct {
+	Keys   map[string]string // of the offers in use, by server: after an edit of an entry, its older offer is found
+	Claims registry.Claims
+}
+
+// SaveIndex keeps the index of a configuration, which place identifies by letters and digits.
+func (s *Store) SaveIndex(place string, index Index) error {
 	if s.dir == "" || place == "" {
 		return nil
 	}
-	if err := s.write(s.keysPath(place), keys); err != nil {
-		return fmt.Errorf("store which offers are in use: %w", err)
+	body, err := json.Marshal(index)
+	if err == nil {
+		err = s.replace(s.indexPath(place), body)
+	}
+	if err != nil {
+		return fmt.Errorf("store which offers are in use, and which server has which URI: %w", err)
 	}
 	return nil
 }
 
-// LoadKeys returns the stored keys; nil without them.
-func (s *Store) LoadKeys(place string) (keys map[string]string) {
-	if s.dir == "" || place == "" || !s.read(s.keysPath(place), "", &keys) {
-		return nil
+// LoadIndex returns the stored index; an empty one without it.
+func (s *Store) LoadIndex(place string) (index Index) {
+	if s.dir != "" && place != "" {
+		s.parse(s.indexPath(place), "", func(body []byte) error { return json.Unmarshal(body, &index) })
 	}
-	return keys
+	return index
 }
 
-func (s *Store) keysPath(place string) string {
-	return filepath.Join(s.dir, "keys-"+clean(place)+".json")
+func (s *Store) indexPath(place string) string {
+	return filepath.Join(s.dir, "index-"+clean(place)+".json")
 }
 
 // Prune removes the files that were neither saved nor loaded for maxAge.
@@ -233,30 +228,6 @@ func cut(data []byte) (body []byte, err error) {
 		return nil, errors.New("the checksum is wrong")
 	}
 	return body, nil
-}
-
-// SaveClaims keeps the claims of a configuration, which place identifies by letters and
-// digits.
-func (s *Store) SaveClaims(place string, c registry.Claims) error {
-	if s.dir == "" || place == "" {
-		return nil
-	}
-	if err := s.write(s.claimsPath(place), c); err != nil {
-		return fmt.Errorf("store which server has which URI: %w", err)
-	}
-	return nil
-}
-
-// LoadClaims returns the stored claims; nil without them.
-func (s *Store) LoadClaims(place string) (c registry.Claims) {
-	if s.dir == "" || place == "" || !s.read(s.claimsPath(place), "", &c) {
-		return nil
-	}
-	return c
-}
-
-func (s *Store) claimsPath(place string) string {
-	return filepath.Join(s.dir, "owners-"+clean(place)+".json")
 }
 
 // touch notes that a file is in use, for Prune; a failure does no harm.

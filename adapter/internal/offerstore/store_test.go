@@ -3,7 +3,6 @@ package offerstore
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -266,16 +265,16 @@ func TestStorePrune(t *testing.T) {
 	}
 }
 
-func TestStoredClaims(t *testing.T) {
+func TestStoredIndex(t *testing.T) {
 	store := NewStore(t.TempDir(), zap.NewNop())
-	if got := store.LoadClaims("p"); got != nil {
+	if got := store.LoadIndex("p"); got.Claims != nil || got.Keys != nil {
 		t.Errorf("loaded %v", got)
 	}
-	kept := registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}
-	if err := store.SaveClaims("p", kept); err != nil {
+	kept := Index{map[string]string{"owner": "key"}, registry.Claims{"x": {Server: "owner", Since: 1}, "y": {Server: "gone", Since: 2}}}
+	if err := store.SaveIndex("p", kept); err != nil {
 		t.Fatal(err)
 	}
-	if stored := store.LoadClaims("p"); !maps.Equal(stored, kept) || store.LoadClaims("q") != nil {
+	if stored := store.LoadIndex("p"); !reflect.DeepEqual(stored, kept) || store.LoadIndex("q").Keys != nil {
 		t.Errorf("loaded %v", stored)
 	}
 }
