@@ -31,6 +31,7 @@ type clusterNode interface {
 	Dial(ctx context.Context, server string) (clusternode.Stream, error)
 	DialRouter(ctx context.Context, address string) (clusternode.Stream, error)
 	Address() string // of this router
+	Name() string    // of this node
 	State(server string) status.State
 	Load(server string) (calls, limit int, heard uint64)
 	Terms(server string) (clusternode.Terms, bool)
@@ -63,7 +64,6 @@ type joined struct {
 	node    clusterNode
 	remotes *remotes
 	since   time.Time
-	named   atomic.Pointer[nodeName]
 
 	// The goroutine of follow owns the fields below.
 	config  config.Cluster      // in use
@@ -244,23 +244,8 @@ func (m *membership) statuses() []status.Status {
 
 // name returns the name of this router's node, "" in no cluster.
 func (m *membership) name() string {
-	now := m.now.Load()
-	if now == nil {
-		return ""
+	if node := m.node(); node != nil {
+		return node.Name()
 	}
-	if n := now.named.Load(); n != nil && !signal.IsClosed(n.changed) {
-		return n.name
-	}
-	n := &nodeName{changed: now.node.Changed()}
-	if nodes := now.node.Nodes(); len(nodes) > 0 {
-		n.name = nodes[0].Node
-	}
-	now.named.Store(n)
-	return n.name
-}
-
-// A nodeName is the name of this router's node until changed is closed.
-type nodeName struct {
-	name    string
-	changed <-chan struct{}
+	return ""
 }

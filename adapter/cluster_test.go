@@ -112,6 +112,7 @@ func (n *pairNode) Status() (all []status.Status) {
 }
 
 func (n *pairNode) Changed() <-chan struct{}                     { return n.changed }
+func (n *pairNode) Name() string                                 { return n.name }
 func (n *pairNode) Nodes() []NodeInfo                            { return []NodeInfo{{Node: n.name, Self: true}} }
 func (n *pairNode) Report() ClusterReport                        { return ClusterReport{} }
 func (n *pairNode) Settled(ctx context.Context) error            { return nil }

@@ -20,6 +20,7 @@ func (loneNode) Run(ctx context.Context, _ <-chan config.Cluster) error {
 	return nil
 }
 func (loneNode) Changed() <-chan struct{}                       { return nil }
+func (loneNode) Name() string                                   { return "box" }
 func (loneNode) Nodes() []NodeInfo                              { return []NodeInfo{{Node: "box", Self: true}} }
 func (loneNode) Settled(context.Context) error                  { return nil }
 func (loneNode) State(string) status.State                      { return "" }

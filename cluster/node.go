@@ -184,6 +184,9 @@ func (n *Node) DialRouter(ctx context.Context, address string) (clusternode.Stre
 // Key returns the public key of this node, "" before it joined a cluster.
 func (n *Node) Key() string { return of(n, func(m *member) string { return m.key }) }
 
+// Name returns the name of this node, "" before it joined a cluster.
+func (n *Node) Name() string { return of(n, func(m *member) string { return m.roster.Name(m.key) }) }
+
 // Sign signs data, such as the bytes of a [clusternode.Signed], with the key of this node.
 func (n *Node) Sign(data []byte) ([]byte, error) {
 	if m, _ := n.now(); m != nil {
