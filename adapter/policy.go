@@ -24,13 +24,7 @@ func policies(servers []config.Server) map[string]execute.Policy {
 	}
 	all := make(map[string]execute.Policy, len(servers))
 	for _, s := range servers {
-		p := execute.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Location: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens}
-		for pattern, limit := range s.ToolRates {
-			if p.Rates == nil {
-				p.Rates = make(map[string]execute.Rate, len(s.ToolRates))
-			}
-			p.Rates[pattern] = execute.Rate(limit)
-		}
+		p := execute.Policy{Timeout: s.Timeout, MaxConcurrent: s.MaxConcurrent, MaxResultTokens: s.MaxResultTokens, Cache: s.Cache, Location: placeOf(s), Timeouts: s.ToolTimeouts, ResultTokens: s.ToolResultTokens, Rates: s.ToolRates}
 		setModes(&p, s.Retry, s.Validate)
 		if s.Transport == config.Scripts { // each script has its own bounds, and its calls are what may be lost
 			p.Timeout, p.MaxConcurrent, p.Retry, p.MustCheck = 0, 0, execute.AlwaysRetry, true

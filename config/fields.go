@@ -146,7 +146,7 @@ func (d *decoder) value(level, how string, at int, v hujson.Value, to reflect.Va
 	case *time.Duration:
 		return into(to, n.Duration, v)
 	case *Rate:
-		return into(to, rate, v)
+		return into(to, keys.Rate, v)
 	case *Transport:
 		return into(to, transport, v)
 	case *json.RawMessage:

@@ -204,7 +204,7 @@ func TestRouter(t *testing.T) {
 		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5}, Audit: Audit{MaxSize: 10 << 20, MaxFiles: 10},
 		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{plainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,
-			SessionTimeout: 6 * time.Second, Rate: Rate{5, 9}},
+			SessionTimeout: 6 * time.Second, Rate: Rate{PerSecond: 5, Burst: 9}},
 		Capabilities: map[string][]string{"invoicing": {"invoice"}},
 	}
 	want.Gateway.Name, want.Gateway.Prefix = "dwo", "gw."

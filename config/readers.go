@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
 	"github.com/mcp-metarouter/metarouter/internal/glob"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 )
 
 // repaired returns a member with the numbers and booleans in its array or object as strings, and
@@ -113,12 +114,4 @@ func checkPattern(s string) error {
 }
 
 // A Rate limits the requests of one client. The zero value is no limit.
-type Rate struct {
-	PerSecond float64 // on average
-	Burst     int     // at once
-}
-
-func rate(v hujson.Value) (r Rate, err error) {
-	r.PerSecond, r.Burst, err = keys.Rate(v)
-	return r, err
-}
+type Rate = rate.Limit

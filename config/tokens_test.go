@@ -19,7 +19,7 @@ func TestTokens(t *testing.T) {
 		{`"sha256:` + digits + `"`, Token{Hash: strings.ToLower(digits), Role: roleAdmin, Plain: true}, ""},
 		{`{"token": "${TOKEN}"}`, Token{Hash: hashOfSecret, Role: roleUse, Text: "sk-secret"}, ""},
 		{`{"token": "sha256:` + digits + `", "name": "ci", "profile": "work", "role": "admin"}`, Token{Hash: strings.ToLower(digits), Name: "ci", Profile: "work", Role: roleAdmin}, ""},
-		{`{"token": "${TOKEN}", "rate": "30/m burst 5"}`, Token{Hash: hashOfSecret, Role: roleUse, Rate: Rate{0.5, 5}, Text: "sk-secret"}, ""},
+		{`{"token": "${TOKEN}", "rate": "30/m burst 5"}`, Token{Hash: hashOfSecret, Role: roleUse, Rate: Rate{PerSecond: 0.5, Burst: 5}, Text: "sk-secret"}, ""},
 		{`{"token": "${TOKEN}", "rate": "fast"}`, Token{}, `"rate" must be a rate`},
 		{`{"token": "${TOKEN}", "role": null}`, Token{}, `"role" must not be null`},
 

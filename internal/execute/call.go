@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/glob"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -148,7 +149,7 @@ type Policy struct {
 	ResultTokens map[string]int
 
 	// Rates limit how often each principal may call a tool, by patterns as in Timeouts.
-	Rates map[string]Rate
+	Rates map[string]rate.Limit
 }
 
 // Retry says whether a call is repeated after its server ended during the call, when it

@@ -12,12 +12,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// A Rate is how often each principal may call a tool.
-type Rate struct {
-	PerSecond float64 // on average
-	Burst     int     // at once
-}
-
 // maxRated bounds the tools with counted calls. If there are more, the counts begin again.
 const maxRated = 10_000
 
@@ -31,25 +25,13 @@ type rates struct {
 // A rateError is a call that came too soon.
 type rateError struct {
 	tool  string
-	rate  Rate
+	rate  rate.Limit
 	again time.Duration
 }
 
 func (e *rateError) Error() string {
 	return fmt.Sprintf(`%s was not called: its calls are limited to %s for each principal, at most %d at once ("tools", "rate" of its entry); try again in %d s`,
 		e.tool, e.rate, e.rate.Burst, int(math.Ceil(e.again.Seconds())))
-}
-
-// String returns the rate in the unit in which it is at least one, such as "30 a minute".
-func (r Rate) String() string {
-	number, unit := r.PerSecond, "a second"
-	if number < 1 {
-		number, unit = number*60, "a minute"
-	}
-	if number < 1 {
-		number, unit = number*60, "an hour"
-	}
-	return fmt.Sprintf("%v %s", math.Round(number*100)/100, unit)
 }
 
 // Is makes it an error of a call that was not sent.
@@ -71,11 +53,11 @@ func (r *rates) take(t *registry.NormalizedTool, p *Policy, principal string) er
 }
 
 // of returns the limiter of a tool. One that was in before goes on if the rate is the same.
-func (r *rates) of(tool string, limit Rate) *rate.Limiter {
+func (r *rates) of(tool string, limit rate.Limit) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.byTool[tool]
-	if l != nil && l.PerSecond == limit.PerSecond && l.Burst == limit.Burst {
+	if l != nil && l.Limit == limit {
 		return l
 	}
 	if r.byTool == nil || len(r.byTool) >= maxRated {

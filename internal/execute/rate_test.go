@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -17,7 +18,7 @@ func TestRates(t *testing.T) {
 		var r rates
 		search := &registry.NormalizedTool{ID: "s:find", Server: "s", Name: "find", Original: "search_all"}
 		other := &registry.NormalizedTool{ID: "s:read", Server: "s", Name: "read"}
-		p := &Policy{Rates: map[string]Rate{"search_*": {PerSecond: 0.5, Burst: 2}}}
+		p := &Policy{Rates: map[string]rate.Limit{"search_*": {PerSecond: 0.5, Burst: 2}}}
 		for i := range 2 {
 			if err := r.take(search, p, "ann"); err != nil {
 				t.Errorf("call %d: %v", i, err)
@@ -27,7 +28,7 @@ func TestRates(t *testing.T) {
 		if !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), "s:find was not called: its calls are limited to 30 a minute for each principal, at most 2 at once") || !strings.HasSuffix(err.Error(), "try again in 2 s") {
 			t.Errorf("a third: %v", err)
 		}
-		if got := fmt.Sprint(Rate{PerSecond: 1.0 / 3600}, Rate{PerSecond: 2.5}); got != "1 an hour 2.5 a second" {
+		if got := fmt.Sprint(rate.Limit{PerSecond: 1.0 / 3600}, rate.Limit{PerSecond: 2.5}); got != "1 an hour 2.5 a second" {
 			t.Errorf("rates %s", got)
 		}
 		if r.take(search, p, "bob") != nil || r.take(other, p, "ann") != nil {
@@ -37,7 +38,7 @@ func TestRates(t *testing.T) {
 		if r.take(search, p, "ann") != nil || r.take(search, p, "ann") == nil {
 			t.Error("after 2 s not one call is let in")
 		}
-		if r.take(search, &Policy{Rates: map[string]Rate{"search_*": {PerSecond: 1, Burst: 1}}}, "ann") != nil {
+		if r.take(search, &Policy{Rates: map[string]rate.Limit{"search_*": {PerSecond: 1, Burst: 1}}}, "ann") != nil {
 			t.Error("an edited rate does not count")
 		}
 		if r.take(search, &Policy{}, "ann") != nil {

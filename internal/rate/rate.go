@@ -4,6 +4,7 @@ package rate
 import (
 	"cmp"
 	linked "container/list"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -21,6 +22,18 @@ const longestWait = 24 * time.Hour // after which a client may try again
 type Limit struct {
 	PerSecond float64 // for long; 0 is any number
 	Burst     int     // at once; 0 is a second's
+}
+
+// String returns the rate in the unit in which it is at least one, such as "30 a minute".
+func (l Limit) String() string {
+	number, unit := l.PerSecond, "a second"
+	if number < 1 {
+		number, unit = number*60, "a minute"
+	}
+	if number < 1 {
+		number, unit = number*60, "an hour"
+	}
+	return fmt.Sprintf("%v %s", math.Round(number*100)/100, unit)
 }
 
 // A Limiter refuses requests of clients that make too many, by a token bucket for each

@@ -13,6 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
@@ -168,10 +169,10 @@ var units = map[string]time.Duration{
 
 // Rate reads "100/s", "600/m" or "100/s burst 200": how many in each second, and how many at once; ""
 // is no limit. The default burst is the number of one second, and at least one.
-func Rate(v hujson.Value) (perSecond float64, burst int, err error) {
+func Rate(v hujson.Value) (r rate.Limit, err error) {
 	s, err := Text(v)
 	if err != nil || strings.TrimSpace(s) == "" {
-		return 0, 0, err
+		return r, err
 	}
 	bad := errors.New(`must be a rate; write it like "100/s", "600/m" or "100/s burst 200"`)
 	limit, most, hasBurst := strings.Cut(strings.ToLower(s), "burst")
@@ -179,14 +180,14 @@ func Rate(v hujson.Value) (perSecond float64, burst int, err error) {
 	unit := units[strings.TrimSpace(per)]
 	n, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
 	if !ok || unit == 0 || err != nil || !(n > 0 && n <= 1e9) {
-		return 0, 0, bad
+		return r, bad
 	}
-	perSecond = n / unit.Seconds()
-	burst = int(math.Ceil(perSecond))
+	r = rate.Limit{PerSecond: n / unit.Seconds()}
+	r.Burst = int(math.Ceil(r.PerSecond))
 	if hasBurst {
-		if burst, err = strconv.Atoi(strings.TrimSpace(most)); err != nil || burst < 1 {
-			return 0, 0, bad
+		if r.Burst, err = strconv.Atoi(strings.TrimSpace(most)); err != nil || r.Burst < 1 {
+			return rate.Limit{}, bad
 		}
 	}
-	return perSecond, burst, nil
+	return r, nil
 }

@@ -71,12 +71,12 @@ func ratesOf(h config.HTTP) map[string]rate.Limit {
 	rates := make(map[string]rate.Limit)
 	for _, t := range h.Tokens {
 		if t.Hash != "" && t.Rate != (config.Rate{}) {
-			rates[t.Hash] = rate.Limit(t.Rate)
+			rates[t.Hash] = t.Rate
 		}
 	}
 	for _, c := range h.Certificates {
 		if c.Rate != (config.Rate{}) {
-			rates[hashOf(c)] = rate.Limit(c.Rate)
+			rates[hashOf(c)] = c.Rate
 		}
 	}
 	return rates
