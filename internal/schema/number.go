@@ -85,27 +85,6 @@ func (m *meter) spendFor(n json.Number) {
 	m.spend(1 + digits/8)
 }
 
-// canonical returns a text that is the same for equal numbers only, and about as short
-// as the number: its digits without zeros at either end, and the power of ten of the last one.
-func (m *meter) canonical(n json.Number) string {
-	m.spendFor(n)
-	digits, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
-	power, _ := strconv.Atoi(exponent) // 0 without
-	digits, negative := strings.CutPrefix(digits, "-")
-	whole, fraction, _ := strings.Cut(digits, ".")
-	power -= len(fraction)
-	digits = strings.TrimLeft(whole+fraction, "0")
-	significant := strings.TrimRight(digits, "0")
-	if significant == "" {
-		return "0"
-	}
-	power += len(digits) - len(significant)
-	if negative {
-		significant = "-" + significant
-	}
-	return significant + "e" + strconv.Itoa(power)
-}
-
 // isOneOf reports whether the value is equal to one of the others. Numbers are compared by value.
 func (m *meter) isOneOf(v any, others ...any) bool {
 	key := m.appendKey(nil, v)
@@ -143,7 +122,7 @@ func (m *meter) appendKey(key []byte, v any) []byte {
 		}
 		return append(key, ']')
 	case json.Number:
-		return append(key, m.canonical(v)...)
+		return append(key, m.rational(v).RatString()...)
 	case string:
 		m.spend(len(v) / 64)
 		return strconv.AppendQuote(key, v)
