@@ -2,7 +2,6 @@ package execute
 
 import (
 	"bytes"
-	"container/list"
 	"encoding/json"
 	"sync"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// maxCached bounds the results that are kept, in bytes.
+// maxCached bounds the results that are kept, in bytes. If there are more, all are dropped.
 const maxCached = 32 << 20
 
 // A cache keeps the results of read-only and idempotent tools, for as long as the server's
@@ -19,8 +18,7 @@ const maxCached = 32 << 20
 // answer differently.
 type cache struct {
 	mu    sync.Mutex // guards the fields below
-	known map[cacheKey]*list.Element
-	used  list.List // of *cached, the one used last in front
+	known map[cacheKey]*cached
 	size  int
 }
 
@@ -55,7 +53,7 @@ func (x *execution) cacheKey() (key cacheKey, ok bool) {
 }
 
 type cached struct {
-	key    cacheKey
+	size   int // with its key
 	result json.RawMessage
 	until  time.Time
 	ended  <-chan struct{} // closed with the session
@@ -78,42 +76,29 @@ func (c *cache) find(key cacheKey) (result json.RawMessage, ok bool) {
 	if e == nil {
 		return nil, false
 	}
-	found := e.Value.(*cached)
-	if found.isOver() {
-		c.drop(e)
+	if e.isOver() {
+		c.size -= e.size
+		delete(c.known, key)
 		return nil, false
 	}
-	c.used.MoveToFront(e)
-	return found.result, true
+	return e.result, true
 }
 
 // keep keeps a result until limit has passed or ended is closed.
 func (c *cache) keep(key cacheKey, result json.RawMessage, limit time.Duration, ended <-chan struct{}) {
-	entry := &cached{key, result, time.Now().Add(limit), ended}
-	if entry.bytes() > maxCached/8 {
+	size := len(key.args) + len(result) + 200
+	if size > maxCached/8 {
 		return
 	}
-	entry.result = bytes.Clone(result) // it is a part of a line in a buffer, which is large
+	result = bytes.Clone(result) // it is a part of a line in a buffer, which is large
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old := c.known[entry.key]; old != nil {
-		c.drop(old)
+	if old := c.known[key]; old != nil {
+		c.size -= old.size
 	}
-	if c.known == nil {
-		c.known = make(map[cacheKey]*list.Element)
+	if c.known == nil || c.size+size > maxCached {
+		c.known, c.size = make(map[cacheKey]*cached), 0
 	}
-	c.known[entry.key] = c.used.PushFront(entry)
-	c.size += entry.bytes()
-	for c.size > maxCached {
-		c.drop(c.used.Back())
-	}
+	c.known[key] = &cached{size, result, time.Now().Add(limit), ended}
+	c.size += size
 }
-
-// drop forgets a result. c.mu must be held.
-func (c *cache) drop(e *list.Element) {
-	entry := c.used.Remove(e).(*cached)
-	delete(c.known, entry.key)
-	c.size -= entry.bytes()
-}
-
-func (e *cached) bytes() int { return len(e.key.args) + len(e.result) + 200 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -220,13 +221,19 @@ func (r *renamed) Ask(ctx context.Context, _ string, m session.Message) (json.Ra
 	return r.Client.Ask(ctx, r.service, m)
 }
 
-// maxKept bounds the clients with remembered replicas.
+// maxKept bounds the remembered replicas. If there are more, all are forgotten.
 const maxKept = 10_000
 
 // kept are the replicas with which clients have sessions of their own. The zero value is empty.
 type kept struct {
 	mu  sync.Mutex // guards all
-	all map[session.Client]map[string]string
+	all map[keptKey]string
+}
+
+// A keptKey is the session of a client, and a service.
+type keptKey struct {
+	home    session.Client
+	service string
 }
 
 // of returns the replica of a service with which the client has a session of its own, "" without one.
@@ -234,38 +241,25 @@ func (k *kept) of(from session.Client, service string) string {
 	if from == nil {
 		return ""
 	}
-	home := from.Home()
-	if home == nil {
-		return ""
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.all[home][service]
+	return k.all[keptKey{from.Home(), service}]
 }
 
 func (k *kept) put(home session.Client, service, replica string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.all == nil {
-		k.all = make(map[session.Client]map[string]string)
+	if k.all == nil || len(k.all) >= maxKept {
+		k.all = make(map[keptKey]string)
 	}
-	if k.all[home] == nil {
-		if len(k.all) >= maxKept {
-			for other := range k.all {
-				delete(k.all, other)
-				break
-			}
-		}
-		k.all[home] = make(map[string]string)
-	}
-	k.all[home][service] = replica
+	k.all[keptKey{home, service}] = replica
 }
 
 // ForgetClient forgets a client that has left. home is its session.
 func (e *Executor) ForgetClient(home session.Client) {
 	e.kept.mu.Lock()
 	defer e.kept.mu.Unlock()
-	delete(e.kept.all, home)
+	maps.DeleteFunc(e.kept.all, func(k keptKey, _ string) bool { return k.home == home })
 }
 
 // Keys of values that a client sends back to the server. Values of replicas on other nodes begin with the
