@@ -49,7 +49,6 @@ type services struct {
 	plain  map[string]bool       // servers without a service
 	known  map[string]*announced // servers with a service, by their names
 	listed map[string]string     // sums of the lists in the catalog, by name
-	own    map[string]ownSum     // by the names of entries
 
 	now atomic.Pointer[grouping] // nil without a server that names a service
 }
@@ -59,12 +58,6 @@ type announced struct {
 	entry   config.Server
 	session session.Session
 	sum     string // of its lists
-}
-
-// An ownSum is the sum of a server of this router, and the listing that it was made from.
-type ownSum struct {
-	listing registry.Listing
-	sum     string
 }
 
 // A grouping says which servers are replicas of which service. It is immutable.
@@ -82,7 +75,7 @@ func newServices(r *Router, load func(server string) (calls, limit int, heard ui
 	return &services{
 		current: r.current, writer: r.writer, registry: r.registry, log: r.options.Log.Named("cluster"),
 		keeps: r.supervisor.Keeps, load: load,
-		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string), own: make(map[string]ownSum),
+		plain: make(map[string]bool), known: make(map[string]*announced), listed: make(map[string]string),
 	}
 }
 
@@ -296,19 +289,14 @@ func (g *grouping) single(server, sum, problem string) {
 	}
 }
 
-// sumOfOwn returns the sum of a server of this router, "" if it was not listed. s.mu must be held.
+// sumOfOwn returns the sum of a server of this router, "" if it was not listed.
 func (s *services) sumOfOwn(server string) string {
 	listing := s.registry.Snapshot().Offer(server)
 	if listing.Capabilities == nil && len(listing.Tools) == 0 {
 		return ""
 	}
-	if last, ok := s.own[server]; ok && sameItems(last.listing, listing) {
-		return last.sum
-	}
 	o := clusterOffer(listing)
-	sum := sumOfItems(o.Tools, o.Prompts, o.Resources, o.Templates)
-	s.own[server] = ownSum{listing, sum}
-	return sum
+	return sumOfItems(o.Tools, o.Prompts, o.Resources, o.Templates)
 }
 
 // sumOf returns the sum of an announced server.

@@ -1,12 +1,11 @@
 package catalog
 
 import (
-	"slices"
-
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// Bounds of the offers that are remembered of servers on nodes that are gone.
+// Bounds of the offers that are remembered of servers on nodes that are gone. If there are more, all
+// are forgotten.
 const (
 	maxGone      = 2000
 	maxGoneBytes = 64 << 20
@@ -14,47 +13,39 @@ const (
 
 // goneOffers are the last offers of servers on other nodes that are gone. The zero value is empty.
 type goneOffers struct {
-	offers map[string]goneOffer
-	order  []string // the names, the oldest first
+	offers map[string]registry.Offer
 	bytes  int
 }
 
-type goneOffer struct {
-	registry.Offer
-	bytes int
-}
-
 func (g *goneOffers) put(server string, o registry.Offer) {
-	if len(o.Tools) == 0 {
+	g.take(server)
+	size := sizeOf(o)
+	if len(o.Tools) == 0 || size > maxGoneBytes {
 		return
 	}
-	kept := goneOffer{Offer: compared(o)}
-	for i := range o.Tools {
-		t := &o.Tools[i]
-		kept.bytes += len(t.Definition) + len(t.Flat) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Description)
+	if g.offers == nil || len(g.offers) >= maxGone || g.bytes+size > maxGoneBytes {
+		*g = goneOffers{offers: make(map[string]registry.Offer)}
 	}
-	if g.offers == nil {
-		g.offers = make(map[string]goneOffer)
-	}
-	g.take(server)
-	g.offers[server] = kept
-	g.order = append(g.order, server)
-	g.bytes += kept.bytes
-	for len(g.order) > maxGone || g.bytes > maxGoneBytes {
-		g.take(g.order[0])
-	}
+	g.offers[server] = compared(o)
+	g.bytes += size
 }
 
 // take removes the server's offer, and returns it.
 func (g *goneOffers) take(server string) (o registry.Offer, ok bool) {
-	kept, ok := g.offers[server]
-	if !ok {
-		return o, false
+	if o, ok = g.offers[server]; ok {
+		delete(g.offers, server)
+		g.bytes -= sizeOf(o)
 	}
-	delete(g.offers, server)
-	g.bytes -= kept.bytes
-	g.order = slices.DeleteFunc(g.order, func(name string) bool { return name == server })
-	return kept.Offer, true
+	return o, ok
+}
+
+// sizeOf returns the bytes of the definitions of tools.
+func sizeOf(o registry.Offer) (n int) {
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		n += len(t.Definition) + len(t.Flat) + len(t.InputSchema) + len(t.ServerSchema) + len(t.Description)
+	}
+	return n
 }
 
 // compared returns the parts of an offer with which the server's next offer is compared.
