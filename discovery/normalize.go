@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -121,7 +122,7 @@ func (r *repairs) open(raw json.RawMessage, key string) (definition hujson.Value
 // pack returns the JSON of a definition that open has parsed.
 func pack(definition hujson.Value) (json.RawMessage, error) {
 	packed := definition.Pack()
-	if len(packed) > maxBytes || depth(packed) > maxDepth {
+	if levels, _ := wire.Levels(packed); len(packed) > maxBytes || levels > maxDepth {
 		return nil, errors.New("its definition is too large or too deep once repaired")
 	}
 	return bytes.Clone(packed), nil // which has less room at its end

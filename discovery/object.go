@@ -21,36 +21,16 @@ const (
 
 // parse parses JSON into a tree. Parts of it that are not edited keep their bytes.
 func parse(raw []byte) (hujson.Value, error) {
-	switch {
-	case len(raw) > maxBytes:
+	if len(raw) > maxBytes {
 		return hujson.Value{}, fmt.Errorf("its definition has %d bytes, more than %d", len(raw), maxBytes)
-	case depth(raw) > maxDepth:
+	}
+	switch levels, err := wire.Levels(raw); {
+	case levels > maxDepth:
 		return hujson.Value{}, fmt.Errorf("its definition is nested more than %d levels deep", maxDepth)
-	case !wire.Valid(raw):
+	case err != nil:
 		return hujson.Value{}, errors.New("its definition is not valid JSON")
 	}
 	return hujson.Parse(bytes.TrimSpace(raw))
-}
-
-// depth returns how deep arrays and objects are nested, without recursion.
-func depth(raw []byte) int {
-	var now, most int
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '{', '[':
-			now++
-			most = max(most, now)
-		case '}', ']':
-			now--
-		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-		}
-	}
-	return most
 }
 
 // An object is a JSON object that is edited in place. Members that are not

@@ -15,7 +15,7 @@ const maxDepth = 10000
 type survey struct {
 	bits      uint64 // all bytes of strings, eight at a time, or-ed: without a high bit all is ASCII
 	surrogate bool   // an escape in a string is half of a pair of UTF-16, perhaps without the other half
-	deepest   int    // the deepest level of an array or object
+	deepest   int    // the levels of arrays and objects, the outermost one included
 	media     bool   // a string begins as the types of pictures and sounds do
 }
 
@@ -162,21 +162,26 @@ func IsArray(b []byte) bool {
 }
 
 // Valid reports whether b is one valid JSON value.
-func Valid(b []byte) bool { return check(b) == nil }
+func Valid(b []byte) bool {
+	_, err := Levels(b)
+	return err == nil
+}
 
-// check returns why b is not one valid JSON value.
-func check(b []byte) error {
-	i, err := skipValue(b, skipSpace(b, 0), 0, new(survey))
+// Levels returns how deep the arrays and objects in b are nested: [1] has one level. An error says why b is
+// not one valid JSON value; the levels are those before the fault then.
+func Levels(b []byte) (levels int, err error) {
+	var seen survey
+	i, err := skipValue(b, skipSpace(b, 0), 0, &seen)
 	if err == nil {
 		err = trailing(b, i)
 	}
-	return err
+	return seen.deepest, err
 }
 
 // Decode returns the JSON value in b, as encoding/json decodes it into an any, with numbers as
 // [json.Number].
 func Decode(b []byte) (v any, err error) {
-	if err = check(b); err == nil { // encoding/json allows more after the value
+	if _, err = Levels(b); err == nil { // encoding/json allows more after the value
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.UseNumber()
 		err = d.Decode(&v)
@@ -224,7 +229,7 @@ func skipContainer(b []byte, i, depth int, seen *survey) (int, error) {
 	if depth >= maxDepth {
 		return i, ErrTooDeep
 	}
-	seen.deepest = max(seen.deepest, depth)
+	seen.deepest = max(seen.deepest, depth+1)
 	object := b[i] == '{'
 	end := byte(']')
 	if object {

@@ -29,7 +29,7 @@ func (m *Message) judge(line []byte, seen *survey) error {
 			m.ID = nil // so that an answer can't repeat it
 		}
 		return ErrNotUTF8
-	case seen.deepest > MaxLevels:
+	case seen.deepest > 1+MaxLevels: // the message is an object itself
 		return ErrTooDeep
 	}
 	return nil
