@@ -249,18 +249,6 @@ func (r *remotes) opened(has func(streamKey) bool) (some []*remoteStream) {
 	return some
 }
 
-// stop ends the streams that have the property, with the cause. It does not wait for them.
-func (r *remotes) stop(has func(streamKey) bool, cause error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, s := range r.all {
-		if has(key) {
-			delete(r.all, key)
-			s.end(cause)
-		}
-	}
-}
-
 // Forget ends the streams to a server, each after its calls under way. Subscriptions do not keep it.
 func (r *remotes) Forget(server string) {
 	r.mu.Lock()
@@ -297,9 +285,16 @@ func (r *remotes) done(s *remoteStream) {
 	}
 }
 
-// Release ends the streams of a client. home is its session.
+// Release ends the streams of a client, and does not wait for them. home is its session.
 func (r *remotes) Release(home Client) {
-	r.stop(func(key streamKey) bool { return key.home == home }, errGone)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, s := range r.all {
+		if key.home == home {
+			delete(r.all, key)
+			s.end(errGone)
+		}
+	}
 }
 
 // Notify sends a notification over the streams of a client. It does not wait.
