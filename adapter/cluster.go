@@ -175,7 +175,7 @@ func (m *membership) settled(ctx context.Context) error {
 
 // newMembership returns the membership of a router that is in no cluster yet.
 func newMembership(r *Router) *membership {
-	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.next}
+	m := &membership{current: r.current, log: r.options.Log.Named("cluster"), changed: r.changed.Next}
 	host := newClusterHost(r, &m.counts)
 	m.services = newServices(r, m.load)
 	m.left = m.services.clear

@@ -44,7 +44,7 @@ type hostOffer struct {
 
 // Offers implements [cluster.Host].
 func (h *clusterHost) Offers() (map[string]clusternode.Offer, <-chan struct{}) {
-	changed := h.router.changed.next()
+	changed := h.router.changed.Next()
 	setup, snapshot := h.router.current.load(), h.router.registry.Snapshot()
 	protocols := make(map[string]string)
 	for _, s := range h.router.supervisor.Status() {

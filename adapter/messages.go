@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/internal/scope"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // messages are the notifications, and the subscriptions to them.
@@ -178,30 +177,11 @@ func (l *listeners) hear(server string, owner Client, m Message) {
 	})
 }
 
-// A changeSignal tells when the catalog or the configuration has changed. The zero value works.
-type changeSignal struct {
-	mu     sync.Mutex
-	change signal.Change // guarded by mu
-}
-
-// next returns a channel that is closed at the next change.
-func (c *changeSignal) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.change.Next()
-}
-
-func (c *changeSignal) send() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.change.Notify()
-}
-
-// run sends each change of the router until ctx ends.
-func (c *changeSignal) run(ctx context.Context, r *Router) {
+// notifyOfChanges notifies views of each change of the catalog and the configuration until ctx ends.
+func notifyOfChanges(ctx context.Context, r *Router) {
 	for {
 		listed, edited := r.registry.Changed(), r.current.load().replaced // first, so that no change is missed
-		c.send()                                                          // also at first: something may have changed before
+		r.changed.Notify()                                                // also at first: something may have changed before
 		select {
 		case <-listed:
 		case <-edited:

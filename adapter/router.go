@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/script"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -121,7 +122,7 @@ type Router struct {
 	accounts   *accounts
 	members    *membership // of a cluster
 	listeners  listeners
-	changed    changeSignal // for views
+	changed    signal.Change // of the catalog or the configuration, for views
 	levels     levels
 	life       life
 }
@@ -212,7 +213,7 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 		defer r.members.leave()
 		return supply(ctx, r, configs)
 	})
-	g.Go(func() error { r.changed.run(ctx, r); return nil })
+	g.Go(func() error { notifyOfChanges(ctx, r); return nil })
 	g.Go(func() error { r.writer.Saves.Run(ctx); return nil })
 	defer r.writer.Saves.Rest()
 	return g.Wait()

@@ -231,7 +231,7 @@ func TestScopeDefault(t *testing.T) {
 	if again := r.parts.Scope("a"); again.Exists() {
 		t.Error("a profile that is not there exists")
 	}
-	r.changed.send()
+	r.changed.Notify()
 	<-changed
 }
 
@@ -614,12 +614,12 @@ func TestScopeFixedArguments(t *testing.T) {
 func TestChangedBeforeRun(t *testing.T) {
 	r := New(config.Config{}, Options{})
 	defer r.Close()
-	changed := r.changed.next()
+	changed := r.changed.Next()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.changed.run(ctx, r)
+		notifyOfChanges(ctx, r)
 	}()
 	select {
 	case <-changed:

@@ -47,7 +47,7 @@ func (c catalogView) Tool(id string) (*registry.NormalizedTool, bool) { return c
 
 // Changed returns a channel that is closed at the next change of the whole catalog or the
 // configuration. Take it before the snapshot, and no change is missed while the router runs.
-func (c catalogView) Changed() <-chan struct{} { return c.router.changed.next() }
+func (c catalogView) Changed() <-chan struct{} { return c.router.changed.Next() }
 
 // Unlisted returns the names of servers that may have tools that are not known.
 func (c catalogView) Unlisted() (names []string) {

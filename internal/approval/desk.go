@@ -274,11 +274,7 @@ func (d *Desk) remove(e *deskRequest) {
 
 // Changed returns a channel that is closed at the next change of the list of List. The
 // end of a request is no such change: each says when it expires.
-func (d *Desk) Changed() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed.Next()
-}
+func (d *Desk) Changed() <-chan struct{} { return d.changed.Next() }
 
 // List returns the requests that wait for an answer, the oldest first.
 func (d *Desk) List() []Pending {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Calls are the requests to the server that have no answer yet. They also say
@@ -16,7 +17,7 @@ type Calls struct {
 	mu            sync.Mutex // guards the fields below
 	pending       map[int64]*pendingRequest
 	subscriptions int           // of the pending calls
-	idle          chan struct{} // closed when no call is pending; nil if no goroutine waits for that
+	idle          signal.Change // to no pending call
 	since         time.Time     // since when no call is pending, if so
 	refused       bool          // no call may begin: those under way may end, then the session does
 	served        int           // requests of users that were answered
@@ -74,10 +75,7 @@ func (c *Calls) remove(one *pendingRequest) {
 		return
 	}
 	c.since = time.Now()
-	if c.idle != nil {
-		close(c.idle)
-		c.idle = nil
-	}
+	c.idle.Notify()
 }
 
 // settled returns the call with the id, nil if it has ended, and counts its answer if it
@@ -172,10 +170,7 @@ func (c *Calls) Idle() <-chan struct{} {
 		close(idle)
 		return idle
 	}
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-	}
-	return c.idle
+	return c.idle.Next()
 }
 
 // IdleFor returns for how long no call has been under way, 0 if one is.
