@@ -197,7 +197,7 @@ func (c *cell) await(t *testing.T, method string) mcptest.Notification {
 		c.seen = slices.Delete(c.seen, i, i+1)
 		return n
 	}
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(time.Minute); ; {
 		select {
 		case n := <-c.notifications:
 			if n.Method == method {

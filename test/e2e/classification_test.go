@@ -29,7 +29,7 @@ var creatures = map[string]any{
 }
 
 func outsideAt(key, where string) map[string]any {
-	c := map[string]any{"type": "mcp", key: where, "timeout": "2s", "num_categories": 3}
+	c := map[string]any{"type": "mcp", key: where, "timeout": "20s", "num_categories": 3}
 	for k, v := range creatures {
 		c[k] = v
 	}

@@ -282,4 +282,10 @@ func names(t *testing.T, c *mcptest.Client) []string {
 	return all
 }
 
+// count returns how often the file has the text; 0 if there is no file.
+func count(path, text string) int {
+	b, _ := os.ReadFile(path)
+	return strings.Count(string(b), text)
+}
+
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }

@@ -164,7 +164,8 @@ func TestSameToolOnTwoServers(t *testing.T) {
 // A server that is killed runs again for the next call. The call in flight fails at once.
 func TestKilledServerComesBack(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, entries{"s": fake("-tools", "hang,pid")}, nil)
+	trace := filepath.Join(t.TempDir(), "trace")
+	s := prepare(t, entries{"s": fake("-tools", "hang,pid", "-trace", trace)}, nil)
 	c := s.serve()
 	pid := mustCallWhenUp(t, c, "s:pid").text()
 	answer := make(chan result, 1)
@@ -175,7 +176,7 @@ func TestKilledServerComesBack(t *testing.T) {
 		}
 		answer <- decode(t, raw)
 	}()
-	time.Sleep(200 * time.Millisecond) // until the call is in flight
+	mcptest.WaitFor(t, "the call in flight", func() bool { return count(trace, `"name":"hang"`) == 1 })
 	var id int
 	fmt.Sscan(pid, &id)
 	syscall.Kill(id, syscall.SIGKILL)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -318,37 +319,52 @@ func TestScriptOfClientThatCannotBeAsked(t *testing.T) {
 	s.executed("legacybefore", "modernbefore")
 }
 
-// A question of a server reaches the person in the middle of a script. The wait, in which another script needs more than
-// the first one's timeout, does not count as the script's time.
+// A question of a server reaches the person in the middle of a script. The wait, in which other scripts need more than
+// its timeout, does not count as the script's time.
 func TestScriptWithQuestionOfServer(t *testing.T) {
 	t.Parallel()
 	s := newScripting(t, nil)
 	legacy := s.start()
 	legacy.Declare(personal)
-	wait := func(c mcptest.Requester) {
-		if a, err := tryScript(within(t), c, `return await call("s:ledger_read", {id: "wait", ms: 3500})`, nil); err != nil || a.text() != "wait" {
-			t.Errorf("the other script: %s, %v", a.raw, err)
-		}
-	}
+	asked, waited := make(chan struct{}, 2), make(chan struct{})
 	legacy.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
-		wait(legacy)
+		asked <- struct{}{}
+		<-waited
 		return json.RawMessage(`{"action":"accept","content":{"name":"Ada"}}`), nil
 	})
 	if _, err := legacy.Initialize(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	modern := s.overStdio()
-	for _, server := range []string{"s", "new"} {
+	var scripts, others sync.WaitGroup
+	script := func(group *sync.WaitGroup, c mcptest.Requester, code, want string, more map[string]any) {
+		group.Go(func() {
+			if a, err := tryScript(within(t), c, code, more); err != nil || a.text() != want {
+				t.Errorf("%s: %s, %v", code, a.raw, err)
+			}
+		})
+	}
+	codes, questions := make(map[string]string), make(map[string]map[string]any)
+	for i, server := range []string{"s", "new"} {
 		code := fmt.Sprintf(`await call("s:ledger_read", {id: %q}); return (await call(%q, {method: "elicitation/create"})).content.name`, "read"+server, server+":ask")
-		more := map[string]any{"arguments": map[string]any{"code": code, "timeout": 3}}
-		runScript(t, legacy, code, more).gives(t, "Ada")
+		more := map[string]any{"arguments": map[string]any{"code": code, "timeout": 10}}
+		script(&scripts, legacy, code, "Ada", more)
+		mcptest.WaitFor(t, "the question to the legacy client", func() bool { return len(asked) > i })
 		a := runScript(t, modern, code, more)
 		if text := string(a.raw); !strings.Contains(text, "Your name?") {
 			t.Errorf("the question of %s: %s", server, text)
 		}
-		wait(modern)
-		maps.Copy(more, a.answers("accept"))
-		runScript(t, modern, code, more).gives(t, "Ada")
+		codes[server], questions[server] = code, a.answers("accept")
+		questions[server]["arguments"] = more["arguments"]
+	}
+	for _, c := range []mcptest.Requester{legacy, modern} {
+		script(&others, c, `return await call("s:ledger_read", {id: "wait", ms: 10_500})`, "wait", nil)
+	}
+	others.Wait()
+	close(waited)
+	scripts.Wait()
+	for server, more := range questions {
+		runScript(t, modern, codes[server], more).gives(t, "Ada")
 		if n := s.executions()["read"+server]; n != 2 {
 			t.Errorf("the call before the question of %s was made %d times by two scripts", server, n)
 		}
