@@ -1,12 +1,18 @@
 package server
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // A client that gives up its end of the input, though it never reads, does not
@@ -36,6 +42,33 @@ func TestUnreadQuickAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that reads slowly gets all answers, also after the end of its input.
+func TestSlowPipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		r.execute = func(context.Context, selector.Call) (selector.Result, error) {
+			return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 100_000) + `"}]}`)}, nil
+		}
+		outR, out := io.Pipe()
+		served := make(chan error, 1)
+		go func() {
+			in := initializing + strings.Repeat("\n"+`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__b"}}`, 10)
+			served <- serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(fmt.Sprintf(in, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)), out)
+			out.Close()
+		}()
+		answers := 0
+		for lines := bufio.NewReader(outR); ; answers++ {
+			if _, err := lines.ReadString('\n'); err != nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if err := <-served; err != nil || answers != 11 {
+			t.Errorf("%d answers, %v", answers, err)
+		}
+	})
 }
 
 // A client may write many requests before it reads the first answer.

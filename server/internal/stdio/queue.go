@@ -3,6 +3,7 @@ package stdio
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
@@ -22,8 +23,9 @@ const (
 // together. Those that send notifications and the one that reads leave the writing to
 // another goroutine, since a write waits for the client.
 type queue struct {
-	out    io.Writer
-	failed func(error) // called when out fails, once
+	out     io.Writer
+	failed  func(error)  // called when out fails, once
+	written atomic.Int64 // writes that are done
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond  // signalled when the queue gets shorter or ends
@@ -101,18 +103,16 @@ func (q *queue) full(size int) bool {
 
 // write writes the messages that wait, until the queue is empty.
 func (q *queue) write() {
-	if err := q.drain(); err != nil {
-		q.failed(err)
-	}
-}
-
-func (q *queue) drain() (err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && len(q.waiting) > 0 {
 		next := q.next()
 		q.mu.Unlock()
-		_, err = q.out.Write(next)
+		_, err := q.out.Write(next)
+		q.written.Add(1)
+		if err != nil {
+			q.failed(err)
+		}
 		q.mu.Lock()
 		for _, t := range q.trails {
 			t.End()
@@ -124,7 +124,6 @@ func (q *queue) drain() (err error) {
 	}
 	q.writing = false
 	q.changed.Broadcast()
-	return err
 }
 
 // next takes the bytes that are to be written at once: one message, or several short ones as one

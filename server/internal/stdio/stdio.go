@@ -30,7 +30,7 @@ const (
 	drainTime   = 30 * time.Second
 	readerCheck = time.Second
 
-	// stuck is how long Serve waits for a write to a client that does not read.
+	// stuck is how long Serve waits for one write at its end. All writes together have drainTime.
 	stuck = 2 * time.Second
 )
 
@@ -87,16 +87,19 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		c.answers.Wait()
 		c.queue.close()
 	}()
-	select {
-	case <-finished:
-	case <-time.After(stuck):
-		c.queue.fail(conversation.ErrUnread)
-		return errors.New("the client does not read its answers")
+	for late, written := time.Now().Add(drainTime), int64(-1); c.queue.written.Load() != written && time.Now().Before(late); {
+		written = c.queue.written.Load()
+		select {
+		case <-finished:
+			if cause := context.Cause(ctx); cause != io.EOF && outer.Err() == nil {
+				return cause
+			}
+			return nil
+		case <-time.After(stuck):
+		}
 	}
-	if cause := context.Cause(ctx); cause != io.EOF && outer.Err() == nil {
-		return cause
-	}
-	return nil
+	c.queue.fail(conversation.ErrUnread)
+	return errors.New("the client does not read its answers")
 }
 
 // A connection is the pair of streams to one client, on which both eras may be
@@ -150,10 +153,8 @@ func (c *connection) drain(ctx context.Context) {
 	}
 }
 
-var (
-	errInputEnded = conversation.Internal("the client's input ended before the request was answered")
-	errTooLong    = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
-)
+var errInputEnded = conversation.Internal("the client's input ended before the request was answered")
+var errTooLong = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
 
 // receive acts on one line. It reports false for a request that comes at the end, which gets no
 // answer: if the client goes on with another router, that one gets the request again.
