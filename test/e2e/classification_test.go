@@ -173,8 +173,9 @@ func TestClassifyOnce(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	command, args := mcptest.Command("-tools", "list_categories,classify_text", "-pid-file", pids)
 	own := outsideAt("server", "zoo")
-	own["classification"].(map[string]any)["timeout"] = "700ms"
-	s := prepare(t, entries{"zoo": {"command": "sh", "args": append([]string{"-c", `sleep 1.5; exec "$0" "$@"`, command}, args...)}}, own)
+	own["classification"].(map[string]any)["timeout"] = "5s"
+	slow := filepath.Join(t.TempDir(), "slow")
+	s := prepare(t, entries{"zoo": {"command": "sh", "args": append([]string{"-c", `test ! -e "$0" || sleep 6; exec "$@"`, slow, command}, args...)}}, own)
 	out, stderr, code := s.run("tools")
 	if code != 0 || !strings.Contains(out, "classify_text") {
 		t.Fatalf("%s%s", out, stderr)
@@ -186,7 +187,11 @@ func TestClassifyOnce(t *testing.T) {
 	if now := len(mcptest.PIDs(t, pids)); now != before {
 		t.Errorf("it was started %d times by who did not classify", now-before)
 	}
+	if err := writeFile(slow, ""); err != nil {
+		t.Fatal(err)
+	}
 	out, stderr, code = s.run("classify", "--json", "the cat and the dog")
+	os.Remove(slow)
 	var v verdict
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 || v.Source != "outside" || v.Category != "animal" {
 		t.Errorf("%s%s", out, stderr)

@@ -82,7 +82,7 @@ func Start(t testing.TB, command string, args []string, dir string, env []string
 		cmd.Wait()
 		// Read what the server wrote before it ended. A process that it left behind may
 		// hold the pipe open, hence the deadline.
-		out.SetReadDeadline(time.Now().Add(time.Second))
+		out.SetReadDeadline(time.Now().Add(10 * time.Second))
 		<-read
 		out.Close()
 		in.Close()
@@ -213,14 +213,14 @@ func (c *Client) CloseInput() {
 }
 
 // Close closes the server's stdin and waits for the server to end. It is an error if the
-// server ends with another status than 0, or runs ten seconds later: then it is killed.
+// server ends with another status than 0, or runs a minute later: then it is killed.
 func (c *Client) Close() error {
 	c.CloseInput()
 	select {
 	case <-c.Done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		c.Kill()
-		return errors.New("the server was still running ten seconds after the end of its stdin")
+		return errors.New("the server was still running a minute after the end of its stdin")
 	}
 	if !c.Cmd.ProcessState.Success() {
 		return fmt.Errorf("the server ended: %v", c.Cmd.ProcessState)

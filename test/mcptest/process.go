@@ -30,14 +30,14 @@ func PIDs(t testing.TB, file string) []int {
 	return pids
 }
 
-// WaitFor polls until cond returns true, and fails the test if that takes more than half a
-// minute. what completes the sentence "waited 30 s in vain for". Call it on the test's own
+// WaitFor polls until cond returns true, and fails the test if that takes more than three
+// minutes. what completes the sentence "waited 3 minutes in vain for". Call it on the test's own
 // goroutine.
 func WaitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 90 s in vain for: %s", what)
+			t.Fatalf("waited 3 minutes in vain for: %s", what)
 		}
 	}
 }

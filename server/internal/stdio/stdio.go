@@ -27,7 +27,7 @@ const (
 	// input, so that requests can be piped in. Clients that want an earlier end
 	// send SIGTERM. readerCheck is how often out is asked whether it still has a
 	// reader meanwhile.
-	drainTime   = 30 * time.Second
+	drainTime   = 2 * time.Minute
 	readerCheck = time.Second
 
 	// stuck is how long Serve waits for one write at its end. All writes together have drainTime.
