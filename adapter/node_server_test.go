@@ -117,14 +117,14 @@ func (s *stream) close() {
 	s.conn.Close()
 	select {
 	case <-s.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Error("the stream is still served")
 	}
 }
 
 func (s *stream) send(line string) {
 	s.t.Helper()
-	s.conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	s.conn.SetWriteDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(s.conn, line+"\n"); err != nil {
 		s.t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (s *stream) send(line string) {
 // receive returns the next message that has the text.
 func (s *stream) receive(text string) string {
 	s.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-s.lines:

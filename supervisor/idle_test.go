@@ -35,7 +35,7 @@ func TestLazy(t *testing.T) {
 func TestIdleTimeout(t *testing.T) {
 	t.Parallel()
 	entry := fake("s", "-tools", "echo,sleep")
-	entry.IdleTimeout = 300 * time.Millisecond
+	entry.IdleTimeout = 600 * time.Millisecond
 	f := supervise(t)
 	f.known["s"] = true
 	f.apply(entry)
@@ -44,7 +44,7 @@ func TestIdleTimeout(t *testing.T) {
 	if st := f.state("s"); st.PID != 0 || before != 1 {
 		t.Errorf("%d processes were started; %+v", before, st)
 	}
-	f.mustCall("s", "sleep", `{"ms":900}`)
+	f.mustCall("s", "sleep", `{"ms":1300}`)
 	if n := f.starter.Started(); n != before+1 {
 		t.Errorf("the call took %d starts", n-before)
 	}
@@ -52,7 +52,7 @@ func TestIdleTimeout(t *testing.T) {
 		if _, err := f.call("s", "echo", "{}"); err != nil && !errors.Is(err, session.ErrNotSent) {
 			t.Fatalf("lost: %v", err)
 		} // its caller sends it again
-		time.Sleep(280*time.Millisecond + time.Duration(i)*5*time.Millisecond)
+		time.Sleep(580*time.Millisecond + time.Duration(i)*5*time.Millisecond)
 	}
 	f.await("s", status.Idle)
 	entry.IdleTimeout = 0
@@ -64,7 +64,7 @@ func TestIdleTimeout(t *testing.T) {
 func TestIdleServerIsWokenOnce(t *testing.T) {
 	t.Parallel()
 	entry := fake("s", "-tools", "echo")
-	entry.Lazy, entry.IdleTimeout = true, 30*time.Millisecond
+	entry.Lazy, entry.IdleTimeout = true, time.Second
 	f := supervise(t)
 	f.known["s"] = true
 	f.apply(entry)
@@ -76,7 +76,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 	s.public.mu.Unlock()
 	signal.Leave(s.control.woken) // as a call does that saw it idle just before
 	<-in.done
-	time.Sleep(10 * entry.IdleTimeout)
+	time.Sleep(300 * time.Millisecond)
 	if n := f.starter.Started(); n != 1 {
 		t.Errorf("one call took %d starts", n)
 	}
@@ -87,7 +87,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 func TestLongSilence(t *testing.T) {
 	t.Parallel()
 	entry := fake("s", "-tools", "echo")
-	entry.Timeout = time.Second
+	entry.Timeout = 5 * time.Second
 	f := supervise(t, entry)
 	before := f.await("s", status.Ready)
 	s, err := f.Session(t.Context(), "s", nil)
@@ -98,7 +98,7 @@ func TestLongSilence(t *testing.T) {
 	if err := s.Notify(t.Context(), "notifications/roots/list_changed", more); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * entry.Timeout)
+	time.Sleep(entry.Timeout + time.Second)
 	f.mustCall("s", "echo", "{}")
 	if after := f.state("s"); after.PID != before.PID {
 		t.Errorf("it was started again: pid %d, then %d", before.PID, after.PID)

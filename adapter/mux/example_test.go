@@ -17,10 +17,13 @@ import (
 func ExampleNew() {
 	ctx := context.Background()
 	weather := func(source string, err error) *functions.Provider {
-		f := functions.New(source, functions.Options{})
+		f, timeout := functions.New(source, functions.Options{}), time.Minute
+		if err != nil {
+			timeout = 10 * time.Millisecond
+		}
 		if err := functions.Add(f, functions.Function{
 			Name: "get_weather", Description: "Say how the weather is in a city.",
-			Hints: registry.Hints{ReadOnly: new(true)}, Timeout: 10 * time.Millisecond,
+			Hints: registry.Hints{ReadOnly: new(true)}, Timeout: timeout,
 		}, func(ctx context.Context, in struct {
 			City string `json:"city"`
 		}) (string, error) {

@@ -24,12 +24,12 @@ func TestSecretService(t *testing.T) {
 		}
 	}
 	home, folder := t.TempDir(), t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "dbus-run-session", "--", "sh", "-c", `
 printf password | gnome-keyring-daemon --foreground --unlock --components=secrets >/dev/null 2>&1 &
 daemon=$!
-for i in 1 2 3 4 5 6 7 8 9 10; do
+for i in $(seq 60); do
 	dbus-send --session --print-reply --dest=org.freedesktop.DBus / org.freedesktop.DBus.NameHasOwner string:org.freedesktop.secrets | grep -q true && break
 	sleep 0.5
 done
