@@ -283,8 +283,8 @@ func (r *router) compare(before usage) {
 // patience is the longest wait for an answer of the router itself, settling that for its
 // figures: calls under way may last 30 s when their server is removed.
 const (
-	patience = 30 * time.Second
-	settling = 45 * time.Second
+	patience = 2 * time.Minute
+	settling = 2 * time.Minute
 )
 
 // log returns the end of what the router has printed.
@@ -351,7 +351,7 @@ func (r *router) end() {
 func (r *router) gone() {
 	r.t.Helper()
 	var left []int
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		left = nil
 		for _, p := range r.ours() {
 			left = append(left, p.pid)

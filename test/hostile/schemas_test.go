@@ -35,7 +35,7 @@ func schemas() map[string]kind {
 			p.tools = `{"name":"attack","description":"d","inputSchema":{"type":"object"},"outputSchema":` + doubled("allOf", "$ref", "#/$defs/a") + `}`
 			p.onCall(func(m message) { p.result(m, `{"content":[],"structuredContent":{"a":1}}`) })
 		}},
-		"500 tools with exponential schemas": {entry: map[string]any{"startTimeout": "30s"}, play: func(p *player) {
+		"500 tools with exponential schemas": {entry: map[string]any{"startTimeout": "90s"}, play: func(p *player) {
 			schema := doubled("allOf", "$ref", "#/$defs/a")
 			for i := range 500 {
 				p.tools += fmt.Sprintf(`,{"name":"other%d","inputSchema":%s}`, i, schema)

@@ -146,7 +146,7 @@ func (a *attack) run() {
 const (
 	// grace is how long a call of a hostile server may last after the end of the attack: its
 	// timeout is a second.
-	grace = 8 * time.Second
+	grace = 30 * time.Second
 	// startDeadline is how long a call may wait for a server that does not become ready. A short
 	// attack does not wait for that.
 	startDeadline = time.Minute
@@ -295,7 +295,7 @@ func (a *attack) named() {
 		return
 	}
 	var seen string
-	for until := time.Now().Add(15 * time.Second); time.Now().Before(until) && !a.t.Failed(); time.Sleep(300 * time.Millisecond) {
+	for until := time.Now().Add(patience); time.Now().Before(until) && !a.t.Failed(); time.Sleep(300 * time.Millisecond) {
 		seen = a.evidence()
 		for _, want := range a.kind.named {
 			if strings.Contains(seen, want) {
