@@ -57,7 +57,7 @@ func TestOutsideTags(t *testing.T) {
 	classification.Fallback = "other"
 	classification.Outside = &config.Outside{
 		URL: neighbour(t, &down), ClassifyTool: "classify_text", ListTool: "list_categories",
-		Timeout: 5 * time.Second, CacheCategories: true, RefreshInterval: time.Minute,
+		Timeout: time.Minute, CacheCategories: true, RefreshInterval: time.Minute,
 	}
 	r, _ := runningWith(t, config.Config{
 		Servers: []config.Server{fake("s", "-tools", "singing_bird,stone,plain_bird")},

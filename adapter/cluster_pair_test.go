@@ -176,14 +176,23 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 func pairCancels(t *testing.T, p *adapter.Pair, trace string) {
 	tool, _ := p.Laptop.Tool("gpu@box:hang")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	if _, err := p.Laptop.Execute(ctx, selector.Call{Tool: tool}); !errors.Is(err, context.Canceled) {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Laptop.Execute(ctx, selector.Call{Tool: tool})
+		ended <- err
+	}()
+	await := func(what string) {
+		mcptest.WaitFor(t, "the server to read "+what, func() bool {
+			text, err := os.ReadFile(trace)
+			return err == nil && strings.Contains(string(text), what)
+		})
+	}
+	await(`"hang"`)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call: %v", err)
 	}
-	mcptest.WaitFor(t, "the server to know", func() bool {
-		text, err := os.ReadFile(trace)
-		return err == nil && strings.Contains(string(text), "cancelled")
-	})
+	await("cancelled")
 }
 
 // pairAsks has the server ask its clients, before and after the box knows that it does.

@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 	late := fake("", "-mute")
 	late.StartTimeout = 500 * time.Millisecond
 	lateLister := fake("", "-hang", "tools/list")
-	lateLister.StartTimeout = time.Second
+	lateLister.StartTimeout = 10 * time.Second
 	lost := stdio("true")
 	lost.Cwd = filepath.Join(dir, "nowhere")
 	closed, err := net.Listen("tcp", "127.0.0.1:0")

@@ -101,7 +101,7 @@ func (e entrySession) Call(_ context.Context, r session.Request) (json.RawMessag
 func options() config.Outside {
 	return config.Outside{
 		Server: "n", ClassifyTool: "classify_text", ListTool: "list_categories",
-		Timeout: 5 * time.Second, MaxRetries: 1, CacheCategories: true, RefreshInterval: time.Minute,
+		Timeout: time.Minute, MaxRetries: 1, CacheCategories: true, RefreshInterval: time.Minute,
 	}
 }
 
@@ -355,11 +355,14 @@ func TestSlowOutside(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	o := options()
-	o.Server, o.URL, o.Timeout = "", server.URL, 200*time.Millisecond
+	o.Server, o.URL = "", server.URL
 	k := started(t, config.Classification{Outside: &o}, nil)
 	if got := outcome(t, k, "b"); got.Source != sourceOutside {
 		t.Fatalf("%+v, %+v", got, k.Health().Outside)
 	}
+	short := o
+	short.Timeout = 200 * time.Millisecond
+	k = started(t, config.Classification{Outside: &short}, nil)
 	if got := outcome(t, k, "slowly"); got.Source != sourceBuiltin {
 		t.Errorf("%+v", got)
 	}
