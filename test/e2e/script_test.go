@@ -42,7 +42,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(30 * time.Second); ; {
+	for deadline := time.After(2 * time.Minute); ; {
 		_ = ts.Exec(args[1], args[2:]...) // that it fails is not yet the end
 		if pattern.MatchString(ts.ReadFile("stdout")) || pattern.MatchString(ts.ReadFile("stderr")) {
 			return
