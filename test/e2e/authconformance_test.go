@@ -127,7 +127,7 @@ func TestAuthConformanceDriver(t *testing.T) {
 	if scenario == "" {
 		t.Skip("this is no test: the conformance suite runs it")
 	}
-	s := prepare(t, entries{"suite": authEntry(t, scenario)}, map[string]any{"listWait": "20s"})
+	s := prepare(t, entries{"suite": authEntry(t, scenario)}, map[string]any{"listWait": "60s"})
 	s.home = t.TempDir()
 	router := s.start("--mode", "direct")
 	d := &authDriver{

@@ -88,7 +88,7 @@ func TestConformanceDriver(t *testing.T) {
 	}
 	// Arguments that a schema forbids are part of some scenarios.
 	server := map[string]any{"type": "http", "url": flag.Arg(0), "validate": "off"}
-	s := prepare(t, entries{"suite": server}, map[string]any{"listWait": "20s"})
+	s := prepare(t, entries{"suite": server}, map[string]any{"listWait": "60s"})
 	router := s.start("--mode", "direct", "--names", "bare")
 	d := &driver{
 		ctx:     within(t),
