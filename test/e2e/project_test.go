@@ -66,7 +66,7 @@ func (p project) serveHTTP() string {
 
 // command returns a subcommand in the folder, with a data folder in it.
 func (p project) command(args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // a router lives as long as its test
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a router lives as long as its test
 	p.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, metarouter, append(args, "--data", filepath.Join(p.dir, "data"))...)
 	cmd.Dir = p.dir

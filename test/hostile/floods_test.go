@@ -14,7 +14,7 @@ var floods = map[string]kind{
 	"flood of prompts/list_changed":   flooding("notifications/prompts/list_changed", `{}`),
 	"flood of resources/list_changed": flooding("notifications/resources/list_changed", `{}`),
 	"flood of resources/updated":      flooding("notifications/resources/updated", `{"uri":"honest://r"}`),
-	"flood of log messages":           flooding("notifications/message", `{"level":"emergency","logger":"\u001b[2J","data":"`+strings.Repeat("x", 1000)+`"}`),
+	"flood of log messages":           flooding("notifications/message", `{"level":"emergency","logger":"\u001b[2J","data":"`+strings.Repeat("x", 20_000)+`"}`), // which counts as five
 	"flood of progress":               flooding("notifications/progress", `{"progressToken":"unknown","progress":1}`),
 	"flood of cancellations":          flooding("notifications/cancelled", `{"requestId":1,"reason":"no"}`),
 	"flood of unknown notifications":  flooding("notifications/unheard_of", `{"a":[1,2,3]}`),

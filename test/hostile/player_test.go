@@ -211,6 +211,7 @@ type kind struct {
 	args  func() string  // arguments of the tool's calls, {} by default
 	asks  bool           // the calling client answers questions
 	slow  bool           // the attack needs a few times as long
+	calls int            // the attack makes as many, though it then lasts longer
 	check func(*attack)  // a check of its own, when the attack is over
 	named []string       // texts of which one must be in the evidence, none if all is well
 }

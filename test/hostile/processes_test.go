@@ -13,7 +13,7 @@ import (
 // processes misbehave as processes. No process may be left in the end.
 var processes = map[string]kind{
 	"crash on each call": {named: []string{"ended during the call"}, play: func(p *player) { p.onCall(func(message) { fail() }) }},
-	"death every 20 calls": {slow: true, named: []string{"doctor: ", "log: "}, play: func(p *player) {
+	"death every 20 calls": {slow: true, calls: 30, named: []string{"doctor: ", "log: "}, play: func(p *player) {
 		n := 0
 		p.onCall(func(m message) {
 			if n++; n > 20 {

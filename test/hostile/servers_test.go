@@ -133,7 +133,8 @@ func (a *attack) run() {
 	var all sync.WaitGroup
 	all.Go(func() { a.load.work(ctx) })
 	all.Go(func() {
-		for first := true; (first || ctx.Err() == nil) && !a.t.Failed(); first = false {
+		late := time.Now().Add(patience)
+		for first := true; (first || ctx.Err() == nil || a.calls < a.kind.calls && time.Now().Before(late)) && !a.t.Failed(); first = false {
 			a.call(d)
 		}
 	})
