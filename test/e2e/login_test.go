@@ -276,8 +276,13 @@ func TestLoginOnTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	io.WriteString(p.master, "nonsense\n")
-	found("does not complete the login")
+	polls := 0
+	mcptest.WaitFor(t, "the refusal", func() bool {
+		if polls++; polls%200 == 1 { // again and again: input before the command reads is dropped
+			io.WriteString(p.master, "nonsense\n")
+		}
+		return strings.Contains(p.shown(), "does not complete the login")
+	})
 	io.WriteString(p.master, to+"\n")
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, p.shown())
