@@ -23,10 +23,8 @@ import (
 )
 
 const (
-	// drainTime is how long requests may still be answered after the end of the
-	// input, so that requests can be piped in. Clients that want an earlier end
-	// send SIGTERM. readerCheck is how often out is asked whether it still has a
-	// reader meanwhile.
+	// drainTime is how long requests may still be answered after the end of the input, so that requests can be piped in.
+	// Clients that want an earlier end send SIGTERM. readerCheck is how often out is asked whether it still has a reader.
 	drainTime   = 2 * time.Minute
 	readerCheck = time.Second
 
@@ -153,8 +151,10 @@ func (c *connection) drain(ctx context.Context) {
 	}
 }
 
-var errInputEnded = conversation.Internal("the client's input ended before the request was answered")
-var errTooLong = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
+var (
+	errInputEnded = conversation.Internal("the client's input ended before the request was answered")
+	errTooLong    = conversation.InvalidRequest(fmt.Sprintf("message longer than %d MiB", wire.MaxLine>>20))
+)
 
 // receive acts on one line. It reports false for a request that comes at the end, which gets no
 // answer: if the client goes on with another router, that one gets the request again.
