@@ -30,11 +30,11 @@ type Names[T comparable] struct {
 	spelling  spelling
 	prefix    string // that callers may put before any name; may be ""
 	key       func(T) (server, name string)
-	items     []T              // sorted by ID; shared with the snapshot
-	exposed   []string         // the exposed name of each item
-	byExposed map[string]int   // the indexes of the items by exposed name; -1 for reserved names
-	byName    map[string][]int // the indexes of the items by the server's own name, sorted by ID
-	longest   int              // bytes of the longest name of a server
+	items     []T      // sorted by ID; shared with the snapshot
+	exposed   []string // the exposed name of each item
+	byExposed []int32  // the indexes of the items, sorted by exposed name
+	byName    []int32  // the indexes of the items, sorted by the server's own name, and then by ID
+	longest   int      // bytes of the longest name of a server
 }
 
 // ToolNames are the names of tools.
@@ -71,24 +71,22 @@ func (n *Names[T]) expose(items []T, about func(T) string, reserved []string) {
 		items = slices.SortedFunc(slices.Values(items), byID)
 	}
 	n.items, n.exposed = items, make([]string, len(items))
-	n.byExposed, n.byName = make(map[string]int, len(items)+len(reserved)), make(map[string][]int, len(items))
+	n.byName = sorted(len(items), n.own)
+	taken := make(map[string]bool, len(items)+len(reserved))
 	for _, name := range reserved {
-		n.byExposed[name] = -1
-	}
-	for i, t := range items {
-		_, name := n.key(t)
-		n.byName[name] = append(n.byName[name], i)
+		taken[name] = true
 	}
 	claim := func(i int, name string) {
-		if _, taken := n.byExposed[name]; !taken {
-			n.byExposed[name], n.exposed[i] = i, name
+		if !taken[name] {
+			taken[name] = true
+			n.exposed[i] = name
 		}
 	}
 	// Items that need no hash choose first, so that no other takes their names.
 	for i, t := range items {
 		server, name := n.key(t)
 		n.longest = max(n.longest, len(server), len(exposedServer(server)))
-		if n.style == Bare && n.spelling.isLegal(name) && len(n.byName[name]) == 1 {
+		if n.style == Bare && n.spelling.isLegal(name) && len(n.named(name)) == 1 {
 			claim(i, name)
 		}
 	}
@@ -103,6 +101,33 @@ func (n *Names[T]) expose(items []T, about func(T) string, reserved []string) {
 			claim(i, n.spelling.hashed(server, name, about(t), attempt))
 		}
 	}
+	n.byExposed = sorted(len(items), func(i int32) string { return n.exposed[i] })
+}
+
+// sorted returns the first n indexes, sorted by a text of each, and then by their value.
+func sorted(n int, text func(i int32) string) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(text(a), text(b)) })
+	return order
+}
+
+// own returns the name by which the server of an item knows it.
+func (n *Names[T]) own(i int32) string {
+	_, name := n.key(n.items[i])
+	return name
+}
+
+// named returns the indexes of the items that their servers know by the name, sorted by ID.
+func (n *Names[T]) named(name string) []int32 {
+	start, _ := slices.BinarySearchFunc(n.byName, name, func(i int32, name string) int { return cmp.Compare(n.own(i), name) })
+	end := start
+	for end < len(n.byName) && n.own(n.byName[end]) == name {
+		end++
+	}
+	return n.byName[start:end]
 }
 
 // index returns the index of the item with the ID.
@@ -131,9 +156,9 @@ func (n *Names[T]) Altered(t T) string {
 		return ""
 	case exposed == name && n.style != Bare:
 		return ""
-	case exposed == name && len(n.byName[own]) > 1:
+	case exposed == name && len(n.named(own)) > 1:
 		return fmt.Sprintf("several servers have a %s of that name", n.kind)
-	case n.style == Bare && len(n.byName[own]) == 1 && n.spelling.isLegal(own):
+	case n.style == Bare && len(n.named(own)) == 1 && n.spelling.isLegal(own):
 		return "one of metarouter's own tools is called that"
 	case exposed == name:
 		return "its own name can't stand alone"
@@ -169,11 +194,11 @@ func (n *Names[T]) Resolve(ctx context.Context, name string) (t T, err error) {
 
 // exact returns the item that has the exposed name or the ID.
 func (n *Names[T]) exact(name string) (t T, ok bool) {
-	i, ok := n.byExposed[name]
-	if !ok || i < 0 {
-		i, ok = n.index(name)
-	}
+	i, ok := slices.BinarySearchFunc(n.byExposed, name, func(i int32, name string) int { return cmp.Compare(n.exposed[i], name) })
 	if ok {
+		return n.items[n.byExposed[i]], true
+	}
+	if i, ok = n.index(name); ok {
 		return n.items[i], true
 	}
 	return t, false
@@ -196,7 +221,7 @@ func (n *Names[T]) find(name string) (found []T) {
 		return []T{t}
 	}
 	if found = n.qualified(name); len(found) == 0 {
-		for _, i := range n.byName[name] {
+		for _, i := range n.named(name) {
 			found = append(found, n.items[i])
 		}
 	}
