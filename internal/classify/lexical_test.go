@@ -233,6 +233,7 @@ func TestSplit(t *testing.T) {
 		"The dogs’ tails 'quoted' naïve": "the|dogs|tails|quoted|naïve",
 		"日本 and かな":                      "日|本|and|か|な",
 		strings.Repeat("x", 65) + " ok":  "ok",
+		strings.Repeat("ab/", 30) + "ok": strings.Repeat("ab|", 30) + "ok",
 		" .,!? ":                         "",
 		"it's 5pm":                       "it's|#|pm",
 	} {

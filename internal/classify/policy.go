@@ -99,7 +99,7 @@ func fallBack(q []float64, fallback int) {
 	q[fallback] = 0
 	best := slices.Max(q)
 	q[fallback] = own
-	lead := max(float64(margin*best)-own, 0)
+	lead := max(margin*best-own, 0)
 	added := max(1-best, lead/(1+lead)) // added + (1-added)*own = (1-added)*margin*best
 	for i := range q {
 		q[i] *= 1 - added
@@ -163,7 +163,7 @@ func entropy(p []float64) float64 {
 	h := 0.0
 	for _, x := range p {
 		if x > 0 {
-			h -= float64(x * math.Log2(x))
+			h -= x * math.Log2(x)
 		}
 	}
 	return max(h, 0)

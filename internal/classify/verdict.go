@@ -88,7 +88,7 @@ func distribution(class int, confidence float64, answered []float64, n int) ([]f
 			return nil, badAnswer("%d probabilities for %d categories", len(answered), n)
 		case math.Abs(sum-1) > sumTolerance:
 			return nil, badAnswer("the probabilities' sum is %v", sum)
-		case answered[class] < float64(leastShare*slices.Max(answered)):
+		case answered[class] < leastShare*slices.Max(answered):
 			return nil, badAnswer("class %d is not the most probable", class)
 		}
 		copy(p, answered)

@@ -3,6 +3,7 @@ package classify
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
@@ -29,21 +30,18 @@ var (
 )
 
 // split cuts a text into words in lower case, numbers, and operators.
-func split(text string) []string {
-	var words []string
+func split(text string) (words []string) {
 	for _, t := range token().FindAllString(text, -1) {
-		if len(t) > maxWord {
-			continue
+		parts := []string{t}
+		if first, _ := utf8.DecodeRuneInString(t); unicode.IsDigit(first) && len(t) <= maxWord {
+			parts[0] = number
+		} else if unicode.IsLetter(first) {
+			parts = strings.FieldsFunc(strings.ToLower(t), func(r rune) bool { return r == '-' || r == '/' })
 		}
-		switch first := []rune(t)[0]; {
-		case unicode.IsDigit(first):
-			words = append(words, number)
-		case unicode.IsLetter(first):
-			for w := range strings.FieldsFuncSeq(strings.ToLower(t), func(r rune) bool { return r == '-' || r == '/' }) {
+		for _, w := range parts {
+			if len(w) <= maxWord {
 				words = append(words, strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'"))
 			}
-		default:
-			words = append(words, t)
 		}
 	}
 	return words
