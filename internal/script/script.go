@@ -112,7 +112,7 @@ type Options struct {
 	// on by its journal, it ends the context of the script and returns true. It may be nil.
 	Evict func() bool
 
-	compileOnly bool
+	compileOnly bool // see [Engine.Compile]
 }
 
 // An Error is why a script failed.

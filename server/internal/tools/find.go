@@ -253,6 +253,7 @@ func (f *finder) details(c selector.Candidate, declares bool) []foundItem {
 	return []foundItem{full, brief, line, bare}
 }
 
+// signature returns the tool in one line, as [declaration.Signature] does.
 func signature(t *registry.NormalizedTool) string {
 	return declaration.Signature(t.Name, t.InputSchema, wire.Member(t.Definition, "outputSchema"))
 }
