@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -203,7 +204,7 @@ func (p *profiled) pid(era string) string {
 	p.t.Helper()
 	out, err := p.callByInspector(era, "b__pid")
 	for _, pid := range mcptest.PIDs(p.t, p.pids) {
-		if text, _ := json.Marshal(pid); err == nil && bytes.Contains([]byte(out), text) {
+		if text, _ := json.Marshal(fmt.Sprint(pid)); err == nil && bytes.Contains([]byte(out), text) {
 			return string(text)
 		}
 	}
