@@ -19,17 +19,8 @@ func Pause(ctx context.Context) (resume func()) {
 	if !ok {
 		return func() {}
 	}
-	c.pause(true)
-	return func() { c.pause(false) }
-}
-
-// pause says that one more call waits for a person, or one less.
-func (c *clock) pause(waits bool) {
-	if waits {
-		c.add(0, 1)
-	} else {
-		c.add(0, -1)
-	}
+	c.add(0, 1)
+	return func() { c.add(0, -1) }
 }
 
 // A clock measures a script's wall time and its waits for persons.

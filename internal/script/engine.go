@@ -9,8 +9,11 @@ import (
 	"time"
 )
 
-// maxScripts is how many scripts an engine runs at once. Together they have a quarter more bytes than one may have.
-const maxScripts = 32
+const (
+	maxScripts = 32       // how many scripts an engine runs at once
+	moreMemory = 32 << 20 // bytes that all scripts have together, more than one may have
+	keepStacks = 2        // how many scripts may keep their stacks, of up to 8 MiB, between steps; this saves 0.1 ms of a call
+)
 
 var errClosed = errors.New("the engine is closed")
 
@@ -60,35 +63,34 @@ func (e *Engine) Mapped() int64 { return e.mapped.used.Load() }
 // Run runs a script. It returns when the script has ended and its calls have too.
 func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 	if len(s.Code) > MaxCode {
-		return failed("LimitError", "the script has %d bytes of code; at most %d are possible", len(s.Code), MaxCode)
+		return Outcome{Err: errorf("LimitError", "the script has %d bytes of code; at most %d are possible", len(s.Code), MaxCode)}
 	}
 	if e.ctx.Err() != nil {
-		return failed("InternalError", "%v", errClosed)
+		return Outcome{Err: errorf("InternalError", "%v", errClosed)}
 	}
 	o.Limits = o.Limits.orDefault()
 	if o.Progress == nil {
 		o.Progress = func(int, string) {}
 	}
-	e.mapped.max.Store(o.Limits.Memory * 5 / 4)
+	e.mapped.max.Store(o.Limits.Memory + moreMemory)
 	for taken := false; !taken; {
 		select {
 		case e.slots <- struct{}{}:
 			taken = true
 		default:
 			if !e.evict() {
-				return failed("BusyError", "%d scripts run already; try again later", maxScripts)
+				return Outcome{Err: errorf("BusyError", "%d scripts run already; try again later", maxScripts)}
 			}
 		}
 	}
 	ended := make(chan struct{})
-	defer close(ended)
-	defer func() { <-e.slots }()
+	defer func() { <-e.slots; close(ended) }()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(e.ctx, func() { end(errClosed) })()
 	e.once.Do(func() { e.program, e.err = load(e.cacheDir, &e.mapped) })
 	if e.err != nil {
-		return failed("InternalError", "load the interpreter of scripts: %v", e.err)
+		return Outcome{Err: errorf("InternalError", "load the interpreter of scripts: %v", e.err)}
 	}
 	if s.Timeout > 0 {
 		o.Limits.Timeout = min(s.Timeout, o.Limits.Timeout)
@@ -136,9 +138,4 @@ func (e *Engine) evict() bool {
 		}
 	}
 	return false
-}
-
-// failed is the outcome of a script that did not start.
-func failed(name, format string, args ...any) Outcome {
-	return Outcome{Err: errorf(name, format, args...)}
 }

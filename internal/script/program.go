@@ -23,7 +23,7 @@ var prelude string
 
 const (
 	codeName = "script"  // the script's code in stack traces
-	maxStack = 512 << 10 // bytes of C's stack; the module has 1 MiB
+	maxStack = 256 << 10 // bytes of C's stack; the module has 1 MiB
 	minImage = 21 << 16  // bytes of memory that the module needs
 	maxImage = 4 << 20   // bytes of memory that the prelude may need
 )

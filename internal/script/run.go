@@ -68,7 +68,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r := &run{engine: e, script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
 		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
 	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
-		r.Waiting = outer.pause
+		r.Waiting = func(begins bool) { outer.add(0, int(2*flag(begins)-1)) }
 	}
 	r.clock = newClock(o.Limits.Timeout, func(begins bool) {
 		e.waits(r, begins)
@@ -78,7 +78,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	})
 	ctx = context.WithValue(context.WithValue(ctx, hostKey{}, r), clockKey{}, r.clock)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.cpu = newProcessor(e.turns, o.Limits.CPU, func() {
+	r.cpu = newProcessor(e, o.Limits.CPU, func() {
 		_, over := r.clock.left()
 		r.cancel(cmp.Or(over, error(errorf("LimitError", "the script used more than %v of CPU time", o.Limits.CPU))))
 	})
@@ -177,6 +177,9 @@ func (r *run) interpret(do func()) error {
 		err = r.vm.catch(func() { panic(failure{r.exception(err)}) })
 	}
 	r.cpu.release()
+	if len(r.engine.slots) > keepStacks {
+		clear(r.vm.functions)
+	}
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}

@@ -240,8 +240,8 @@ func TestPause(t *testing.T) {
 func TestEvict(t *testing.T) {
 	e := New(engine.cacheDir)
 	defer e.Close()
-	const memory = 8 << 20
-	fill := "const a = new Uint8Array(" + fmt.Sprint(memory/2) + ").fill(1); await call('s:asks'); return a.length"
+	const memory = 2 * moreMemory // two scripts do not fit, each with three quarters of it
+	fill := "const a = new Uint8Array(" + fmt.Sprint(memory/4*3) + ").fill(1); await call('s:asks'); return a.length"
 	for _, may := range []bool{true, false} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waits := make(chan struct{}, 10)

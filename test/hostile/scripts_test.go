@@ -63,6 +63,7 @@ var hostileScripts = map[string]struct{ code, want string }{
 	"large result":       {`return "x".repeat(100e6)`, `memory`},
 	"result of 20 MB":    {`return "x".repeat(20e6)`, `LimitError`},
 	"recursion":          {`(function f() { f() })()`, `call stack`},
+	"deep, then a loop":  {`try { (function f() { f() })() } catch {} for (;;);`, `CPU`},
 	"recursion in C":     {`let a = []; a[0] = a; a.toString(); const f = () => [1].map(f); f()`, `call stack`},
 	"recursion, caught":  {`let n = 0; (function f() { try { f() } finally { n++; if (n < 100) f() } })()`, `call stack|CPU`},
 	"message of 10 MB":   {`throw new Error("x".repeat(10e6))`, `^Error: x{1000}`},
@@ -165,8 +166,8 @@ func TestHostileScripts(t *testing.T) {
 	}
 }
 
-// TestHostileScriptsOfClients runs all scripts at a router, several at once. Its memory is bounded, and honest calls
-// are answered meanwhile.
+// TestHostileScriptsOfClients runs all scripts at a router, several at once, and many with deep stacks. Its memory is
+// bounded, and honest calls are answered meanwhile.
 func TestHostileScriptsOfClients(t *testing.T) {
 	const most = 200 << 20 // bytes
 	r := start(t, own(map[string]any{
@@ -180,12 +181,18 @@ func TestHostileScriptsOfClients(t *testing.T) {
 	names := make(chan string)
 	for range 4 {
 		c := r.client(`{"elicitation":{"form":{}}}`)
+		run := func(name string) {
+			arguments, _ := json.Marshal(map[string]string{"code": hostileScripts[name].code})
+			if _, err := c.Call(within(t, patience), "run_script", json.RawMessage(arguments)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for range 8 {
+			hostile.Go(func() { run("deep, then a loop") })
+		}
 		hostile.Go(func() {
 			for name := range names {
-				arguments, _ := json.Marshal(map[string]string{"code": hostileScripts[name].code})
-				if _, err := c.Call(within(t, patience), "run_script", json.RawMessage(arguments)); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				run(name)
 			}
 		})
 	}
