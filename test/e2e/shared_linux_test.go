@@ -20,6 +20,7 @@ func TestSharedByMany(t *testing.T) {
 	var clients []*mcptest.Client
 	for range 20 {
 		clients = append(clients, s.serve())
+		logIfFailed(t, clients[len(clients)-1])
 	}
 	for range 2 {
 		before := mustCall(t, clients[0], "s__pid", "{}").text()

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// joinWait is how long a router that runs may take to let a client in, and
-	// startWait one that was just started.
-	joinWait  = 3 * time.Second
+	// joinWait is how long a router that runs may take to let a client in, and startWait one that was just
+	// started. On a busy machine either takes seconds, and a second router would start all servers again.
+	joinWait  = 10 * time.Second
 	startWait = 15 * time.Second
 
 	// startPoll is how often a router that was just started is asked.
