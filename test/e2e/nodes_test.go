@@ -53,6 +53,7 @@ func (s *setup) nodes() map[string]shownNode {
 // Two machines see each other, trust each other by the lines that nodes prints, and share a server;
 // one that joins by a flag has the rest from its configuration. Trust ends while the router runs.
 func TestNodes(t *testing.T) {
+	t.Parallel()
 	hub := natsserver.Start(t)
 	box, boxKey := prepareNode(t, entries{"notes": fake()}, map[string]any{"node": "box", "share": []string{"notes"}})
 	laptop, laptopKey := prepareNode(t, nil, map[string]any{"urls": hub.URL(), "node": "laptop", "use": []string{"*@box"}})

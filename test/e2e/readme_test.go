@@ -14,6 +14,7 @@ import (
 // The lines of docs/gateway.md do what it says. They run
 // against a router that was started by its line, but for its port.
 func TestReadmeLines(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil && os.Getenv("METAROUTER_TESTS") != "all" {
 		t.Skip("there is no curl")
 	}
