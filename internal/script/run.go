@@ -68,7 +68,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r := &run{engine: e, script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
 		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
 	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
-		r.Waiting = func(begins bool) { outer.add(0, int(2*flag(begins)-1)) }
+		r.Waiting = func(begins bool) { outer.add(0, map[bool]int{true: 1, false: -1}[begins]) }
 	}
 	r.clock = newClock(o.Limits.Timeout, func(begins bool) {
 		e.waits(r, begins)
@@ -178,7 +178,7 @@ func (r *run) interpret(do func()) error {
 	}
 	r.cpu.release()
 	if len(r.engine.slots) > keepStacks {
-		clear(r.vm.functions)
+		clear(r.vm.functions) // each has a stack
 	}
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
