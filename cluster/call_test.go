@@ -113,6 +113,12 @@ func TestStreamsEndWithTrust(t *testing.T) {
 	})
 	c.Trusted = trusted
 	box.configs <- c
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		if again, err := ann.Dial(t.Context(), "gpu@box"); err == nil { // box has adopted its configuration
+			again.Close()
+			break
+		}
+	}
 	one = ann.dial(t, "gpu@box")
 	use := c
 	use.Node, use.Trusted = "ann", nil
