@@ -21,20 +21,6 @@ func quickly(call, fd uintptr, p []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// enlarge enlarges the pipe's buffer and reports whether it did.
-func enlarge(f *os.File) bool {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	ok := false
-	err = raw.Control(func(fd uintptr) {
-		_, err := unix.FcntlInt(fd, unix.F_SETPIPE_SZ, enlarged)
-		ok = err == nil
-	})
-	return ok && err == nil
-}
-
 // polled returns another file for the same pipe or socket, non-blocking, so that the Go runtime
 // polls it; nil if that is impossible. The non-blocking flag belongs to the open file, which other
 // processes may share. A pipe is therefore opened again; a socket is not shared, since its other

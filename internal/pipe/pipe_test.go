@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"syscall"
 	"testing"
 )
@@ -58,7 +57,6 @@ func TestTryWriteToNobody(t *testing.T) {
 	}
 }
 
-// The number of enlarged pipes is bounded; a closed one makes room for another.
 func TestHasReader(t *testing.T) {
 	r, w := open(t)
 	if !w.HasReader() {
@@ -89,56 +87,5 @@ func TestHasReader(t *testing.T) {
 	theirs.Close()
 	if New(ours).HasReader() {
 		t.Error("a closed socket has a reader")
-	}
-}
-
-func TestEnlarged(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has pipes of any size")
-	}
-	data := make([]byte, 2<<20)
-	holds := func(w *End) int {
-		n, err := w.TryWrite(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	var last *End
-	for range maxEnlarged {
-		_, last = open(t)
-		if n := holds(last); n != enlarged {
-			t.Skipf("this user's pipes can't be enlarged: one holds %d bytes", n)
-		}
-	}
-	_, small := open(t)
-	if n := holds(small); n != usual {
-		t.Errorf("one more holds %d bytes", n)
-	}
-	last.Close()
-	_, w := open(t)
-	if n := holds(w); n != enlarged {
-		t.Errorf("when another is closed, one holds %d bytes", n)
-	}
-}
-
-// A pipe that is closed while it is enlarged does not count afterwards.
-func TestClosedWhileEnlarged(t *testing.T) {
-	before := large.Load()
-	data := make([]byte, usual+1)
-	for range 2000 {
-		r, w := open(t)
-		tried := make(chan struct{})
-		go func() {
-			defer close(tried)
-			w.TryWrite(data)
-		}()
-		runtime.Gosched()
-		w.Close()
-		<-tried
-		r.Close()
-	}
-	if n := large.Load() - before; n != 0 {
-		t.Errorf("%d pipes count as enlarged that are closed", n)
 	}
 }
