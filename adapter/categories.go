@@ -37,6 +37,7 @@ func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
 type sorting struct {
 	servers  classify.Sessions
 	writer   *catalog.Writer
+	folder   string // [vectorFolder]
 	onDemand bool
 	log      *zap.Logger
 
@@ -45,14 +46,14 @@ type sorting struct {
 }
 
 func newSorting(c config.Config, t *catalog.Tagger, servers classify.Sessions, w *catalog.Writer, o Options) *sorting {
-	s := &sorting{servers: servers, writer: w, onDemand: o.OnDemand, log: o.Log}
+	s := &sorting{servers: servers, writer: w, folder: vectorFolder(o), onDemand: o.OnDemand, log: o.Log}
 	s.adopt(c, t)
 	return s
 }
 
 // adopt makes the classifier of a configuration.
 func (s *sorting) adopt(c config.Config, t *catalog.Tagger) {
-	k := classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.servers, s.log)
+	k := classify.New(c.Router.Classification, tagCategories(c, t.Taxonomy), s.servers, s.folder, s.log)
 	s.now.Store(k)
 	if k.HasOutside() {
 		s.writer.Label(k)

@@ -20,7 +20,7 @@ import (
 // implements [selector.Meanings].
 type meanings struct {
 	registry *registry.Registry
-	folder   string // where vectors are kept; "" keeps nothing
+	folder   string
 	log      *zap.Logger
 	now      atomic.Pointer[embeddings.Set] // of the model in use
 
@@ -29,13 +29,18 @@ type meanings struct {
 }
 
 func newMeanings(r *registry.Registry, o Options) *meanings {
-	m := &meanings{registry: r, log: o.Log}
+	m := &meanings{registry: r, folder: vectorFolder(o), log: o.Log}
 	m.begun, m.begin = context.WithCancel(context.Background())
 	m.settled, m.settle = context.WithCancel(context.Background())
-	if o.DataDir != "" {
-		m.folder = filepath.Join(o.DataDir, "embeddings")
-	}
 	return m
+}
+
+// vectorFolder is where vectors are kept; "" keeps nothing.
+func vectorFolder(o Options) string {
+	if o.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(o.DataDir, "embeddings")
 }
 
 // Task implements [selector.Meanings].

@@ -334,7 +334,7 @@ type unclassified struct{ *fakeRouter }
 func (unclassified) Classifier() *classify.Classifier {
 	c := config.DefaultClassification()
 	c.Outside = &config.Outside{URL: "http://127.0.0.1:1"}
-	return classify.New(c, nil, nil, zap.NewNop())
+	return classify.New(c, nil, nil, "", zap.NewNop())
 }
 
 // FuzzRest sends arbitrary bodies in the style of REST: whatever is answered is JSON,

@@ -168,7 +168,7 @@ var rules = map[string][]string{
 	"internal/capability": {"registry"},
 	"internal/evaluation": {"registry", "discovery", "selector", "internal/embeddings", "internal/capability"},
 	"internal/execute":    {"registry", "internal/tokencount"},
-	"internal/classify":   {"config"},
+	"internal/classify":   {"config", "internal/embeddings"},
 	"internal/embeddings": {"registry"},
 	"internal/exposure":   {"registry", "adapter"},
 	"internal/serverrow":  {"adapter"},

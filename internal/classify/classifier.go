@@ -32,6 +32,8 @@ import (
 // A Classifier sorts texts into categories.
 type Classifier struct {
 	config  *config.Classification
+	folder  string
+	log     *zap.Logger
 	outside *outside // nil without an outside server
 	set     atomic.Pointer[categorySet]
 }
@@ -54,7 +56,7 @@ const maxWithin = 16
 
 // builtin returns the built-in classifier, which the first call trains. It fails only when ctx ends,
 // during the training or while another call trains.
-func (s *categorySet) builtin(ctx context.Context) (l *lexical, err error) {
+func (k *Classifier) builtin(ctx context.Context, s *categorySet) (l *lexical, err error) {
 	if l = s.trained.Load(); l != nil {
 		return l, nil
 	}
@@ -65,25 +67,28 @@ func (s *categorySet) builtin(ctx context.Context) (l *lexical, err error) {
 	}
 	defer func() { <-s.training }()
 	if l = s.trained.Load(); l == nil {
-		if l, err = newLexical(ctx, s.categories); err == nil {
-			s.trained.Store(l)
+		if l, err = newLexical(ctx, s.categories, k.folder); l == nil {
+			return nil, fmt.Errorf("train the built-in classifier: %w", err)
 		}
+		s.trained.Store(l)
 	}
-	return l, err
+	if err != nil {
+		k.log.Warn("the next training takes as long again", zap.Error(err))
+	}
+	return l, nil
 }
 
 // New returns the classifier of a configuration; a nil c means the defaults. The
 // categories are those of the configuration, or the tags if it has no categories. Categories that
 // only the outside server has come after them, in the order in which it listed them, and
 // instead of tags. So the index of a category never changes while the router runs, except
-// for tags, when the outside server first lists its categories.
-//
-// servers connects to an outside server that is an entry of the configuration.
-func New(c *config.Classification, tags []config.Category, servers Sessions, log *zap.Logger) *Classifier {
+// for tags, when the outside server first lists its categories. servers connects to an outside server that is an entry of
+// the configuration. The folder keeps the meanings of the examples; "" keeps nothing.
+func New(c *config.Classification, tags []config.Category, servers Sessions, folder string, log *zap.Logger) *Classifier {
 	if c == nil {
 		c = config.DefaultClassification()
 	}
-	k := &Classifier{config: c}
+	k := &Classifier{config: c, folder: folder, log: log}
 	if len(c.Categories) > 0 {
 		k.setCategories(c.Categories, false)
 	} else {
@@ -114,7 +119,7 @@ func (k *Classifier) Within(tags map[string]int) *Classifier {
 		if len(set.within) >= maxWithin {
 			clear(set.within)
 		}
-		set.within[key] = &Classifier{config: k.config}
+		set.within[key] = &Classifier{config: k.config, folder: k.folder, log: k.log}
 		set.within[key].setCategories(some, true)
 	}
 	return set.within[key]
@@ -141,7 +146,7 @@ func namesOf(categories []config.Category) []string {
 func (k *Classifier) Run(ctx context.Context, onDemand bool) error {
 	if k.outside == nil {
 		if !onDemand && len(k.config.Categories) > 0 {
-			_, _ = k.set.Load().builtin(ctx) // it fails only when ctx ends
+			_, _ = k.builtin(ctx, k.set.Load()) // it fails only when ctx ends
 		}
 		return nil
 	}
@@ -273,7 +278,7 @@ func (k *Classifier) ClassifyBuiltin(ctx context.Context, text string) (Outcome,
 	if len(set.categories) == 0 {
 		return Outcome{}, ErrNoCategories
 	}
-	builtin, err := set.builtin(ctx)
+	builtin, err := k.builtin(ctx, set)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -201,7 +201,7 @@ func TestRefusedIsSaid(t *testing.T) {
 	}
 	o := options()
 	core, logs := observer.New(zap.WarnLevel)
-	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, n, zap.New(core))
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, n, "", zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx, false) }()
@@ -393,7 +393,7 @@ func TestCircle(t *testing.T) {
 	defer server.Close()
 	o := at(server.URL)
 	o.Timeout, o.MaxRetries = 300*time.Millisecond, 0
-	us := New(&config.Classification{Outside: &o, MaxText: 100, Categories: []config.Category{{Name: "a"}, {Name: "b"}}}, nil, nil, zap.NewNop())
+	us := New(&config.Classification{Outside: &o, MaxText: 100, Categories: []config.Category{{Name: "a"}, {Name: "b"}}}, nil, nil, "", zap.NewNop())
 	k.Store(us)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -559,7 +559,7 @@ func TestAddressIsNoSecret(t *testing.T) {
 	o := at(strings.Replace(server.URL, "http://", "http://user:pass-word@", 1) + "/mcp?key=k-e-y")
 	o.MaxRetries = 0
 	core, logs := observer.New(zap.DebugLevel)
-	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, nil, zap.New(core))
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, nil, "", zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx, false) }()
@@ -600,7 +600,7 @@ func TestClosedWeb(t *testing.T) {
 func TestTrainedAhead(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
-	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, zap.NewNop())
+	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, "", zap.NewNop())
 	if err := k.Run(ended, false); err != nil {
 		t.Fatal(err)
 	}
@@ -617,7 +617,7 @@ func TestTrainedAhead(t *testing.T) {
 
 // If the client leaves, its text does not wait until another call has trained the built-in classifier.
 func TestTrainingWaits(t *testing.T) {
-	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, zap.NewNop())
+	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, "", zap.NewNop())
 	set := k.set.Load()
 	set.training <- struct{}{} // another call trains
 	ctx, cancel := context.WithCancel(t.Context())
@@ -638,7 +638,7 @@ func TestWithinTrainsOnce(t *testing.T) {
 		tags = append(tags, config.Category{Name: fmt.Sprint(i)})
 	}
 	o := options()
-	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, &entryServer{neighbour: newNeighbour()}, zap.NewNop())
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, &entryServer{neighbour: newNeighbour()}, "", zap.NewNop())
 	some := k.Within(map[string]int{"1": 1, "2": 3})
 	if _, err := some.Classify(t.Context(), "one"); err != nil {
 		t.Fatal(err)

@@ -2,9 +2,11 @@ package classify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +26,7 @@ var example = sync.OnceValue(func() config.Classification {
 
 // trained returns a lexical of the categories.
 func trained(categories []config.Category) *lexical {
-	l, err := newLexical(context.Background(), categories)
+	l, err := newLexical(context.Background(), categories, "")
 	if err != nil {
 		panic(err)
 	}
@@ -34,7 +36,7 @@ func trained(categories []config.Category) *lexical {
 // exampleDocuments returns the texts of the example file with their meanings, which take seconds.
 var exampleDocuments = sync.OnceValue(func() []document {
 	all := documentsOf(example().Categories)
-	if err := encode(context.Background(), all); err != nil {
+	if err := encode(context.Background(), all, ""); err != nil {
 		panic(err)
 	}
 	return all
@@ -81,6 +83,31 @@ func TestExampleFile(t *testing.T) {
 		if a.Category != tt.category || a.Model != tt.model || fmt.Sprint(a.UseReasoning) != tt.think {
 			t.Errorf("%q: got %+v, want %s %s %s", tt.text, a, tt.category, tt.model, tt.think)
 		}
+	}
+}
+
+// The folder keeps the meanings of texts for later trainings. A folder that can't be written costs nothing else.
+func TestKeptMeanings(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new")
+	categories := []config.Category{{Name: "sea", Keywords: []string{"ship"}}, {Name: "land", Examples: []string{"Where is the car?"}}}
+	first, err := newLexical(t.Context(), categories, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // nothing can be encoded
+	if again, err := newLexical(ended, categories, folder); err != nil || !slices.Equal(again.probabilities("A boat."), first.probabilities("A boat.")) {
+		t.Error(again, err)
+	}
+	if l, err := newLexical(ended, categories, ""); l != nil || !errors.Is(err, context.Canceled) {
+		t.Error(l, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := newLexical(t.Context(), categories, file); l == nil || err == nil {
+		t.Error(l, err)
 	}
 }
 

@@ -109,7 +109,7 @@ func options() config.Outside {
 func started(t *testing.T, c config.Classification, servers Sessions) *Classifier {
 	t.Helper()
 	c.MaxText = 8192
-	k := New(&c, []config.Category{{Name: "tag"}}, servers, zaptest.NewLogger(t))
+	k := New(&c, []config.Category{{Name: "tag"}}, servers, "", zaptest.NewLogger(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx, false) }()

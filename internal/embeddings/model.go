@@ -7,8 +7,11 @@ package embeddings
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 )
@@ -30,9 +33,16 @@ type Model interface {
 }
 
 // Builtin returns the model in the program.
-var Builtin = sync.OnceValue(func() Model { return builtin{encoder.Embedded()} })
+var Builtin = sync.OnceValue(func() Model { return builtin{encoder.Embedded(), encoder.Tool, ""} })
 
-type builtin struct{ model *encoder.Model }
+// Examples returns the model in the program for texts that are tasks themselves.
+var Examples = sync.OnceValue(func() Model { return builtin{encoder.Embedded(), encoder.Task, " of examples"} })
+
+type builtin struct {
+	model *encoder.Model
+	role  encoder.Role // of the texts of Embed
+	name  string       // after the version
+}
 
 // IsBuiltin reports whether m is the model in the program.
 func IsBuiltin(m Model) bool {
@@ -41,24 +51,30 @@ func IsBuiltin(m Model) bool {
 }
 
 // Name implements [Model].
-func (builtin) Name() string { return encoder.Version }
+func (b builtin) Name() string { return encoder.Version + b.name }
 
-// Embed implements [Model].
+// Embed implements [Model]. It uses all processors.
 func (b builtin) Embed(ctx context.Context, texts []string) ([]encoder.Vector, error) {
-	return b.encode(ctx, texts, encoder.Tool)
+	all := make([]encoder.Vector, len(texts))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, text := range texts {
+		g.Go(func() error {
+			all[i] = b.model.Encode(text, b.role)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return all, context.Cause(ctx)
 }
 
 // Task implements [Model].
-func (b builtin) Task(ctx context.Context, texts []string) ([]encoder.Vector, error) {
-	return b.encode(ctx, texts, encoder.Task)
-}
-
-func (b builtin) encode(ctx context.Context, texts []string, role encoder.Role) (all []encoder.Vector, err error) {
+func (b builtin) Task(ctx context.Context, texts []string) (all []encoder.Vector, err error) {
 	for _, text := range texts {
 		if ctx.Err() != nil {
 			return all, context.Cause(ctx)
 		}
-		all = append(all, b.model.Encode(text, role))
+		all = append(all, b.model.Encode(text, encoder.Task))
 	}
 	return all, nil
 }

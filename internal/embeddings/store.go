@@ -68,29 +68,46 @@ func hash(text string) string {
 // with an error if they can't be saved.
 func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	tools = tools[:min(len(tools), maxTools)]
-	failed, unsaved := s.fill(ctx, tools), s.save()
-	if failed != nil {
-		return nil, errors.Join(failed, unsaved)
+	texts := make([]string, len(tools))
+	for i, t := range tools {
+		texts[i] = t.text
+	}
+	vectors, err := s.Vectors(ctx, texts)
+	if vectors == nil {
+		return nil, err
 	}
 	set, rows := &Set{Model: s.model, numbers: make(map[string]int, len(tools))}, []encoder.Vector(nil)
-	for _, t := range tools {
-		if v := s.vectors[hash(t.text)]; v != nil && (len(rows) == 0 || len(v) == set.dim) {
+	for i, t := range tools {
+		if v := vectors[i]; v != nil && (len(rows) == 0 || len(v) == set.dim) {
 			set.numbers[t.id], set.dim = len(rows), len(v)
 			rows = append(rows, v)
 		}
 	}
 	set.matrix = encoder.NewMatrix(rows)
-	return set, unsaved
+	return set, err
+}
+
+// Vectors is [Store.Build] for texts. The vector of a text that the model can't read is nil.
+func (s *Store) Vectors(ctx context.Context, texts []string) ([]encoder.Vector, error) {
+	failed, unsaved := s.fill(ctx, texts), s.save()
+	if failed != nil {
+		return nil, errors.Join(failed, unsaved)
+	}
+	all := make([]encoder.Vector, len(texts))
+	for i, text := range texts {
+		all[i] = s.vectors[hash(text)]
+	}
+	return all, unsaved
 }
 
 // fill asks the model for the missing vectors, in batches and not too fast. Vectors from before an
 // error stay. The vectors of other texts stay while there is room: their servers may not be listed yet.
-func (s *Store) fill(ctx context.Context, tools []Tool) error {
-	wanted, missing := make(map[string]bool, len(tools)), []string(nil)
-	for _, t := range tools {
-		if k := hash(t.text); !wanted[k] {
+func (s *Store) fill(ctx context.Context, texts []string) error {
+	wanted, missing := make(map[string]bool, len(texts)), []string(nil)
+	for _, text := range texts {
+		if k := hash(text); !wanted[k] {
 			if wanted[k] = true; s.vectors[k] == nil {
-				missing = append(missing, t.text)
+				missing = append(missing, text)
 			}
 		}
 	}
@@ -142,7 +159,7 @@ func (s *Store) save() error {
 		err = atomicfile.Write(s.path, data.Bytes(), false)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the vectors of tools: %w", err)
+		return fmt.Errorf("keep the vectors of texts: %w", err)
 	}
 	age := make(map[string]time.Duration)
 	entries, _ := os.ReadDir(folder)

@@ -54,12 +54,14 @@ func TestReadmeLines(t *testing.T) {
 		}
 		flags = append(flags, flag)
 	}
+	kept := t.TempDir() // so that one of the routers makes the vectors of the example file
+	flags = append(flags, "--data", filepath.Join(kept, "metarouter"))
 	url, _ := (&setup{t: t, dir: t.TempDir(), config: filepath.Join(root, ".mcp.json.example")}).serveHTTP(flags...)
 	actual := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
 	for i, line := range lines {
 		command := exec.Command("sh", "-c", strings.ReplaceAll(line, address, actual))
 		command.Dir = root
-		command.Env = append(os.Environ(), "PATH="+filepath.Dir(metarouter)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+t.TempDir())
+		command.Env = append(os.Environ(), "PATH="+filepath.Dir(metarouter)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+kept)
 		out, err := command.Output()
 		if err != nil || !strings.Contains(string(out), wants[i]) {
 			t.Errorf("%s\nprints %s, %v\nwant %s", line, out, err, wants[i])

@@ -39,7 +39,7 @@ func TestAskedAgain(t *testing.T) {
 			texts[i] = fmt.Sprintf("bird %d", i)
 		}
 		o := &inProcessOracle{list: `["music", "other"]`}
-		classifier := classify.New(outside(), nil, o, zap.NewNop())
+		classifier := classify.New(outside(), nil, o, "", zap.NewNop())
 		l := newLabels(classifier)
 		var running sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +133,7 @@ func (o *inProcessOracle) asked() func() []time.Time {
 
 // Labels of tools that are gone are forgotten.
 func TestLabelsAreForgotten(t *testing.T) {
-	k := classify.New(outside(), nil, nil, zap.NewNop())
+	k := classify.New(outside(), nil, nil, "", zap.NewNop())
 	l := newLabels(k)
 	for i := range 10 {
 		l.guess(t.Context(), []string{fmt.Sprint("text ", i), "text"})
@@ -145,7 +145,7 @@ func TestLabelsAreForgotten(t *testing.T) {
 
 // A router that ends while the built-in classifier is trained does not take the tags away.
 func TestLabelsAtTheEnd(t *testing.T) {
-	l := newLabels(classify.New(outside(), []config.Category{{Name: "music"}}, nil, zap.NewNop()))
+	l := newLabels(classify.New(outside(), []config.Category{{Name: "music"}}, nil, "", zap.NewNop()))
 	if l.guess(&endsSoon{Context: t.Context()}, []string{"text"}) {
 		t.Error("there are new tags")
 	}
@@ -168,7 +168,7 @@ func (c *endsSoon) Err() error {
 func TestLabelsComeLater(t *testing.T) {
 	c := outside()
 	c.Threshold = 0
-	k := classify.New(c, []config.Category{{Name: "bird"}}, nil, zap.NewNop())
+	k := classify.New(c, []config.Category{{Name: "bird"}}, nil, "", zap.NewNop())
 	w := opened("", config.Config{})
 	w.Label(k)
 	tool := registry.NormalizedTool{ID: "s:a", Server: "s", Name: "a", Description: "a bird"}
