@@ -487,15 +487,6 @@ func TestSlips(t *testing.T) {
 		t.Fatalf("the file allows too little to lose: %v", before)
 	}
 
-	live := strict
-	edit := func(unusable error) { // the text is in the file, and is read as package reload reads it
-		text, err := LoadText(path)
-		if (err != nil) != (unusable != nil) {
-			t.Errorf("live the text is refused because of %v, at the start of %v", err, unusable)
-		} else if err == nil {
-			live = text.Expand()
-		}
-	}
 	refused, failed := 0, 0
 	for i, s := range slips {
 		if testing.Short() && i%7 > 0 {
@@ -512,15 +503,15 @@ func TestSlips(t *testing.T) {
 			failed++
 			t.Errorf("at the start, %s: %s", s.what, wrong)
 		}
-		edit(err)
-		if wrong := more(before, permissions(live)); wrong != "" {
+		text, unusable := LoadText(path) // as package reload reads it
+		if (err != nil) != (unusable != nil) {
+			t.Errorf("live the text is refused because of %v, at the start of %v", unusable, err)
+		} else if err != nil {
+			continue // the file before stays in use
+		}
+		if wrong := more(before, permissions(text.Expand())); wrong != "" {
 			failed++
 			t.Errorf("live, %s: %s", s.what, wrong)
-		}
-		write(t, path, guarded)
-		edit(nil)
-		if !live.Equal(strict) {
-			t.Fatalf("%s is not undone", s.what)
 		}
 	}
 	t.Logf("%d slips, at the start and live; %d files were refused, %d slips allowed more", len(slips), refused, failed)

@@ -8,7 +8,6 @@ package embeddings
 import (
 	"context"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,24 +23,24 @@ type Model interface {
 	// Name differs from the names of models with other vectors.
 	Name() string
 
-	// Embed returns the vectors of texts that describe tools, in their order: at most 32. A vector is
-	// nil if the model can't read its text. With an error, it returns the vectors of the first texts.
+	// Embed returns the vectors of texts that describe tools, in their order: at most 32. A vector is nil
+	// if the model can't read its text, or, with an error, was not reached. There may be fewer with an error.
 	Embed(ctx context.Context, texts []string) ([]encoder.Vector, error)
 
 	// Task returns the vectors of a task and its steps.
 	Task(ctx context.Context, texts []string) ([]encoder.Vector, error)
 }
 
-// Builtin returns the model in the program.
-var Builtin = sync.OnceValue(func() Model { return builtin{encoder.Embedded(), encoder.Tool, ""} })
+// Builtin returns the model in the program. It uses one processor, since calls go on meanwhile.
+func Builtin() Model { return builtin{encoder.Tool, "", 1} }
 
-// Examples returns the model in the program for texts that are tasks themselves.
-var Examples = sync.OnceValue(func() Model { return builtin{encoder.Embedded(), encoder.Task, " of examples"} })
+// Examples returns the model in the program for texts that are tasks themselves. It uses all processors.
+func Examples() Model { return builtin{encoder.Task, " of examples", runtime.GOMAXPROCS(0)} }
 
 type builtin struct {
-	model *encoder.Model
-	role  encoder.Role // of the texts of Embed
-	name  string       // after the version
+	role       encoder.Role // of the texts of Embed
+	name       string       // after the version
+	processors int
 }
 
 // IsBuiltin reports whether m is the model in the program.
@@ -53,19 +52,20 @@ func IsBuiltin(m Model) bool {
 // Name implements [Model].
 func (b builtin) Name() string { return encoder.Version + b.name }
 
-// Embed implements [Model]. It uses all processors.
+// Embed implements [Model].
 func (b builtin) Embed(ctx context.Context, texts []string) ([]encoder.Vector, error) {
 	all := make([]encoder.Vector, len(texts))
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(b.processors)
 	for i, text := range texts {
 		g.Go(func() error {
-			all[i] = b.model.Encode(text, b.role)
-			return nil
+			if ctx.Err() == nil {
+				all[i] = encoder.Embedded().Encode(text, b.role)
+			}
+			return context.Cause(ctx)
 		})
 	}
-	_ = g.Wait()
-	return all, context.Cause(ctx)
+	return all, g.Wait()
 }
 
 // Task implements [Model].
@@ -74,7 +74,7 @@ func (b builtin) Task(ctx context.Context, texts []string) (all []encoder.Vector
 		if ctx.Err() != nil {
 			return all, context.Cause(ctx)
 		}
-		all = append(all, b.model.Encode(text, encoder.Task))
+		all = append(all, encoder.Embedded().Encode(text, encoder.Task))
 	}
 	return all, nil
 }
