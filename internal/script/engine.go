@@ -133,7 +133,7 @@ func (e *Engine) evict() bool {
 			select {
 			case <-r.ended:
 				return true
-			case <-time.After(time.Second):
+			case <-time.After(10 * time.Second):
 			}
 		}
 	}

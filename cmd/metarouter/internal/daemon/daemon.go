@@ -188,7 +188,7 @@ func Serve(ctx context.Context, s Sockets, h http.Handler) error {
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 15 * time.Second}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)

@@ -17,11 +17,11 @@ const (
 	firstClient = 20 * time.Second
 
 	// joinTime is how long a client may take from its first request to its second one.
-	joinTime = 5 * time.Second
+	joinTime = 15 * time.Second
 
 	// reloading is how long a client that has another configuration waits for the
 	// host to have it too, as after an edit of the file.
-	reloading = time.Second
+	reloading = 5 * time.Second
 
 	// clientHeader is the header with the client's id.
 	clientHeader = "Metarouter-Client"
@@ -132,7 +132,7 @@ func (h *Host) close() {
 // the text of the configuration was edited.
 func (h *Host) agrees(ctx context.Context, want Terms) bool {
 	timeout := time.After(reloading)
-	again := time.NewTicker(reloading / 20)
+	again := time.NewTicker(reloading / 100)
 	defer again.Stop()
 	for {
 		have := h.Terms()

@@ -178,7 +178,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 
 // noteOthers logs that other routers run with the configuration. This one must not answer commands yet.
 func (p *process) noteOthers(ctx context.Context, c config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if n := len(daemon.Routers(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.flags.Program)); n > 0 {
 		p.log.Info("another router runs with this configuration, and has its own copy of the servers: clients over HTTP and clients over stdio do not share one", zap.Int("others", n))
