@@ -23,11 +23,17 @@ const (
 	raceCalls   = 40 // at once, for each router
 
 	// racePause is the time between two calls of each of them: other tests run at the same time.
-	racePause = 400 * time.Millisecond
+	racePause = 2 * time.Second
+
+	// raceLife is how long the tokens of a race live.
+	raceLife = 8 * time.Second
 
 	// raceVariable is how long each race of logins takes; 30s without.
 	raceVariable = "METAROUTER_LOGINRACE"
 )
+
+// racing is held by a test while its race runs: two at once are too much for a small machine.
+var racing sync.Mutex
 
 // A race is routers of one user that share a login: each has a configuration of its own, with the
 // same server.
@@ -41,7 +47,6 @@ type race struct {
 // newRace logs in once, for all routers.
 func newRace(t *testing.T, o fakeissuer.Options) (*race, *fakeissuer.Issuer) {
 	t.Helper()
-	t.Parallel()
 	home := t.TempDir()
 	issuer := fakeissuer.New(t, o)
 	r := &race{t: t, resource: issuer.Protect(t, fakeissuer.Protection{Flags: []string{"-tools", "echo"}})}
@@ -175,7 +180,10 @@ func (r *race) check(issuer *fakeissuer.Issuer) {
 // TestLoginRace has routers share a login whose tokens live for seconds, with an issuer that ends
 // a login if a refresh token is used twice.
 func TestLoginRace(t *testing.T) {
-	r, issuer := newRace(t, fakeissuer.Options{Life: 2 * time.Second, Rotate: true})
+	t.Parallel()
+	racing.Lock()
+	t.Cleanup(racing.Unlock)
+	r, issuer := newRace(t, fakeissuer.Options{Life: raceLife, Rotate: true})
 	r.run(raceTime(t), 0)
 	r.check(issuer)
 }
@@ -183,7 +191,10 @@ func TestLoginRace(t *testing.T) {
 // TestLoginRaceWithKills kills the routers at any time. The issuer is slow to answer, so that some
 // are killed while they wait, and repeats its answer for 10 s.
 func TestLoginRaceWithKills(t *testing.T) {
-	r, issuer := newRace(t, fakeissuer.Options{Life: 2 * time.Second, Rotate: true, Grace: 10 * time.Second})
+	t.Parallel()
+	racing.Lock()
+	t.Cleanup(racing.Unlock)
+	r, issuer := newRace(t, fakeissuer.Options{Life: raceLife, Rotate: true, Grace: 10 * time.Second})
 	issuer.Change(func(o *fakeissuer.Options) {
 		o.BeforeAnswer = func(string) bool {
 			time.Sleep(rand.N(time.Second))
@@ -197,6 +208,7 @@ func TestLoginRaceWithKills(t *testing.T) {
 // TestInterruptedRefresh kills a router between the issuer's answer and the write of it. The issuer
 // does not repeat its answer, so that nothing but a login helps.
 func TestInterruptedRefresh(t *testing.T) {
+	t.Parallel()
 	const life = 2 * time.Second
 	r, issuer := newRace(t, fakeissuer.Options{Life: life, Rotate: true})
 	another := fakeissuer.New(t, fakeissuer.Options{Life: time.Hour, Rotate: true}) // no refresh that the kill could meet
