@@ -336,6 +336,9 @@ func TestScriptWithQuestionOfServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	modern := s.overStdio()
+	for _, c := range []mcptest.Requester{legacy, modern} { // both servers have started before a script has 10 s
+		runScript(t, c, `await call("s:echo", {}); await describe("new:ask"); return "up"`, nil).gives(t, "up")
+	}
 	var scripts, others sync.WaitGroup
 	script := func(group *sync.WaitGroup, c mcptest.Requester, code, want string, more map[string]any) {
 		group.Go(func() {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,10 +34,12 @@ func TestScriptSurvivesItsRouter(t *testing.T) {
 			s, c, restart := newRestarting(t, transport, nil)
 			a := suspended(t, c, code, 1)
 			restart(syscall.SIGKILL)
-			for range 2 { // also again, after the end
+			for i := range 2 { // also again, after the end
+				if i > 0 {
+					restart(syscall.SIGTERM) // no third time: the client may then serve itself
+				}
 				runScript(t, c, code, a.answers("accept")).gives(t, "before,middle,after")
 				s.executed("before", "middle", "after")
-				restart(syscall.SIGTERM)
 			}
 		})
 	}
@@ -53,9 +56,9 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 		ms        int
 	}{
 		{"http", syscall.SIGKILL, "ledger_charge", 60_000},
-		{"http", syscall.SIGKILL, "ledger_put", 4_000},
+		{"http", syscall.SIGKILL, "ledger_put", 15_000},
 		{"stdio", syscall.SIGKILL, "ledger_charge", 60_000},
-		{"stdio", syscall.SIGKILL, "ledger_put", 4_000},
+		{"stdio", syscall.SIGKILL, "ledger_put", 15_000},
 		{"stdio", syscall.SIGTERM, "ledger_charge", 60_000},
 	} {
 		t.Run(fmt.Sprint(test.transport, " ", test.tool, " ", test.signal), func(t *testing.T) {
@@ -339,12 +342,17 @@ func TestScriptStateOfAnother(t *testing.T) {
 func TestScriptIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := newScripting(t, nil)
+	trace := filepath.Join(s.dir, "trace")
+	s.servers["s"] = fake("-tools", "ledger_read,ledger_charge", "-ledger", s.ledger, "-trace", trace)
+	s.write(s.servers, scriptSettings(nil))
 	url, _ := s.serveHTTP()
+	const long = 60_000 // milliseconds: the cancellation comes before the end
 	for name, c := range map[string]mcptest.Requester{"http": s.overHTTP(url), "stdio": s.overStdio()} {
-		code := func(tool, id string) string {
-			return strings.ReplaceAll(fmt.Sprintf(approveOne, tool, 1000), `id: "`, `id: "`+name+id)
+		code := func(tool, id string, ms int) string {
+			return strings.ReplaceAll(fmt.Sprintf(approveOne, tool, ms), `id: "`, `id: "`+name+id)
 		}
-		asks := code("ledger_charge", "asked")
+		cancelled := count(trace, "notifications/cancelled")
+		asks := code("ledger_charge", "asked", long)
 		a := suspended(t, c, asks, 1)
 		if len(s.files()) != 1 {
 			t.Errorf("%s: while the script waits: %q", name, s.files())
@@ -352,7 +360,7 @@ func TestScriptIsCancelled(t *testing.T) {
 		for id, run := range map[string]func(ctx context.Context) (scriptAnswer, error){
 			"asked": func(ctx context.Context) (scriptAnswer, error) { return tryScript(ctx, c, asks, a.answers("accept")) },
 			"quiet": func(ctx context.Context) (scriptAnswer, error) {
-				return tryScript(ctx, c, code("ledger_read", "quiet"), nil)
+				return tryScript(ctx, c, code("ledger_read", "quiet", long), nil)
 			},
 		} {
 			ctx, cancel := context.WithCancel(within(t))
@@ -367,11 +375,12 @@ func TestScriptIsCancelled(t *testing.T) {
 				t.Errorf("%s, %s: the script has ended", name, id)
 			}
 		}
+		mcptest.WaitFor(t, "the server to hear of both", func() bool { return count(trace, "notifications/cancelled") >= cancelled+2 })
 		mcptest.WaitFor(t, "the removal of the files", func() bool { return len(s.files()) == 0 })
 		if last, err := tryScript(within(t), c, asks, a.answers("accept")); err == nil {
 			t.Errorf("%s: the answer after the request was cancelled: %s", name, last.raw)
 		}
-		runScript(t, c, code("ledger_read", "last"), nil)
+		runScript(t, c, code("ledger_read", "last", 0), nil)
 		if len(s.files()) != 0 {
 			t.Errorf("%s: after the end: %q", name, s.files())
 		}
