@@ -274,7 +274,7 @@ func (v *visit) shake() *mcptest.Client {
 func (v *visit) still(c *mcptest.Client) {
 	v.t.Helper()
 	var err error
-	for until := time.Now().Add(deadline); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		_, err = c.Request(within(v.t, deadline), "ping", json.RawMessage(`{}`))
 		if busy, ok := errors.AsType[*mcptest.Error](err); !ok || !strings.HasPrefix(busy.Message, "busy") {
 			break

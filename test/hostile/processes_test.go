@@ -21,7 +21,7 @@ var processes = map[string]kind{
 			}
 			p.result(m, text("fine"))
 		})
-	}, check: (*attack).mostlyAnswered},
+	}, check: (*attack).mostlyAnswered, entry: map[string]any{"timeout": "20s", "startTimeout": "60s"}}, // a call may wait for a start
 	"death by signal": {named: []string{"ended during the call"}, play: func(p *player) { p.onCall(func(message) { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) }},
 	"stopped process": {named: []string{"did not answer"}, play: func(p *player) { p.onCall(func(message) { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }) }},
 	"fork bomb of 30": {play: func(p *player) {

@@ -304,6 +304,9 @@ func (a *attack) named() {
 				return
 			}
 		}
+		if a.calls == 0 { // its first start failed, as on a busy machine: only a call starts it again
+			a.call(300 * time.Millisecond)
+		}
 	}
 	a.t.Errorf("the fault is not named: none of %q in\n%s\nThe server is %s; the last of %d answers is %s",
 		a.kind.named, clip(seen, 8000), a.state(), a.calls, a.last)
@@ -320,7 +323,7 @@ func (a *attack) evidence() string {
 		a.t.Errorf("doctor: %v: %.2000s", err, out)
 	}
 	for _, f := range report.Findings {
-		if f.Server == "honest" {
+		if f.Server == "honest" && !strings.HasPrefix(f.Problem, "it took ") { // on a busy machine it takes long
 			a.t.Errorf("doctor blames the honest server: %s", f.Problem)
 		}
 		if f.Server == "hostile" {
