@@ -60,7 +60,7 @@ type fault struct {
 	stays      time.Duration
 	servers    []string // whose calls may fail meanwhile
 	charges    []string // servers whose charges may fail meanwhile
-	brief      bool     // if come is over before others miss the node, only charges may fail
+	brief      bool     // if no gateway misses the node meanwhile, only charges may fail
 }
 
 // faults returns the faults in their order. Calls of a server may fail while its node is down, and
@@ -129,17 +129,19 @@ func (f *field) run(first time.Duration, faults []fault) {
 	var disturbances []disturbance
 	for _, fault := range faults {
 		d := disturbance{name: fault.name, from: time.Now(), servers: fault.servers, charges: fault.charges}
+		before := f.losses()
 		fault.come()
-		if fault.brief && time.Since(d.from) < missed {
-			d.servers, d.charges = nil, d.servers
-		}
+		soon := time.Since(d.from) < missed
 		time.Sleep(fault.stays)
 		if fault.goes != nil {
 			fault.goes()
 		}
 		d.to = time.Now().Add(heals)
-		disturbances = append(disturbances, d)
 		time.Sleep(heals + time.Second)
+		if fault.brief && soon && f.losses() == before {
+			d.servers, d.charges = nil, d.servers
+		}
+		disturbances = append(disturbances, d)
 	}
 	killed := time.Now()
 	f.d.kill()
@@ -153,6 +155,18 @@ func (f *field) run(first time.Duration, faults []fault) {
 	gateway := disturbance{from: killed.Add(-time.Second), to: killed.Add(time.Minute), gateway: true}
 	reportBroken(f.t, check(other.all(), only(ledger, "d-"), append(disturbances, gateway)))
 	f.report(main.all(), disturbances)
+}
+
+// losses is how often the gateways have found that the server of node b is gone.
+func (f *field) losses() (n int) {
+	for _, gateway := range []*node{f.a, f.d} {
+		for line := range strings.Lines(gateway.process.Stderr()) {
+			if strings.Contains(line, "a server of another node is gone") && strings.Contains(line, `"bank@b"`) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // report logs how calls of each server went in each disturbance, and checks that they healed in time.

@@ -182,6 +182,7 @@ func TestGateways(t *testing.T) {
 	}
 	begin()
 	gateways[b.next.Load()%3].kill()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections() // one to the killed gateway would still be used
 	if failed, ok := errors.AsType[*mcptest.StatusError](echoes()); !ok || failed.Status != http.StatusNotFound {
 		t.Errorf("another gateway answered a session that it does not know: %v", failed)
 	}

@@ -57,9 +57,7 @@ func TestServerKeepsItsData(t *testing.T) {
 	s.Kill()
 	s.Restart()
 	s.Restart()
-	if entry, err := kv.Get(minute(t), "k"); err != nil || string(entry.Value()) != "v" {
-		t.Error(entry, err)
-	}
+	got(t, kv, "v")
 }
 
 func TestStop(t *testing.T) {
@@ -130,8 +128,25 @@ func TestCluster(t *testing.T) {
 	}
 	put(t, js, "kill")
 	c.Restart(second)
-	if entry, err := kv.Get(minute(t), "k"); err != nil || string(entry.Value()) != "kill" {
-		t.Error(entry, err)
+	got(t, kv, "kill")
+}
+
+// got checks the value. A request that comes before the server is ready is lost.
+func got(t *testing.T, kv jetstream.KeyValue, want string) {
+	t.Helper()
+	for ctx := minute(t); ; {
+		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+		entry, err := kv.Get(attempt, "k")
+		cancel()
+		if err == nil && string(entry.Value()) != want {
+			t.Errorf("the value is %s, want %s", entry.Value(), want)
+		}
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
