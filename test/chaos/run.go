@@ -191,7 +191,7 @@ func (r *run) load(ctx context.Context, d time.Duration, meanwhile ...func(conte
 
 // recovery is the longest time until a server answers after the last fault: calls in flight may
 // take 8 s, and a server that failed too often gets no calls for 15 s.
-const recovery = time.Minute
+const recovery = 3 * time.Minute
 
 // everyServerAnswers lets every client call every server until it answers.
 func (r *run) everyServerAnswers(ctx context.Context, when string) {

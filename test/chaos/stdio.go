@@ -140,7 +140,7 @@ func (p *pipe) read(out io.Reader) {
 }
 
 // patience is the longest time that a router may take to end.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // close closes the router's stdin and waits for it to end.
 func (p *pipe) close() error {
