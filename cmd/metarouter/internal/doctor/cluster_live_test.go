@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -53,14 +54,20 @@ func TestAskCluster(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			join := &config.Cluster{URLs: []string{tt.url(t)}, Name: "metarouter", Node: "desk"}
 			c := caseOf(config.Config{Router: config.Router{Cluster: join}})
-			c.Cluster = AskCluster(t.Context(), join, "1.2.3")
 			var x findings
-			checkCluster(&x, c)
 			times := 0
-			for _, f := range x.all {
-				if strings.Contains(f.Problem, tt.problem) && strings.Contains(f.Fix, tt.fix) && f.Severity == tt.severity {
-					times++
+			mcptest.WaitFor(t, "the finding", func() bool { // a server that has just started may answer too late
+				c.Cluster = AskCluster(t.Context(), join, "1.2.3")
+				x = findings{}
+				checkCluster(&x, c)
+				for _, f := range x.all {
+					if strings.Contains(f.Problem, tt.problem) && strings.Contains(f.Fix, tt.fix) && f.Severity == tt.severity {
+						times++
+					}
 				}
+				return times > 0
+			})
+			for _, f := range x.all {
 				if strings.Contains(f.Problem+f.Fix, "hush") {
 					t.Errorf("says %q", f.Problem)
 				}

@@ -16,6 +16,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A fakeConn is a connection from an address.
@@ -222,11 +224,9 @@ func TestFullListener(t *testing.T) {
 		t.Errorf("without room: %s", got)
 	}
 	h.release <- struct{}{}
-	if got := status(t, fresh, s.URL, ""); got != "200 0 bytes over HTTP/1" { // its connection, or that which was refused, may end only now
-		if got = status(t, fresh, s.URL, ""); got != "200 0 bytes over HTTP/1" {
-			t.Errorf("with room again: %s", got)
-		}
-	}
+	mcptest.WaitFor(t, "room again", func() bool { // its connection, or that which was refused, may end only now
+		return status(t, fresh, s.URL, "") == "200 0 bytes over HTTP/1"
+	})
 	close(h.release)
 	holding.Wait()
 }
