@@ -90,6 +90,7 @@ var authScenarios = map[string]struct {
 
 // The router logs in at servers that the official suite protects.
 func TestAuthConformance(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

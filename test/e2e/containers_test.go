@@ -40,6 +40,7 @@ func (s *setup) temporary() string {
 // A container ends with its server, although it ignores the end of its stdin and SIGTERM. It is removed
 // only if it has --rm.
 func TestContainersEnd(t *testing.T) {
+	t.Parallel()
 	stops := map[string]func(s *setup, c *mcptest.Client){
 		"the client's leaving": func(_ *setup, c *mcptest.Client) { c.Close() },
 		"SIGKILL":              func(_ *setup, c *mcptest.Client) { c.Cmd.Process.Kill() },

@@ -53,6 +53,7 @@ var both = []string{"2025-11-25", "2026-07-28"}
 
 // The router as the client under test, for clients of both eras.
 func TestConformanceClient(t *testing.T) {
+	t.Parallel()
 	for scenario, s := range clientScenarios {
 		for _, revision := range s.revisions {
 			for _, era := range []string{"legacy", "modern"} {

@@ -28,6 +28,7 @@ var initTrace = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, \d+ allocs$
 
 // What a package needs is made when it is first used, not when the program starts.
 func TestInitialisationIsSmall(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command(metarouter, "version")
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()

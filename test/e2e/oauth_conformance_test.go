@@ -18,6 +18,7 @@ import (
 // The suite has no tokens, so a relay adds one. What passes without OAuth passes with it; see
 // TestConformance.
 func TestOAuthConformance(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		revision  string
 		stateless bool

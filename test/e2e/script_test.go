@@ -19,6 +19,7 @@ import (
 // is a shell's command for the fake server. "await PATTERN PROGRAM
 // ARGS" runs a program until what it prints matches.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {

@@ -309,6 +309,7 @@ func TestTracesOfOwnTools(t *testing.T) {
 
 // Without tracing, the client's own trace context is passed on as it is.
 func TestTraceContextPassesUntraced(t *testing.T) {
+	t.Parallel()
 	remote, _ := mcptest.Remote(t, "http", "-tools", "meta,headers")
 	s := prepare(t, entries{"local": fake("-tools", "meta"), "remote": {"type": "http", "url": remote}}, map[string]any{"mode": "direct"})
 	address, _ := s.serveHTTP("--standalone")
@@ -383,6 +384,7 @@ func get(t *testing.T, url string) string {
 // Prometheus itself takes what a router in use shows, and what the dashboard asks for is
 // PromQL. It must be on PATH, as .ci/run has it.
 func TestPrometheus(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip("not on PATH:", program)
