@@ -197,9 +197,16 @@ func (c *cell) withdrawn(t *testing.T) {
 		return // questions of a modern server are results
 	}
 	c.forget()
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	c.listenIn(t, func(method string, _ json.RawMessage) {
+		if method == "elicitation/create" {
+			<-over
+		}
+	})
 	got := c.text(t, "ask", map[string]any{
-		"method": "elicitation/create", "giveUpMs": 200,
-		"params": json.RawMessage(`{"message":"slow","requestedSchema":{"type":"object","properties":{}}}`),
+		"method": "elicitation/create", "giveUpMs": 3000, // by then the client has the question
+		"params": json.RawMessage(`{"message":"Your name?","requestedSchema":{"type":"object","properties":{}}}`),
 	})
 	if got != `"gave up"` {
 		t.Errorf("the server received %s", got)
@@ -403,6 +410,11 @@ func (c *cell) subscriptions(t *testing.T) {
 	} else {
 		c.must(t, "resources/subscribe", map[string]any{"uri": "fake://a"})
 	}
+	mcptest.WaitFor(t, "the server to have the subscription", func() bool { // a router may answer before
+		return slices.ContainsFunc(c.traced(t), func(line string) bool {
+			return strings.Contains(line, `"fake://a"`) && (strings.Contains(line, `"resources/subscribe"`) || strings.Contains(line, `"subscriptions/listen"`))
+		})
+	})
 	c.text(t, "touch", map[string]any{"uri": "fake://b.bin"})
 	c.text(t, "touch", map[string]any{"uri": "fake://a"})
 	n := c.await(t, updated)

@@ -44,6 +44,7 @@ type cell struct {
 // servers of both eras, each over stdio and HTTP. The direct cells, without a router, check the
 // test's own client and server.
 func TestCells(t *testing.T) {
+	t.Parallel()
 	eras, transports := []string{"legacy", "modern"}, []string{"stdio", "http"}
 	for _, era := range eras {
 		for _, face := range transports {
@@ -87,7 +88,7 @@ func newCell(t *testing.T, way, face, backend, clientEra, serverEra string) *cel
 	if backend == "http" {
 		server = map[string]any{"type": "http", "url": url}
 	}
-	s := prepare(t, entries{"fake": server}, nil)
+	s := prepare(t, entries{"fake": server}, map[string]any{"listWait": "60s"})
 	if face == "http" {
 		url, _ := s.serveHTTP("--mode", "direct", "--names", "bare")
 		c.openHTTP(t, url)
@@ -138,10 +139,7 @@ var answers = map[string]string{
 	"roots/list":             `{"roots":[{"uri":"file:///home/ada","name":"home","n":9007199254740993}],"x":1.10}`,
 }
 
-func answer(method string, params json.RawMessage) json.RawMessage {
-	if strings.Contains(string(params), "slow") {
-		time.Sleep(3 * time.Second) // longer than any check waits for it
-	}
+func answer(method string, _ json.RawMessage) json.RawMessage {
 	return json.RawMessage(answers[method])
 }
 

@@ -190,14 +190,14 @@ func askTool(c *call) (string, *rpcError) {
 	return text(strings.Join(lines, "\n")), nil
 }
 
-// askLater asks after the call has been answered.
+// askLater asks after the call has been answered, so late that the client has the answer.
 func askLater(c *call) (string, *rpcError) {
 	var q question
 	json.Unmarshal(c.arguments, &q)
 	if q.Params == nil {
 		q.Params = json.RawMessage(defaultParams[q.Method])
 	}
-	time.AfterFunc(100*time.Millisecond, func() {
+	time.AfterFunc(time.Second, func() {
 		if answer, ok := c.askNow(context.Background(), c.push, q); ok {
 			c.traceLine("later " + string(answer))
 		}

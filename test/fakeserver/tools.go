@@ -64,7 +64,7 @@ func behaviours() map[string]behaviour {
 		"log":          {"Send n log messages of a level.", `{"level":{"type":"string"},"n":{"type":"integer"}}`, safe, sendLogs},
 		"roots":        {"Return the client's last answer to roots/list.", `{}`, safe, clientRoots},
 		"ask":          {"Ask the client and return its answers, a line each.", askSchema, "", askTool},
-		"later":        {"Ask the client 100 ms after this call; the trace has the answer.", askSchema, "", askLater},
+		"later":        {"Ask the client 1 s after this call; the trace has the answer.", askSchema, "", askLater},
 		"task":         {"Work as a task, if the client knows tasks.", `{}`, "", runTask},
 
 		"ledger_read":   {"Read an account, and record the execution.", ledgerSchema, safe, recordExecution("ledger_read")},
