@@ -187,6 +187,19 @@ func testClaude(t *testing.T, claude []string) {
 			far.serveHTTP()
 		}
 		u.write(nil, cluster("desk", keys...))
+		mcptest.WaitFor(t, "the servers of both nodes", func() bool {
+			var all []shownNode
+			shared := 0
+			if json.Unmarshal([]byte(u.run(metarouter, "nodes", "--json")), &all) != nil {
+				return false
+			}
+			for _, n := range all {
+				if !n.Self && len(n.Servers) > 0 {
+					shared++
+				}
+			}
+			return shared == 2
+		})
 		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false")
 		u.run(metarouter, "install", "claude-code", "--write")
 		if out := u.use("-p", "say it", "--allowedTools", "mcp__metarouter"); out != "{\"message\":\"far away\"}\n" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -34,9 +35,15 @@ func TestNodesSeen(t *testing.T) {
 	boxURL, _ := box.serveHTTP()
 	awaitShared(desk, "box", "gpu")
 
+	var running time.Time // since when desk has a router
 	says := func(s *setup, code int, want []string, args ...string) {
 		t.Helper()
-		out, errs, got := s.run(args...)
+		var out, errs string
+		var got int
+		awaitInCluster(running, func() bool {
+			out, errs, got = s.run(args...)
+			return got == code && !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(out+errs, text) })
+		})
 		for _, text := range want {
 			if !strings.Contains(out+errs, text) || got != code {
 				t.Errorf("%q: status %d, not %d with %q:\n%s%s", args, got, code, text, out, errs)
@@ -54,6 +61,7 @@ func TestNodesSeen(t *testing.T) {
 		says(desk, 0, []string{`"*@nas" in "use" of "cluster" fits no server`, "another trusted node is alive: box"}, "doctor")
 	}
 	look() // by a router of each command
+	running = time.Now()
 	url, _ := desk.serveHTTP("--mode", "direct")
 	look() // by a router that may not have joined yet: the commands wait for that
 	says(desk, 2, []string{`"gpu@box" is a server of another node; run this command on that machine`}, "restart", "gpu@box")
@@ -64,15 +72,39 @@ func TestNodesSeen(t *testing.T) {
 		{url, `metarouter_cluster_nodes{state="alive"} 1`},
 		{boxURL, `metarouter_cluster_calls_received_total{node="desk",outcome="ok"} 2`}, // also that of the first look
 	} {
-		if text := get(t, strings.TrimSuffix(at.url, "/mcp")+"/metrics"); !strings.Contains(text, at.series+"\n") {
-			t.Errorf("no %s:\n%s", at.series, clusterLines(text))
-		}
+		var text string
+		defer func() {
+			if t.Failed() {
+				t.Logf("the metrics are\n%s", clusterLines(text))
+			}
+		}()
+		mcptest.WaitFor(t, at.series, func() bool {
+			text = get(t, strings.TrimSuffix(at.url, "/mcp")+"/metrics")
+			return strings.Contains(text, at.series+"\n")
+		})
 	}
 	nats.Kill()
 	mcptest.WaitFor(t, "the router to see that NATS is gone", func() bool {
 		return strings.Contains(get(t, strings.TrimSuffix(url, "/mcp")+"/metrics"), "metarouter_cluster_connected 0\n")
 	})
 	says(desk, 1, []string{"no NATS server answers at " + nats.URL(), "start one there"}, "doctor")
+}
+
+// clusterWait is how long after the start of their router commands wait for the cluster.
+const clusterWait = 8 * time.Second
+
+// awaitInCluster runs a command until it does as it should. It has to at once, unless it waited for the cluster in vain,
+// as on a busy machine. A router has run since then; if that is zero, the command has one of its own.
+func awaitInCluster(running time.Time, command func() bool) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
+		since := running
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if command() || time.Since(since) < clusterWait {
+			return
+		}
+	}
 }
 
 // awaitShared waits until a node sees that another one shares a server.

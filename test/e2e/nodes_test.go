@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -86,7 +87,11 @@ func TestNodes(t *testing.T) {
 		out, _, _ := laptop.run("tools")
 		return out
 	}
-	if out := shown(); !strings.Contains(out, "notes@box:") {
+	awaitInCluster(time.Time{}, func() bool {
+		out = shown()
+		return strings.Contains(out, "notes@box:")
+	})
+	if !strings.Contains(out, "notes@box:") {
 		t.Errorf("the tools are\n%s", out)
 	}
 	if _, errs, code := laptop.run("nodes", "untrust", boxKey, "--write"); code != 0 {
