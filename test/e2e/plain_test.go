@@ -112,7 +112,7 @@ func TestHostileResultOnTerminal(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Fatal(err, p.shown())
 			}
-			mcptest.WaitFor(t, "the result", func() bool { return strings.Contains(p.shown(), "end") })
+			mcptest.WaitFor(t, "the result", func() bool { return strings.Contains(p.shown(), "end\r\n") })
 			text := p.shown()
 			if i := strings.LastIndex(text, "\x1b[J"); i >= 0 { // what the live lines of this program drew
 				text = text[i+3:]

@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -106,7 +108,8 @@ func TestNarrowTerminal(t *testing.T) {
 // A person sees how servers start, and at the end the table and nothing else.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, entries{"late": fake("-start-delay", "1500ms", "-tool", "a: A.")}, nil)
+	row := regexp.MustCompile(`SERVER.*PROTOCOL.*\n.*late.*ready.*\n`)
+	command, args := mcptest.Command("-tool", "a: A.")
 	for name, tc := range map[string]struct {
 		env            []string
 		live, coloured bool
@@ -116,12 +119,22 @@ func TestTerminal(t *testing.T) {
 		"dumb":     {[]string{"TERM=dumb"}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			gate := filepath.Join(t.TempDir(), "gate") // the server starts once it is there
+			s := prepare(t, entries{"late": {"command": "sh", "args": append([]string{"-c", `while ! test -e "$0"; do sleep 0.1; done; exec "$@"`, gate, command}, args...)}}, nil)
 			p := openPTY(t, 80, 24)
 			cmd := s.onTerminal(p, tc.env, "servers")
+			if tc.live {
+				mcptest.WaitFor(t, "it to be drawn twice", func() bool { return strings.Contains(p.shown(), up) })
+			} else {
+				time.Sleep(1500 * time.Millisecond) // in which a live table would be drawn
+			}
+			if err := writeFile(gate, ""); err != nil {
+				t.Fatal(err)
+			}
 			if err := cmd.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			mcptest.WaitFor(t, "the table", func() bool { return strings.Contains(p.shown(), "late") && strings.Contains(p.shown(), "PROTOCOL") })
+			mcptest.WaitFor(t, "the table", func() bool { return row.MatchString(p.shown()) })
 			text := p.shown()
 			if live := strings.Contains(text, up) && strings.Contains(text, "0 of 1 server ready") && strings.Contains(text, "1 starting"); live != tc.live {
 				t.Errorf("it shows how servers start: %v\n%q", live, text)

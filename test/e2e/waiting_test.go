@@ -132,10 +132,11 @@ func TestServersAsksForTheRouter(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	approved.await(t, useIt, "one ", "two ")
-	if text := approved.shown(); strings.Contains(text, "not in use") {
-		t.Errorf("the edit is approved:\n%s", text)
-	}
+	approved.await(t, useIt, "one ")
+	mcptest.WaitFor(t, "the approved edit to be in use", func() bool {
+		out, err := p.command("servers").CombinedOutput()
+		return err == nil && strings.Contains(string(out), "two ") && !strings.Contains(string(out), "not in use")
+	})
 
 	p.save("one", "two", "three")
 	silent := openPTY(t, 200, 24)
