@@ -29,7 +29,7 @@ func TestDashboard(t *testing.T) {
 	s := prepare(t, entries{
 		"utilities": {"command": "metarouter", "args": []string{"builtin", "utilities"}},
 		"broken":    {"command": "metarouter-no-such-command"},
-		"fragile":   fake("-name", "fragile", "-tools", "echo,pid", "-start-delay", "3s"),
+		"fragile":   fake("-name", "fragile", "-tools", "echo,pid", "-start-delay", "8s"),
 		"steady": fake("-tools", "echo,pid,fail",
 			"-tool", definition("exact", "Echo all sorts of arguments.", `{"type":"object","required":["big","label","nested"],"properties":{
 				"big":{"type":"integer","description":"A whole number of any size."},"fraction":{"type":"number","minimum":0},

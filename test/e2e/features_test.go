@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // reals returns the named published servers as entries, and their folder.
@@ -32,7 +33,7 @@ func TestFeaturesOfRealServers(t *testing.T) {
 	t.Parallel()
 	all, dir := reals(t, "everything", "filesystem", "memory")
 	home := t.TempDir()
-	s := prepare(t, all, map[string]any{"listWait": "60s"})
+	s := prepare(t, all, map[string]any{"listWait": "150s"})
 	s.dir = dir
 	raw := s.start("--mode", "direct")
 	asked := make(chan string, 100)
@@ -76,6 +77,12 @@ func TestFeaturesOfRealServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := c.Request(ctx, tc.method, params)
+		if tc.want == home || tc.want == filepath.Base(home) {
+			mcptest.WaitFor(t, "the server to have read the roots", func() bool {
+				got, err = c.Request(ctx, tc.method, params)
+				return err != nil || strings.Contains(string(got), tc.want)
+			})
+		}
 		want(tc.method+" "+tc.params, tc.want, got, err)
 	}
 	got, err := c.Request(ctx, "tools/call", map[string]any{"name": "everything__trigger-long-running-operation",
@@ -117,9 +124,9 @@ func TestScreenshot(t *testing.T) {
 	defer page.Close()
 	dir := t.TempDir()
 	node, modules := external.Node22(t), external.NPM(t)
-	args := []string{filepath.Join(modules, "@playwright", "mcp", "cli.js"), "--headless", "--isolated", "--no-sandbox",
+	args := []string{filepath.Join(modules, "@playwright", "mcp", "cli.js"), "--headless", "--isolated", "--no-sandbox", "--timeout-action", "60000",
 		"--executable-path", chromium, "--output-dir", dir}
-	s := prepare(t, entries{"playwright": {"command": node, "args": args}}, map[string]any{"listWait": "60s"})
+	s := prepare(t, entries{"playwright": {"command": node, "args": args}}, map[string]any{"listWait": "150s"})
 	c := s.serve("--mode", "direct", "--names", "bare")
 	if r := call(t, c, "browser_navigate", `{"url":"`+page.URL+`"}`); r.IsError || !strings.Contains(r.text(), "A page") {
 		t.Fatalf("browser_navigate: %s", r.text())

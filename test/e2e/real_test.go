@@ -38,7 +38,7 @@ func TestRealServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	servers := external.RealServers(t, dir)
-	s := prepare(t, realEntries(servers), map[string]any{"listWait": "60s"})
+	s := prepare(t, realEntries(servers), map[string]any{"listWait": "150s"})
 	s.dir = dir // the servers' working directory
 	c := s.serve("--mode", "direct")
 	listed := definitions(t, c)
@@ -199,7 +199,7 @@ func TestTypeScriptClient(t *testing.T) {
 	dir := t.TempDir()
 	servers := external.RealServers(t, dir)
 	for _, mode := range []string{"direct", "search"} {
-		s := prepare(t, realEntries(servers[:3]), map[string]any{"listWait": "60s"})
+		s := prepare(t, realEntries(servers[:3]), map[string]any{"listWait": "55s"})
 		router, err := json.Marshal(append([]string{metarouter}, s.command("serve", "--mode", mode)...))
 		if err != nil {
 			t.Fatal(err)
@@ -242,7 +242,7 @@ func TestInspector(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	servers := external.RealServers(t, dir)
-	s := prepare(t, realEntries(servers[:2]), map[string]any{"listWait": "60s"})
+	s := prepare(t, realEntries(servers[:2]), map[string]any{"listWait": "150s"})
 	// The client's own configuration: one entry, ours.
 	client := prepare(t, entries{"metarouter": {"command": metarouter, "args": s.command("serve", "--mode", "direct")}}, nil)
 	node := external.Node22(t)

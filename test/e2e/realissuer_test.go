@@ -102,7 +102,7 @@ func newPerson(t *testing.T, elsewhere bool) *person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Jar: jar, Timeout: 20 * time.Second}
+	browser := &http.Client{Jar: jar, Timeout: 2 * time.Minute}
 	t.Cleanup(browser.CloseIdleConnections)
 	if elsewhere {
 		browser.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
@@ -199,7 +199,7 @@ const guardedTool = "guarded__echo"
 // with the logout.
 func TestRealIssuer(t *testing.T) {
 	t.Parallel()
-	s, g, router := atRealIssuer(t, 3*time.Second)
+	s, g, router := atRealIssuer(t, 10*time.Second)
 	anna := newPerson(t, false)
 	err := s.logInWith(within(t), "guarded", func(line string, _ io.Writer) error {
 		if !strings.HasPrefix(line, "http") {

@@ -59,12 +59,12 @@ func ServerConformance(t testing.TB, url, revision string) []Scenario {
 // ClientConformance runs one scenario with a client, also if the revision does not have it. The
 // command is split at spaces; it gets the URL of a server as its last argument and the name of the
 // scenario in MCP_CONFORMANCE_SCENARIO. A client that ends with another status than 0, or not
-// within 60 s, has failed.
+// within 3 minutes, has failed.
 func ClientConformance(t testing.TB, command, scenario, revision string) Scenario {
 	t.Helper()
 	dir := t.TempDir()
 	out := Conformance(t, "client", "--command", command, "--scenario", scenario, "--spec-version", revision,
-		"--force", "--timeout", "60000", "-o", dir)
+		"--force", "--timeout", "180000", "-o", dir)
 	all := results(t, dir, out)
 	if len(all) != 1 {
 		t.Fatalf("%d results of the scenario %s, want 1:\n%s", len(all), scenario, out)

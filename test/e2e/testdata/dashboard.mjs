@@ -10,7 +10,7 @@ const { modules, url, config, shots, guarded, token, waiting, browser: executabl
 const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
 const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 
-const patience = 30_000;
+const patience = 120_000;
 const evil = "<img src=x onerror=window.pwned=1>";
 
 const browser = await chromium.launch({

@@ -13,7 +13,7 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-context.setDefaultTimeout(30_000);
+context.setDefaultTimeout(120_000);
 await context.addInitScript(() => {
   window.violations = [];
   document.addEventListener("securitypolicyviolation", (e) => window.violations.push(`${e.violatedDirective}: ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));
