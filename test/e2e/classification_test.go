@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -140,7 +141,7 @@ func outage(t *testing.T, url string, kill, revive func()) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-time.After(10 * time.Millisecond): // other tests run at the same time
 				}
 				v := classifies(t, url, "the cat in the tree")
 				switch {
@@ -173,9 +174,9 @@ func TestClassifyOnce(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	command, args := mcptest.Command("-tools", "list_categories,classify_text", "-pid-file", pids)
 	own := outsideAt("server", "zoo")
-	own["classification"].(map[string]any)["timeout"] = "5s"
+	own["classification"].(map[string]any)["timeout"] = "15s"
 	slow := filepath.Join(t.TempDir(), "slow")
-	s := prepare(t, entries{"zoo": {"command": "sh", "args": append([]string{"-c", `test ! -e "$0" || sleep 6; exec "$@"`, slow, command}, args...)}}, own)
+	s := prepare(t, entries{"zoo": {"command": "sh", "args": append([]string{"-c", `test ! -e "$0" || sleep 16; exec "$@"`, slow, command}, args...)}}, own)
 	out, stderr, code := s.run("tools")
 	if code != 0 || !strings.Contains(out, "classify_text") {
 		t.Fatalf("%s%s", out, stderr)
