@@ -30,6 +30,7 @@ var askingInCalls = []string{
 // as many checks as the server itself: passed, which TestConformance of package external measures.
 // Checks of the tasks extension are left out, since that server does not have it.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	overStdio := func(t *testing.T) map[string]any {
 		return map[string]any{"command": external.EverythingServer(t)}
 	}
@@ -61,7 +62,7 @@ func TestConformance(t *testing.T) {
 			}
 			t.Run(test.revision+"/"+test.backend+"/"+mode, func(t *testing.T) {
 				t.Parallel()
-				s := prepare(t, entries{"everything": test.server(t)}, nil)
+				s := prepare(t, entries{"everything": test.server(t)}, map[string]any{"listWait": "60s"})
 				url, router := s.serveHTTP("--mode", mode, "--names", "bare")
 				passed, failed := tally(external.ServerConformance(t, url, test.revision), leftOut)
 				for _, line := range failed {

@@ -54,6 +54,7 @@ var faults = map[string]fault{
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,6 +96,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestNoOrphanWhenKilled(t *testing.T) {
+	t.Parallel()
 	kills := map[string]func(c *mcptest.Client){
 		"SIGTERM":                 func(c *mcptest.Client) { c.Cmd.Process.Signal(syscall.SIGTERM) },
 		"SIGKILL":                 func(c *mcptest.Client) { c.Cmd.Process.Kill() },
@@ -147,7 +149,7 @@ func mustCallWhenUp(t *testing.T, c *mcptest.Client, tool string) result {
 
 func TestSameToolOnTwoServers(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, entries{"one": fake("-tools", "pid"), "two": fake("-tools", "pid")}, nil)
+	s := prepare(t, entries{"one": fake("-tools", "pid"), "two": fake("-tools", "pid")}, map[string]any{"listWait": "60s"})
 	c := s.serve("--mode", "direct")
 	if got, want := fmt.Sprint(names(t, c)), "[one__pid two__pid]"; got != want {
 		t.Errorf("listed %s, want %s", got, want)
@@ -199,7 +201,7 @@ func TestHotReload(t *testing.T) {
 		t.Helper()
 		saved := time.Now()
 		s.write(servers, nil)
-		deadline := time.After(30 * time.Second)
+		deadline := time.After(2 * time.Minute)
 		for {
 			select {
 			case n := <-c.Notifications:

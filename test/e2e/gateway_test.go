@@ -12,9 +12,10 @@ import (
 
 // Plain HTTP clients, with a real server behind the router.
 func TestGateway(t *testing.T) {
+	t.Parallel()
 	utilities := map[string]any{"command": metarouter, "args": []string{"builtin", "utilities"}}
 	lax := map[string]any{"command": metarouter, "args": []string{"builtin", "utilities"}, "validate": "off"}
-	s := prepare(t, entries{"dwo": utilities, "lax": lax}, map[string]any{"mode": "direct", "separator": ".", "gateway": map[string]any{"name": "gateway", "prefix": "gw."}})
+	s := prepare(t, entries{"dwo": utilities, "lax": lax}, map[string]any{"mode": "direct", "listWait": "60s", "separator": ".", "gateway": map[string]any{"name": "gateway", "prefix": "gw."}})
 	url, _ := s.serveHTTP()
 	send := func(method, path, body string) (status int, answer string) {
 		t.Helper()

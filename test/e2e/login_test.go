@@ -336,7 +336,7 @@ func TestLoginRefused(t *testing.T) {
 	}
 	issuer.Change(func(o *fakeissuer.Options) { o.NoRegistration, o.Deny = false, true })
 	c := s.begin("login", "remote")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	fakeissuer.Follow(ctx, c.line()) // what the page says is its own
 	if stderr, code := c.end(); code != 1 || !strings.Contains(stderr, "access_denied") {

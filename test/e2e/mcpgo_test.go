@@ -17,7 +17,7 @@ import (
 func TestMCPGo(t *testing.T) {
 	t.Parallel()
 	program := external.MCPGo(t)
-	s := prepare(t, entries{"zoo": fake("-tools", "feed")}, map[string]any{"mode": "direct", "classification": creatures})
+	s := prepare(t, entries{"zoo": fake("-tools", "feed")}, map[string]any{"mode": "direct", "listWait": "60s", "classification": creatures})
 	url, _ := s.serveHTTP()
 	for name, target := range map[string][]string{
 		"stdio": append([]string{metarouter}, s.command("serve")...),

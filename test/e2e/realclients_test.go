@@ -118,7 +118,7 @@ func newUser(t *testing.T, client []string, mode string, env ...string) *user {
 	}
 	work := fake("-tools", "echo,pid", "-pid-file", u.pids)
 	work["env"] = map[string]string{"TOKEN": "${WORK_TOKEN}"} // without which it does not start
-	u.write(entries{"work": work}, map[string]any{"mode": mode})
+	u.write(entries{"work": work}, map[string]any{"mode": mode, "listWait": "60s"})
 	t.Cleanup(func() {
 		u.nothingRuns()
 		if crash, _ := os.ReadFile(filepath.Join(home, ".cache", "metarouter", "crashes.log")); len(crash) > 0 {
@@ -167,7 +167,7 @@ func (u *user) nothingRuns() {
 // overHTTP starts the router behind HTTP, and returns its URL and its process.
 func (u *user) overHTTP() (url string, router *mcptest.Client) {
 	u.t.Helper()
-	s := prepare(u.t, entries{"work": fake("-tools", "echo,pid", "-pid-file", u.pids)}, map[string]any{"mode": "direct"})
+	s := prepare(u.t, entries{"work": fake("-tools", "echo,pid", "-pid-file", u.pids)}, map[string]any{"mode": "direct", "listWait": "60s"})
 	return s.serveHTTP()
 }
 

@@ -27,7 +27,7 @@ func TestSettingsAreLive(t *testing.T) {
 	listed := func(own map[string]any, want ...string) {
 		t.Helper()
 		s.write(servers, own)
-		deadline := time.After(30 * time.Second)
+		deadline := time.After(2 * time.Minute)
 		for {
 			got := names(t, c)
 			slices.Sort(got)

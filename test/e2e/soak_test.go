@@ -43,7 +43,7 @@ func TestSoak(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("open files are counted in /proc")
 	}
-	s := prepare(t, soaked(), nil)
+	s := prepare(t, soaked(), map[string]any{"listWait": "60s"})
 	url, router := s.serveHTTP("--mode", "direct", "--debug") // else its files can't be counted
 	names := learn(t, url)
 	pid := router.Cmd.Process.Pid
@@ -73,7 +73,7 @@ func TestSoakGoroutines(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	before := goleak.IgnoreCurrent()
-	s := prepare(t, soaked(), map[string]any{"mode": "direct"})
+	s := prepare(t, soaked(), map[string]any{"mode": "direct", "listWait": "60s"})
 	c, err := config.Load(s.config)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,13 @@ func TestSoakGoroutines(t *testing.T) {
 		t.Error(err)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	goleak.VerifyNone(t, before)
+	leak := goleak.Find(before)
+	for until := time.Now().Add(3 * time.Minute); leak != nil && time.Now().Before(until); { // on a busy machine they end late
+		leak = goleak.Find(before)
+	}
+	if leak != nil {
+		t.Error(leak)
+	}
 }
 
 // soaked are the servers of a soak.
