@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,6 +202,7 @@ func TestDoctorAsksTheRouter(t *testing.T) {
 	s.serve()
 	mcptest.WaitFor(t, "the server to run", func() bool { return len(mcptest.PIDs(t, pids)) == 1 })
 	findings, ok, code := s.diagnose()
+	findings["one"] = slices.DeleteFunc(findings["one"], func(f string) bool { return strings.HasPrefix(f, "it took ") }) // on a busy machine it starts slowly
 	if ok || code != 1 || len(findings["one"]) != 0 || len(findings["bad"]) != 1 {
 		t.Errorf("ok %v, exit %d, found %q", ok, code, findings)
 	}

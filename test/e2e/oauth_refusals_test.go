@@ -35,7 +35,6 @@ func TestOAuthRefusals(t *testing.T) {
 		{"valid", valid, "", 200},
 		{"several audiences", m.token("ann", "aud", []string{"other", m.url}), "", 200},
 		{"the audience with a slash", m.token("ann", "aud", m.url+"/"), "", 200},
-		{"expired within the skew of clocks", m.token("ann", "exp", in(-20*time.Second)), "", 200},
 		{"valid soon, within the skew of clocks", m.token("ann", "nbf", in(20*time.Second)), "", 200},
 		{"typ JWT", forge(t, m.key, "JWT", m.claims("ann")), "", 200},
 		{"typ application/at+jwt", forge(t, m.key, "application/at+jwt", m.claims("ann")), "", 200},
@@ -86,6 +85,9 @@ func TestOAuthRefusals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { m.judges(t, test.token, test.path, test.status) })
 	}
+	t.Run("expired within the skew of clocks", func(t *testing.T) { // only now, since the skew ends soon
+		m.judges(t, m.token("ann", "exp", in(-20*time.Second)), "", 200)
+	})
 	for _, header := range []string{"Basic " + valid, "Bearer", valid, "Bearer " + valid + " x"} {
 		response, _ := m.send(http.MethodPost, m.url+"/tools/list", http.Header{"Authorization": {header}}, "")
 		if response.StatusCode != http.StatusUnauthorized {
