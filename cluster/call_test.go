@@ -14,10 +14,12 @@ import (
 	"github.com/nats-io/nkeys"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -29,7 +31,16 @@ type line struct {
 
 func (r *router) dial(t testing.TB, server string) *line {
 	t.Helper()
-	s, err := r.Dial(t.Context(), server)
+	return dialled(t, r.Dial, server)
+}
+
+// dialled opens a stream. A machine that is busy for some seconds lets a stream fail, so it tries for a minute.
+func dialled(t testing.TB, dial func(context.Context, string) (clusternode.Stream, error), to string) *line {
+	t.Helper()
+	s, err := dial(t.Context(), to)
+	for limit := time.Now().Add(time.Minute); errors.Is(err, session.ErrNotSent) && time.Now().Before(limit); s, err = dial(t.Context(), to) {
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,19 +118,14 @@ func TestStreamsEndWithTrust(t *testing.T) {
 	if _, err := ann.Dial(t.Context(), "gpu@box"); !errors.Is(err, session.ErrNotSent) {
 		t.Error(err)
 	}
-	ann.until(t, "problem of box", func() bool {
+	mcptest.WaitFor(t, "the problem of box", func() bool {
+		ann.Dial(t.Context(), "gpu@box") // one that box does not answer in time says nothing of trust
 		nodes := ann.Nodes()
 		return len(nodes) == 2 && strings.HasPrefix(nodes[1].Problem, "it does not trust this node; ")
 	})
 	c.Trusted = trusted
 	box.configs <- c
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
-		if again, err := ann.Dial(t.Context(), "gpu@box"); err == nil { // box has adopted its configuration
-			again.Close()
-			break
-		}
-	}
-	one = ann.dial(t, "gpu@box")
+	one = ann.dial(t, "gpu@box") // once box has adopted its configuration
 	use := c
 	use.Node, use.Trusted = "ann", nil
 	ann.configs <- use
@@ -131,6 +137,7 @@ func TestStreamsEndWithTrust(t *testing.T) {
 
 // A router that has begun to end takes no stream, and waits for calls under way.
 func TestLeave(t *testing.T) {
+	cluster.SetLeaveWait(t, time.Minute)
 	ann, box, _ := pair(t)
 	one := ann.dial(t, "gpu@box")
 	answered := make(chan error, 1)
@@ -197,12 +204,7 @@ func TestDialRouter(t *testing.T) {
 	c.Share = nil
 	box.configs <- c
 	ann.has(t)
-	s, err := ann.DialRouter(t.Context(), box.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	one := &line{s, bufio.NewReader(s)}
+	one := dialled(t, ann.DialRouter, box.Address())
 	if answer, err := one.call("hello"); err != nil || answer != " for ann: hello" || one.Server != "" || one.Key != box.key {
 		t.Errorf("%s, %v", answer, err)
 	}

@@ -26,12 +26,12 @@ func TestObserve(t *testing.T) {
 	rogue.run(t, configOf(s, "rogue", keyA, keyB))
 	var nodes []clusternode.Info
 	var report clusternode.Report
-	for range 10 { // until box has announced
+	for range 40 { // until box has announced and has answered
 		var err error
 		if nodes, report, err = cluster.Observe(t.Context(), configOf(s, "ann", keyB), fileA, "1.2.3"); err != nil {
 			t.Fatal(err)
 		}
-		if len(nodes) == 3 && nodes[1].Tools > 0 {
+		if len(nodes) == 3 && nodes[1].Tools > 0 && nodes[1].Latency > 0 && nodes[1].Problem == "" {
 			break
 		}
 	}
@@ -44,6 +44,7 @@ func TestObserve(t *testing.T) {
 		len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "nodes trust "+keyC) {
 		t.Errorf("%+v", report)
 	}
+	box.until(t, "rogue", func() bool { return len(box.Nodes()) >= 2 })
 	if len(box.Nodes()) != 2 { // it does not hear of ann
 		t.Errorf("%+v", box.Nodes())
 	}
@@ -56,12 +57,12 @@ func TestObserveUntrusting(t *testing.T) {
 	fileB, keyB := newKey(t)
 	newRouter(t, zaptest.NewLogger(t), fileB, keyB).run(t, configOf(s, "box"))
 	var nodes []clusternode.Info
-	for range 10 { // until box beats
+	for range 40 { // until box beats and refuses the stream
 		var err error
 		if nodes, _, err = cluster.Observe(t.Context(), configOf(s, "ann", keyB), fileA, "1.2.3"); err != nil {
 			t.Fatal(err)
 		}
-		if len(nodes) == 2 {
+		if len(nodes) == 2 && strings.HasPrefix(nodes[1].Problem, "it does not trust this node") {
 			break
 		}
 	}

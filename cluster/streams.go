@@ -147,10 +147,9 @@ func (m *member) accept(ctx context.Context, p *presence) {
 
 // leaveWait is how long calls of other nodes may take when the router ends, and leaveAtLeast how long
 // other nodes have to hear of it.
-const (
-	leaveWait    = 5 * time.Second
-	leaveAtLeast = 300 * time.Millisecond
-)
+var leaveWait = 5 * time.Second
+
+const leaveAtLeast = 300 * time.Millisecond
 
 // leave says that this router leaves, and waits for the calls of other nodes under way.
 func (m *member) leave() {
