@@ -282,15 +282,17 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	case <-p.Exited: // its last output may not have arrived yet
 		signal.Within(eof, process.GraceOutput)
 	case <-eof:
-		signal.Within(p.Exited, process.GraceOutput) // for its exit status, if it has one
 	case <-lines.Broken:
-		if !signal.Within(p.Exited, process.GraceOutput) {
-			in.Close(lines.Err)
-		}
 	case <-in.Done():
 	}
-	if p.HasExited() {
+	select { // a process that has ended says so a little later than its pipes
+	case <-p.Exited:
 		signal.Within(copied, process.GraceOutput)
+	case <-in.Done():
+	case <-time.After(process.ExitWait):
+		if !signal.IsClosed(eof) {
+			in.Close(lines.Err)
+		}
 	}
 	in.Close(in.exitError())
 	in.err = in.Cause()

@@ -21,10 +21,9 @@ import (
 const (
 	// graceEOF is how long a server may take to end once its stdin is closed,
 	// graceTerm how long after SIGTERM.
-	graceEOF  = 2 * time.Second
-	graceTerm = 2 * time.Second
-	// GraceOutput is how long the last output of a dead process may take to arrive.
-	GraceOutput = 500 * time.Millisecond
+	graceEOF, graceTerm = 2 * time.Second, 2 * time.Second
+	// GraceOutput is how long the last output of a dead process may take to arrive, ExitWait how long the news of its end.
+	GraceOutput, ExitWait = 2 * time.Second, 5 * time.Second
 )
 
 // A Command is everything that a process is started with.
