@@ -147,8 +147,10 @@ func TestConnect(t *testing.T) {
 			if s.RefuseIfIdle(0) {
 				t.Error("a session with a subscription refuses calls")
 			}
-			s.Call(t.Context(), toolCall("touch", `{"uri":"doc://a"}`, c))
-			mcptest.WaitFor(t, "the update", func() bool { return news.has("notifications/resources/updated") })
+			mcptest.WaitFor(t, "the update", func() bool { // the first touches may come before the server has subscribed the client
+				s.Call(t.Context(), toolCall("touch", `{"uri":"doc://a"}`, c))
+				return news.has("notifications/resources/updated")
+			})
 			stop()
 			if s.RefuseIfIdle(time.Hour) || !s.Usable() {
 				t.Error("a session that was idle for less than an hour refuses calls")

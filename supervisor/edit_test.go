@@ -14,6 +14,30 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
+// underWay starts a slow call of the server, and returns once it is seen under way.
+func (f *fixture) underWay(server, arguments string) (slow chan error) {
+	f.t.Helper()
+	slow = make(chan error, 1)
+	start := func() {
+		_, err := f.call(server, "sleep", arguments)
+		slow <- err
+	}
+	go start()
+	mcptest.WaitFor(f.t, "the slow call to be under way", func() bool {
+		select {
+		case err := <-slow: // nobody has looked while it was
+			if err != nil {
+				f.t.Errorf("the slow call: %v", err)
+			}
+			go start()
+		default:
+		}
+		s, err := f.Session(f.t.Context(), server, nil)
+		return err == nil && !signal.IsClosed(s.(*instance).Calls.Idle())
+	})
+	return slow
+}
+
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	a, b := fake("a", "-tools", "pid,sleep"), fake("b", "-tools", "pid")
@@ -21,15 +45,7 @@ func TestEdit(t *testing.T) {
 	pidA, pidB := f.mustCall("a", "pid", "{}"), f.mustCall("b", "pid", "{}")
 
 	// A call under way ends on the old process, while the new one takes over.
-	slow := make(chan error, 1)
-	go func() {
-		_, err := f.call("a", "sleep", `{"ms":1500}`)
-		slow <- err
-	}()
-	mcptest.WaitFor(t, "the slow call to be under way", func() bool {
-		s, err := f.Session(t.Context(), "a", nil)
-		return err == nil && !signal.IsClosed(s.(*instance).Calls.Idle())
-	})
+	slow := f.underWay("a", `{"ms":1500}`)
 	edited := a
 	edited.Env = map[string]string{"X": "1"}
 	f.apply(edited, b)
@@ -51,14 +67,7 @@ func TestEdit(t *testing.T) {
 	}
 
 	// A removed server drains.
-	go func() {
-		_, err := f.call("a", "sleep", `{"ms":1000}`)
-		slow <- err
-	}()
-	mcptest.WaitFor(t, "the slow call to be under way", func() bool {
-		s, err := f.Session(t.Context(), "a", nil)
-		return err == nil && !signal.IsClosed(s.(*instance).Calls.Idle())
-	})
+	slow = f.underWay("a", `{"ms":1000}`)
 	f.apply(b)
 	if err := <-slow; err != nil {
 		t.Errorf("the call under way during the removal: %v", err)

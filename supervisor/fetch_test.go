@@ -214,6 +214,7 @@ func TestFetchOneAtATime(t *testing.T) {
 	}
 	long := newNPM(t, "long", "pkg")
 	long.fetch = "while [ ! -e go-on ]; do sleep 0.05; done"
+	long.entry.StartTimeout = 5 * time.Minute
 	f := supervise(t, long.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return long.runs() > 0 })
 	warm := newNPM(t, "warm", "pkg@latest")
@@ -242,7 +243,7 @@ func TestFetchOneAtATime(t *testing.T) {
 func TestFetchHangs(t *testing.T) {
 	t.Parallel()
 	hung := newNPM(t, "hung", "pkg")
-	hung.entry.StartTimeout = 15 * time.Second
+	hung.entry.StartTimeout = 30 * time.Second
 	hung.fetch = "sleep 1000 & echo $! >> npx; wait"
 	f := supervise(t, hung.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return hung.runs() > 0 })
@@ -258,7 +259,7 @@ func TestFetchHangs(t *testing.T) {
 		t.Errorf("the other had to wait until this one is %+v", st)
 	}
 	mcptest.WaitFor(t, "the hung one to fail", func() bool {
-		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 15s (startTimeout)")
+		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 30s (startTimeout)")
 	})
 	f.stop()
 	mcptest.Gone(t, filepath.Join(hung.dir, "npx"), 2)

@@ -122,11 +122,17 @@ func TestOwnSessionDuringAnEdit(t *testing.T) {
 	if err := f.callAs(t.Context(), home); err != nil { // opens a session with the entry before
 		t.Fatal(err)
 	}
+	if f.Supervisor.servers.get("r").pool.of(home.Home()) == nil {
+		t.Error("the client has no session of its own")
+	}
 	close(proceed)
 	mcptest.WaitFor(t, "the edited entry to run", func() bool {
 		f.callAs(t.Context(), visitor("b"))
 		calls := srv.seen(by("POST", "tools/call"))
 		return calls[len(calls)-1].Header.Get("Authorization") == "Bearer new"
+	})
+	mcptest.WaitFor(t, "the client's session with the entry before to end", func() bool { // which is a moment later
+		return f.Supervisor.servers.get("r").pool.of(home.Home()) == nil
 	})
 	if err := f.callAs(t.Context(), home); err != nil {
 		t.Fatal(err)
