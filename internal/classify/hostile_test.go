@@ -479,7 +479,10 @@ func TestHostileWeb(t *testing.T) {
 			t.Cleanup(server.Close)
 			o := at(server.URL + "/mcp")
 			o.MaxRetries = 3
-			k := started(t, config.Classification{Outside: &o}, nil)
+			k := New(&config.Classification{Outside: &o, MaxText: 8192}, []config.Category{{Name: "tag"}}, nil, "", zap.NewNop())
+			t.Cleanup(k.outside.caller.close)
+			k.outside.setState(k.outside.probe(t.Context())) // as Run does, which would probe again meanwhile
+			k.outside.endOfProbe()
 			got := outcome(t, k, "b")
 			asked := requests.Load()
 			h := k.Health().Outside

@@ -186,6 +186,7 @@ func TestLoginExpired(t *testing.T) {
 	if n := w.issuer.Counts().TokenRequests - before; n != 0 {
 		t.Errorf("%d requests to the issuer for a login that has ended", n)
 	}
+	w.issuer.Change(func(o *fakeissuer.Options) { o.Life = time.Hour })
 	w.login(w.router())
 	w.mustWork(s)
 }
@@ -242,7 +243,14 @@ func TestIssuerDown(t *testing.T) {
 	w.login(s)
 	expire(t, w)
 	w.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
-	for range 5 {
+	w.mustNeed(s, status.IssuerUnreachable)
+	lasts := func(until time.Time) {
+		s.outage.mu.Lock()
+		defer s.outage.mu.Unlock()
+		s.outage.until = until
+	}
+	lasts(time.Now().Add(time.Hour))
+	for range 4 {
 		w.mustNeed(s, status.IssuerUnreachable)
 	}
 	if n := w.issuer.Counts().TokenRequests; n != 1 {
@@ -250,7 +258,8 @@ func TestIssuerDown(t *testing.T) {
 	}
 	w.issuer.Change(func(o *fakeissuer.Options) { o.Down = false })
 	w.mustWork(w.router()) // it does not wait
-	w.mustWork(s)          // it finds the token of the other one
+	lasts(time.Time{})
+	w.mustWork(s) // it finds the token of the other one
 }
 
 func TestTokenRejected(t *testing.T) {

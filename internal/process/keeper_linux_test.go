@@ -149,6 +149,8 @@ func TestOrphansDieWithTheirServer(t *testing.T) {
 					syscall.Kill(p.PID, syscall.SIGKILL)
 					<-p.Exited
 				} else {
+					p.Stdin.Close()
+					<-p.Exited // on a busy machine it may take longer than Stop waits
 					p.Stop(true)
 				}
 				s.gone(orphan)

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // The token of a login is judged again, and renewed, as long as the browser comes.
@@ -86,14 +88,19 @@ func TestSignInRenews(t *testing.T) {
 			if n := s.issuer.Counts().Refreshes; n != tt.refresh {
 				t.Errorf("%d refreshes", n)
 			}
-			events := loginsIn(s.taken())
+			var events []audit.Event
 			if tt.ends == "" {
+				events = loginsIn(s.taken())
 				if len(events) != 0 || len(s.who.login.sessions.byID) != 1 {
 					t.Errorf("the login has ended: %+v", events)
 				}
 				return // the handler's end ends the stream
 			}
 			<-stream
+			mcptest.WaitFor(t, "the end of the login to be recorded", func() bool {
+				events = append(events, loginsIn(s.taken())...)
+				return len(events) > 0
+			})
 			if len(events) != 1 || events[0].Action != audit.LogOut || !strings.Contains(events[0].Reason, tt.ends) || events[0].Principal == "" || len(s.who.login.sessions.byID) != 0 {
 				t.Errorf("audited %+v, %d sessions", events, len(s.who.login.sessions.byID))
 			}
@@ -116,6 +123,7 @@ func TestSignInWhileIssuerIsDown(t *testing.T) {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
 	}
 	n := s.issuer.Counts().TokenRequests
+	s.pause(time.Hour)
 	if status := s.page(cookie); status != 503 || s.issuer.Counts().TokenRequests != n {
 		t.Errorf("at once: %d, asked %d times", status, s.issuer.Counts().TokenRequests-n)
 	}

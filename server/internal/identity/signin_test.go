@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
@@ -257,6 +258,14 @@ func (s *signInTest) age(expired bool) {
 	one.pause = time.Time{}
 }
 
+// pause has the only browser's token not be judged again for some time after a failure.
+func (s *signInTest) pause(d time.Duration) {
+	one := s.only()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.pause = time.Now().Add(d)
+}
+
 func (s *signInTest) taken() []audit.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -472,6 +481,7 @@ func TestSignInBegins(t *testing.T) {
 	if r, _ := s.do(http.MethodGet, "/login/with", ""); r.StatusCode != 401 {
 		t.Errorf("GET: %d", r.StatusCode)
 	}
+	s.who.login.begins = rate.New(1./3600, beginsPerMinute) // else it may let one begin again
 	for s.who.login.begins.Wait("192.0.2.7", 1) == 0 {
 		s.who.login.begins.Take("192.0.2.7", 1, 1)
 	}
