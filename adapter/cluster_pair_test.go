@@ -156,20 +156,21 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 		t.Fatal(err)
 	}
 	defer cancel()
-	if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {
-		t.Error(err)
-	}
-	for deadline := time.After(30 * time.Second); ; {
-		select {
-		case m := <-heard:
-			if m == "gpu@box notifications/resources/updated" {
-				return
-			}
-		case <-deadline:
-			t.Error("no update of the resource")
-			return
+	mcptest.WaitFor(t, "the update of the resource", func() bool {
+		if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {
+			t.Fatal(err)
 		}
-	}
+		for again := time.After(200 * time.Millisecond); ; { // the server may not know of the subscription yet
+			select {
+			case m := <-heard:
+				if m == "gpu@box notifications/resources/updated" {
+					return true
+				}
+			case <-again:
+				return false
+			}
+		}
+	})
 }
 
 // pairCancels gives up a call.

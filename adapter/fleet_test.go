@@ -89,9 +89,7 @@ func TestSettingsAreLive(t *testing.T) {
 	edits <- c
 	mcptest.WaitFor(t, "the outside classifier's tag", func() bool { return len(r.FindByCapability("music")) == 1 })
 	mcptest.WaitFor(t, "the start of learning", func() bool { return r.learning.store.Load() != nil })
-	if len(r.FindByCapability("oddity")) != 0 {
-		t.Error("the tag that was taken out stays")
-	}
+	mcptest.WaitFor(t, "the end of the tag that was taken out", func() bool { return len(r.FindByCapability("oddity")) == 0 })
 
 	c.Router = config.Router{Learning: true}
 	edits <- c

@@ -1,225 +1,20 @@
 package adapter_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-	"go.uber.org/zap/zaptest"
-
-	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
-	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
-	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
-	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
-
-// A box is a router that shares its server gpu with other nodes.
-type box struct {
-	t        testing.TB
-	identity *nodeidentity.Identity
-	serve    func(context.Context, clusternode.Stream)
-	offers   func() map[string]clusternode.Offer
-	edits    chan<- config.Config
-	config   config.Config
-	lapsed   atomic.Bool
-	servers  *server.Servers
-}
-
-func newBox(t testing.TB, flags ...string) *box {
-	t.Helper()
-	command, args := mcptest.Command(flags...)
-	b := &box{t: t}
-	b.config.Servers = []config.Server{{Name: "gpu", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}}
-	b.config.Router.Cluster = &config.Cluster{Name: "test", Share: []string{"gpu"}, Trusted: []string{"UA"}}
-	var err error
-	if b.identity, err = nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk")); err != nil {
-		t.Fatal(err)
-	}
-	var servers *server.Servers
-	r := adapter.New(b.config, adapter.Options{
-		Log:       zaptest.NewLogger(t),
-		ServeNode: func(ctx context.Context, v *adapter.NodeView, conn net.Conn) { servers.ServeNode(ctx, v, conn) },
-	}.Alone(b.identity))
-	servers = server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), server.Options{} }, Edited: r.Parts().Edited, Address: func() string { return "UABOX.R" }})
-	b.servers = servers
-	b.serve, b.offers = adapter.HostOf(r)
-	edits := make(chan config.Config)
-	b.edits = edits
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- r.Run(ctx, edits) }()
-	go func() { ended <- servers.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	settling, stop := context.WithTimeout(ctx, 30*time.Second)
-	defer stop()
-	r.Settled(settling)
-	return b
-}
-
-// A stream is the end of the node laptop of a stream to box.
-type stream struct {
-	t        testing.TB
-	conn     net.Conn
-	lines    chan string
-	ended    chan struct{} // closed when box serves it no more
-	requests int
-}
-
-func (b *box) dial() *stream { return b.dialFor("gpu") }
-
-// dialFor opens a stream for a server, or for requests that a gateway passes on.
-func (b *box) dialFor(server string) *stream {
-	here, there := net.Pipe()
-	s := &stream{t: b.t, conn: here, lines: make(chan string, 1000), ended: make(chan struct{})}
-	go func() {
-		defer close(s.ended)
-		b.serve(context.Background(), clusternode.Stream{
-			Conn: there, Server: server, Key: "UA", Node: "laptop", Lapsed: b.lapsed.Load, Local: func(t time.Time) time.Time { return t },
-		})
-	}()
-	go func() {
-		defer close(s.lines)
-		for lines := bufio.NewReader(here); ; {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return
-			}
-			s.lines <- strings.TrimSuffix(line, "\n")
-		}
-	}()
-	b.t.Cleanup(s.close)
-	return s
-}
-
-func (s *stream) close() {
-	s.conn.Close()
-	select {
-	case <-s.ended:
-	case <-time.After(time.Minute):
-		s.t.Error("the stream is still served")
-	}
-}
-
-func (s *stream) send(line string) {
-	s.t.Helper()
-	s.conn.SetWriteDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(s.conn, line+"\n"); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// receive returns the next message that has the text.
-func (s *stream) receive(text string) string {
-	s.t.Helper()
-	timeout := time.After(time.Minute)
-	for {
-		select {
-		case line, ok := <-s.lines:
-			if !ok {
-				s.t.Fatalf("the stream ended before a message with %s", text)
-			}
-			if strings.Contains(line, text) {
-				return line
-			}
-		case <-timeout:
-			s.t.Fatalf("no message with %s", text)
-		}
-	}
-}
-
-// request sends a request, and returns its id. The members are those of its parameters besides _meta; about is
-// the member of nodes, nil without.
-func (s *stream) request(method, members string, about *clusternode.Request, meta map[string]any) (id int) {
-	s.t.Helper()
-	s.requests++
-	all := make(map[string]any)
-	for key, value := range meta {
-		all[key] = value
-	}
-	if about != nil {
-		all[clusternode.MetaKey] = about
-	}
-	params := strings.TrimSuffix("{"+members, ",")
-	if members != "" {
-		params += ","
-	}
-	params += `"_meta":` + string(wire.Marshal(all)) + "}"
-	s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, s.requests, method, params))
-	return s.requests
-}
-
-// answer returns the answer to the request.
-func (s *stream) answer(id int) string {
-	s.t.Helper()
-	return s.receive(fmt.Sprintf(`"id":%d,`, id))
-}
-
-func (s *stream) ask(method, members string, about *clusternode.Request, meta map[string]any) string {
-	s.t.Helper()
-	return s.answer(s.request(method, members, about, meta))
-}
-
-func modern(capabilities string) map[string]any {
-	return map[string]any{
-		"io.modelcontextprotocol/protocolVersion": session.Modern, "io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities),
-		"io.modelcontextprotocol/clientInfo": map[string]string{"name": "claude", "version": "1"},
-	}
-}
-
-func by(principal string) *clusternode.Request {
-	return &clusternode.Request{ID: "call of " + principal, Origin: &session.Origin{Principal: principal, Name: principal}}
-}
-
-// verify fails unless box has signed the result in an answer to a call with these members.
-func (b *box) verify(answer, members string, about *clusternode.Request) {
-	b.t.Helper()
-	result := wire.Member([]byte(answer), "result")
-	var a clusternode.Answer
-	if err := json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &a); err != nil {
-		b.t.Fatalf("%s: %v", answer, err)
-	}
-	params := json.RawMessage("{" + members + "}")
-	tool, _ := wire.String(wire.Member(params, "name"))
-	public, err := nkeys.FromPublicKey(b.identity.Key())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	signed := clusternode.Signed{ID: about.ID, Owner: b.identity.Key(), Caller: "UA", Server: "gpu", Tool: tool, Params: params, Result: result}
-	if err := public.Verify(signed.Bytes(), a.Signature); err != nil {
-		b.t.Errorf("%s: %v", answer, err)
-	}
-}
-
-func contains(t *testing.T, what, got string, wanted ...string) {
-	t.Helper()
-	for _, text := range wanted {
-		if !strings.Contains(got, text) {
-			t.Errorf("%s: %s has no %s", what, got, text)
-		}
-	}
-}
 
 // Another node sees the server's own names and results, and none of our tools.
 func TestServeNode(t *testing.T) {
@@ -386,14 +181,11 @@ func TestServeNodeLegacy(t *testing.T) {
 	s.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	contains(t, "level", s.ask("logging/setLevel", `"level":"debug"`, nil, nil), `"result":{}`)
 
-	id := s.request("tools/call", `"name":"roots"`, by("ann"), nil)
-	question := s.receive("roots/list")
-	s.send(`{"jsonrpc":"2.0","id":` + string(wire.Member([]byte(question), "id")) + `,"result":{"roots":[{"uri":"file:///ann"}]}}`)
-	contains(t, "roots", s.answer(id), "file:///ann")
+	contains(t, "roots", s.roots("file:///ann"), "file:///ann")
 
 	const ask = `"name":"ask","arguments":{"method":"elicitation/create"}`
-	id = s.request("tools/call", ask, by("ann"), nil)
-	question = s.receive("elicitation/create")
+	id := s.request("tools/call", ask, by("ann"), nil)
+	question := s.receive("elicitation/create")
 	contains(t, "question", question, `"message":"Your name?"`)
 	s.send(`{"jsonrpc":"2.0","id":` + string(wire.Member([]byte(question), "id")) + `,"result":{"action":"accept","content":{"name":"Ann"}}}`)
 	got := s.answer(id)
@@ -401,8 +193,7 @@ func TestServeNodeLegacy(t *testing.T) {
 	b.verify(got, ask, by("ann"))
 
 	contains(t, "subscribe", s.ask("resources/subscribe", `"uri":"doc://a"`, nil, nil), `"result":{}`)
-	s.request("tools/call", `"name":"touch","arguments":{"uri":"doc://a"}`, by("ann"), nil)
-	contains(t, "update", s.receive("notifications/resources/updated"), "doc://a")
+	contains(t, "update", s.touched(nil, "doc://a"), "doc://a")
 }
 
 // A stream of the modern era gets the updates that it asks for.
@@ -412,10 +203,7 @@ func TestServeNodeUpdates(t *testing.T) {
 	m := modern(`{}`)
 	s.request("subscriptions/listen", `"notifications":{"resourceSubscriptions":["doc://a"],"toolsListChanged":true}`, nil, m)
 	contains(t, "acknowledged", s.receive("notifications/subscriptions/acknowledged"), "doc://a", "toolsListChanged")
-	for _, uri := range []string{"doc://b", "doc://a"} {
-		s.request("tools/call", `"name":"touch","arguments":{"uri":"`+uri+`"}`, by("ann"), m)
-	}
-	contains(t, "update", s.receive("notifications/resources/updated"), "doc://a")
+	contains(t, "update", s.touched(m, "doc://b", "doc://a"), "doc://a")
 	s.request("tools/call", `"name":"grow"`, by("ann"), m)
 	s.receive("notifications/tools/list_changed")
 }

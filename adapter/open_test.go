@@ -43,12 +43,15 @@ func write(t *testing.T, path string, servers map[string]any) {
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	file, pids := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "pids")
-	write(t, file, map[string]any{"s": entry("-tools", "echo", "-pid-file", pids, "-ignore-eof", "-grandchild")})
+	begin := filepath.Join(dir, "begin")
+	served := entry("-tools", "echo", "-pid-file", pids, "-ignore-eof", "-grandchild", "-start-with", begin)
+	write(t, file, map[string]any{"s": served})
 	r, err := Open(t.Context(), Options{Name: "local", Log: zaptest.NewLogger(t)}, file)
 	must(t, err)
 	if h := r.Health(t.Context()); h.Name != "local" || len(h.Parts) != 1 || h.Tools != 0 {
 		t.Errorf("%+v", h)
 	}
+	must(t, os.WriteFile(begin, nil, 0o600))
 	settled(t, r)
 	mcptest.WaitFor(t, "the server", func() bool { return r.Health(t.Context()).State != Starting }) // its tools are known a moment before
 	if h := r.Health(t.Context()); h.State != Up || h.Parts[0].Name != "s" || h.Tools != 1 {
@@ -58,7 +61,7 @@ func TestOpen(t *testing.T) {
 	if err != nil || result.Text() != `{"message":"hello"}` || result.Tool.ID != "s:echo" || result.Err != nil {
 		t.Errorf("%s, %v", result.JSON, err)
 	}
-	write(t, file, map[string]any{"s": entry("-tools", "echo", "-pid-file", pids, "-ignore-eof", "-grandchild"), "bad": entry("-exit")})
+	write(t, file, map[string]any{"s": served, "bad": entry("-exit")})
 	mcptest.WaitFor(t, "the edit", func() bool { return len(r.Health(t.Context()).Parts) == 2 })
 	if err := r.Run(t.Context(), nil); err == nil {
 		t.Error("it runs twice")

@@ -465,17 +465,17 @@ func TestScopeEdits(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		changed := one.Changed()
+		replaced := r.parts.Edited()
 		edited := c
 		edited.Router.Profiles = profilesFor([]string{"echo_b", "echo_a"}[i%2])
 		edits <- edited
-		<-changed
+		<-replaced
 	}
 	edited := c
 	edited.Router.Profiles = profilesFor("echo_b")
-	changed := one.Changed()
+	replaced := r.parts.Edited()
 	edits <- edited
-	<-changed
+	<-replaced
 	close(ended)
 	calls.Wait()
 	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err == nil {

@@ -48,6 +48,7 @@ type options struct {
 	mute        bool
 	hang        []string
 	startDelay  time.Duration
+	startFile   string
 	crashes     int
 	state       string
 	noise       bool
@@ -135,6 +136,7 @@ func (o *options) faults(f *flag.FlagSet) {
 	f.BoolVar(&o.mute, "mute", false, "read everything and answer nothing")
 	commaSeparated(f, &o.hang, "hang", "comma-separated methods that are never answered")
 	f.DurationVar(&o.startDelay, "start-delay", 0, "wait before reading anything")
+	f.StringVar(&o.startFile, "start-with", "", "wait for this file before reading anything")
 	f.IntVar(&o.crashes, "crash-at-start-times", 0, "exit with status 3 at the first N starts, which -state counts")
 	f.StringVar(&o.state, "state", "", "the file that counts the starts")
 	f.BoolVar(&o.noise, "noise", false, "write lines that are no messages to stdout: before everything, before each message, and lines of 20 MB")

@@ -65,6 +65,9 @@ func begin(o *options) {
 		fmt.Fprintln(os.Stderr, strings.Repeat("!", min(left, 100)-1))
 	}
 	time.Sleep(o.startDelay)
+	for _, err := os.Stat(o.startFile); o.startFile != "" && err != nil; _, err = os.Stat(o.startFile) {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // leaveChild starts a process that sleeps for a lifetime and does not wait for it. It
