@@ -192,6 +192,10 @@ func TestBatchOverStdio(t *testing.T) {
 
 // Over HTTP, a batch belongs to a session, which says whether there are batches.
 func TestBatchInSession(t *testing.T) {
+	synctest.Test(t, batchesInSession) // time is faked, so that no answer is a slow one
+}
+
+func batchesInSession(t *testing.T) {
 	r := scripted(func(_ context.Context, c selector.Call) {
 		if string(c.Arguments) == `{"n":1}` {
 			c.From.Notify("a", session.Message{Method: "notifications/progress", Params: json.RawMessage(`{"progressToken":"t"}`)})
@@ -226,11 +230,9 @@ func TestBatchInSession(t *testing.T) {
 		"unknown session":  {calls, append(both, "Mcp-Session-Id", "x"), 404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`},
 		"modern in legacy": {`[` + modernCall + `]`, old, 200, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"2026-07-28 has no batches`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if status, answer := w.text(http.MethodPost, "/mcp", test.body, test.header...); status != test.status || !strings.HasPrefix(answer, test.want) {
-				t.Errorf("%d %s\nwant %d %s…", status, answer, test.status, test.want)
-			}
-		})
+		if status, answer := w.text(http.MethodPost, "/mcp", test.body, test.header...); status != test.status || !strings.HasPrefix(answer, test.want) {
+			t.Errorf("%s: %d %s\nwant %d %s…", name, status, answer, test.status, test.want)
+		}
 	}
 	noisy := strings.Replace(calls, `"name":"a__b"`, `"name":"a__b","arguments":{"n":1}`, 1)
 	stream := reading(t, w.post(noisy, open("2025-03-26")))

@@ -665,7 +665,8 @@ func TestSDKClient(t *testing.T) {
 			inR, inW := io.Pipe()
 			outR, outW := io.Pipe()
 			done := make(chan error)
-			go func() { done <- serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), inR, outW) }()
+			s := newAlone(r, Options{Mode: exposure.Direct})
+			go func() { done <- serve(t.Context(), s, inR, outW) }()
 			changed := make(chan struct{}, 10)
 			c := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
@@ -692,6 +693,7 @@ func TestSDKClient(t *testing.T) {
 			if err != nil || result.Content[0].(*mcp.TextContent).Text != "done" {
 				t.Fatalf("call = %+v, %v", result, err)
 			}
+			mcptest.WaitFor(t, "the client to listen", func() bool { return s.notifier.baseline() != nil })
 			r.replace("b", tool("b", "three"))
 			select {
 			case <-changed:

@@ -110,7 +110,7 @@ func (w *web) do(method, path, body string, header ...string) *http.Response {
 	return response
 }
 
-// text is what a request is answered with.
+// text is what a request is answered with: of a stream, which a slow answer begins, the messages, a line each.
 func (w *web) text(method, path, body string, header ...string) (status int, answer string) {
 	w.t.Helper()
 	response := w.do(method, path, body, header...)
@@ -122,6 +122,15 @@ func (w *web) text(method, path, body string, header ...string) (status int, ans
 	}
 	if answer = string(all); response.Header.Get("Content-Type") == "application/json" && !json.Valid(all) {
 		w.t.Errorf("no JSON: %s", answer)
+	}
+	if response.Header.Get("Content-Type") == "text/event-stream" {
+		events := &events{w.t, response.Body, bufio.NewReader(strings.NewReader(answer))}
+		answer = ""
+		for s, ok := events.next(); ok; s, ok = events.next() {
+			if s.data != "" {
+				answer += s.data + "\n"
+			}
+		}
 	}
 	return response.StatusCode, strings.TrimSuffix(answer, "\n")
 }
