@@ -222,12 +222,10 @@ func TestRoguePeer(t *testing.T) {
 			}
 			continue
 		}
-		until(t, "the stream ends", b.Lapsed)
-		b.raw.mu.Lock()
-		if !errors.Is(b.raw.err, test.want) {
-			t.Errorf("a peer that %s: %v, want %v", name, b.raw.err, test.want)
+		until(t, "the stream ends", func() bool { return errorOf(b) != nil })
+		if err := errorOf(b); !errors.Is(err, test.want) {
+			t.Errorf("a peer that %s: %v, want %v", name, err, test.want)
 		}
-		b.raw.mu.Unlock()
 	}
 }
 
