@@ -20,7 +20,7 @@ import (
 // implements [selector.Meanings].
 type meanings struct {
 	registry *registry.Registry
-	folder   string
+	folder   string // [vectorFolder]
 	log      *zap.Logger
 	now      atomic.Pointer[embeddings.Set] // of the model in use
 

@@ -158,8 +158,8 @@ func (s *stream) within(d time.Duration, texts ...string) string {
 	}
 }
 
-// touched calls the tool that changes the resources until an update has come: the server may be told of the
-// subscription after the first calls.
+// touched calls the tool that changes the resources until an update comes, since the first calls may reach the server
+// before the subscription does.
 func (s *stream) touched(meta map[string]any, uris ...string) (update string) {
 	s.t.Helper()
 	for range 300 {

@@ -145,10 +145,10 @@ func (m *member) accept(ctx context.Context, p *presence) {
 	}
 }
 
-// leaveWait is how long calls of other nodes may take when the router ends, and leaveAtLeast how long
-// other nodes have to hear of it.
+// leaveWait is how long calls of other nodes may take when the router ends.
 var leaveWait = 5 * time.Second
 
+// leaveAtLeast is how long other nodes have to hear of the end.
 const leaveAtLeast = 300 * time.Millisecond
 
 // leave says that this router leaves, and waits for the calls of other nodes under way.

@@ -25,7 +25,7 @@ func (f *fixture) underWay(server, arguments string) (slow chan error) {
 	go start()
 	mcptest.WaitFor(f.t, "the slow call to be under way", func() bool {
 		select {
-		case err := <-slow: // nobody has looked while it was
+		case err := <-slow: // it has ended before this was seen
 			if err != nil {
 				f.t.Errorf("the slow call: %v", err)
 			}

@@ -287,12 +287,14 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	}
 	select { // a process that has ended says so a little later than its pipes
 	case <-p.Exited:
-		signal.Within(copied, process.GraceOutput)
 	case <-in.Done():
 	case <-time.After(process.ExitWait):
 		if !signal.IsClosed(eof) {
 			in.Close(lines.Err)
 		}
+	}
+	if p.HasExited() {
+		signal.Within(copied, process.GraceOutput)
 	}
 	in.Close(in.exitError())
 	in.err = in.Cause()

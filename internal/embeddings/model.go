@@ -1,5 +1,5 @@
 // Package embeddings makes vectors of texts, by the model in the program or by an
-// OpenAI-compatible API, and keeps the vectors of tools on disk.
+// OpenAI-compatible API, and keeps the vectors of tools and of examples on disk.
 //
 // A [Store] has the vectors of texts by one [Model], a [Set] the vectors of all tools at one time. The
 // answers of an API are bounded and checked. Every vector has unit length.
@@ -23,8 +23,8 @@ type Model interface {
 	// Name differs from the names of models with other vectors.
 	Name() string
 
-	// Embed returns the vectors of texts that describe tools, in their order: at most 32. A vector is nil
-	// if the model can't read its text, or, with an error, was not reached. There may be fewer with an error.
+	// Embed returns the vectors of at most 32 texts that are kept, in their order. A vector is nil if the
+	// model can't read its text. With an error, some vectors are nil or missing.
 	Embed(ctx context.Context, texts []string) ([]encoder.Vector, error)
 
 	// Task returns the vectors of a task and its steps.

@@ -87,7 +87,7 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	return set, err
 }
 
-// Vectors is [Store.Build] for texts. The vector of a text that the model can't read is nil.
+// Vectors returns the vectors of the texts as [Store.Build] does. The vector of a text that the model can't read is nil.
 func (s *Store) Vectors(ctx context.Context, texts []string) ([]encoder.Vector, error) {
 	failed, unsaved := s.fill(ctx, texts), s.save()
 	if failed != nil {

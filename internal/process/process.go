@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// graceEOF is how long a server may take to end once its stdin is closed,
-	// graceTerm how long after SIGTERM.
-	graceEOF, graceTerm = 2 * time.Second, 2 * time.Second
-	// GraceOutput is how long the last output of a dead process may take to arrive, ExitWait how long the news of its end.
-	GraceOutput, ExitWait = 2 * time.Second, 5 * time.Second
+	graceEOF  = 2 * time.Second // for a server to end once its stdin is closed
+	graceTerm = 2 * time.Second // and then, after SIGTERM
+	// GraceOutput is how long the last output of a dead process may take to arrive.
+	GraceOutput = 2 * time.Second
+	// ExitWait is how long the news of a process's end may take after the end of its output.
+	ExitWait = 5 * time.Second
 )
 
 // A Command is everything that a process is started with.

@@ -132,7 +132,7 @@ func (h *Host) close() {
 // the text of the configuration was edited.
 func (h *Host) agrees(ctx context.Context, want Terms) bool {
 	timeout := time.After(reloading)
-	again := time.NewTicker(reloading / 100)
+	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	for {
 		have := h.Terms()
