@@ -34,6 +34,8 @@ func TestFaults(t *testing.T) {
 	}
 	late := fake("", "-mute")
 	late.StartTimeout = 500 * time.Millisecond
+	text := stdio("sh", "-c", "echo 'Usage: x'; exec sleep 600")
+	text.StartTimeout = 5 * time.Minute // its fault is another one after that
 	lateLister := fake("", "-hang", "tools/list")
 	lateLister.StartTimeout = 20 * time.Second
 	lost := stdio("true")
@@ -83,7 +85,7 @@ func TestFaults(t *testing.T) {
 		"bad token":   {bearer, status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true}},
 		"not there":   {remote(answer(404)), status.Fault{Kind: status.BadStatus, Code: 404}},
 		"elsewhere":   {remote(answer(307, "Location", "http://example.invalid/mcp")), status.Fault{Kind: status.Redirected}},
-		"text":        {stdio("sh", "-c", "echo 'Usage: x'; exec sleep 60"), status.Fault{Kind: status.PrintsText, Message: "Usage: x"}},
+		"text":        {text, status.Fault{Kind: status.PrintsText, Message: "Usage: x"}},
 		"protocol":    {speaks, status.Fault{Kind: status.WrongProtocol, Protocol: "2099-01-01"}},
 	}
 	var entries []config.Server
