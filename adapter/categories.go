@@ -37,7 +37,7 @@ func tagCategories(c config.Config, t *capability.Taxonomy) []config.Category {
 type sorting struct {
 	servers  classify.Sessions
 	writer   *catalog.Writer
-	folder   string // [vectorFolder]
+	folder   string // of vectors; "" keeps none
 	onDemand bool
 	log      *zap.Logger
 

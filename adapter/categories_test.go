@@ -275,9 +275,11 @@ func TestSearchesAreNotDelayed(t *testing.T) {
 		}
 	}
 	slow.Store(true)
-	for find(); waited.Load() == 0; find() { // its time was over before it had asked
-		r.sorting.hurried.Store(0)
-	}
+	mcptest.WaitFor(t, "a search that waits, and then the next ones not to", func() bool {
+		waited.Store(0)
+		find()
+		return waited.Load() == 1 && r.sorting.hurried.Load() > 0 // else its time was over before it had asked
+	})
 	hurried := time.Unix(0, r.sorting.hurried.Load())
 	for range 11 {
 		if find(); time.Now().After(hurried) { // this machine is so slow that one may have waited again

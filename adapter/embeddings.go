@@ -20,7 +20,7 @@ import (
 // implements [selector.Meanings].
 type meanings struct {
 	registry *registry.Registry
-	folder   string // [vectorFolder]
+	folder   string // of vectors; "" keeps none
 	log      *zap.Logger
 	now      atomic.Pointer[embeddings.Set] // of the model in use
 

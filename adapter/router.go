@@ -35,7 +35,7 @@ type Options struct {
 	// Name is the router's name as a provider; "mcp" if empty.
 	Name string
 
-	// DataDir is where the catalog, servers' logs and eras are kept, readable by
+	// DataDir is where the catalog, vectors, servers' logs and eras are kept, readable by
 	// its owner alone. "" keeps nothing.
 	DataDir string
 

@@ -471,11 +471,12 @@ func TestScopeEdits(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		replaced := r.parts.Edited()
+		replaced, changed := r.parts.Edited(), one.Changed()
 		edited := c
 		edited.Router.Profiles = profilesFor([]string{"echo_b", "echo_a"}[i%2])
 		edits <- edited
 		<-replaced
+		<-changed
 	}
 	edited := c
 	edited.Router.Profiles = profilesFor("echo_b")

@@ -44,12 +44,12 @@ func TestIdleTimeout(t *testing.T) {
 	if st := f.state("s"); st.PID != 0 || before != 1 {
 		t.Errorf("%d processes were started; %+v", before, st)
 	}
-	for {
+	for limit := time.Now().Add(time.Minute); ; {
 		_, err := f.call("s", "sleep", `{"ms":1300}`)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, session.ErrNotSent) { // it was stopped before the call came
+		if !errors.Is(err, session.ErrNotSent) || time.Now().After(limit) { // it was stopped before the call came
 			t.Fatal(err)
 		}
 		f.await("s", status.Idle)

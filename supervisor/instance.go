@@ -92,9 +92,7 @@ func (in *instance) settle(ctx context.Context, asksRoots bool) {
 	asked, cancel := context.WithTimeout(ctx, rootsTime)
 	defer cancel()
 	if in.Questions.AwaitRoots(asked) {
-		digested, cancel := context.WithTimeout(ctx, digestTime)
-		defer cancel()
-		<-digested.Done()
+		signal.Within(ctx.Done(), digestTime)
 	}
 }
 

@@ -279,13 +279,13 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	go func() { defer close(written); lines.Write() }()
 	go func() { defer close(eof); lines.Read(p.Stdout) }()
 	select {
-	case <-p.Exited: // its last output may not have arrived yet
-		signal.Within(eof, process.GraceOutput)
+	case <-p.Exited:
 	case <-eof:
 	case <-lines.Broken:
 	case <-in.Done():
 	}
-	select { // a process that has ended says so a little later than its pipes
+	in.Calls.Refuse() // new ones would be sent to nobody that answers
+	select {          // a process is reported as ended a little after the end of its output
 	case <-p.Exited:
 	case <-in.Done():
 	case <-time.After(process.ExitWait):
@@ -293,7 +293,8 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 			in.Close(lines.Err)
 		}
 	}
-	if p.HasExited() {
+	if p.HasExited() { // its last output may not have arrived yet
+		signal.Within(eof, process.GraceOutput)
 		signal.Within(copied, process.GraceOutput)
 	}
 	in.Close(in.exitError())

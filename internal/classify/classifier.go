@@ -32,7 +32,7 @@ import (
 // A Classifier sorts texts into categories.
 type Classifier struct {
 	config  *config.Classification
-	folder  string
+	folder  string // of vectors; "" keeps none
 	log     *zap.Logger
 	outside *outside // nil without an outside server
 	set     atomic.Pointer[categorySet]
@@ -73,7 +73,7 @@ func (k *Classifier) builtin(ctx context.Context, s *categorySet) (l *lexical, e
 		s.trained.Store(l)
 	}
 	if err != nil {
-		k.log.Warn("the next training takes as long again", zap.Error(err))
+		k.log.Warn("the vectors of examples are not kept, and are made again at the next start", zap.Error(err))
 	}
 	return l, nil
 }
@@ -83,19 +83,19 @@ func (k *Classifier) builtin(ctx context.Context, s *categorySet) (l *lexical, e
 // only the outside server has come after them, in the order in which it listed them, and
 // instead of tags. So the index of a category never changes while the router runs, except
 // for tags, when the outside server first lists its categories. servers connects to an outside server that is an entry of
-// the configuration. The folder keeps the meanings of the examples; "" keeps nothing.
+// the configuration. The vectors of the texts that describe the categories are kept in the folder; "" keeps nothing.
 func New(c *config.Classification, tags []config.Category, servers Sessions, folder string, log *zap.Logger) *Classifier {
 	if c == nil {
 		c = config.DefaultClassification()
 	}
-	k := &Classifier{config: c, folder: folder, log: log}
+	k := &Classifier{config: c, folder: folder, log: log.Named("classify")}
 	if len(c.Categories) > 0 {
 		k.setCategories(c.Categories, false)
 	} else {
 		k.setCategories(tags, true)
 	}
 	if c.Outside != nil {
-		k.outside = newOutside(*c.Outside, servers, k.merge, log.Named("classify"))
+		k.outside = newOutside(*c.Outside, servers, k.merge, k.log)
 	}
 	return k
 }

@@ -80,7 +80,7 @@ func documentsOf(categories []config.Category) (all []document) {
 	return all
 }
 
-// encode adds the meaning to each document, as [embeddings.Store.Vectors] does.
+// encode adds the meaning to each document: the one in the folder, or a new one, which it keeps there.
 func encode(ctx context.Context, documents []document, folder string) error {
 	texts := make([]string, len(documents))
 	for i := range documents {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,13 @@ func TestKeptMeanings(t *testing.T) {
 	first, err := newLexical(t.Context(), categories, folder)
 	if err != nil {
 		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	if data, err := os.ReadFile(files[0]); err != nil || len(data) == 0 || bytes.Contains(data, []byte("Where is")) {
+		t.Error("the file has the text of an example, or nothing", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel() // nothing can be encoded

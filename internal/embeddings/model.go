@@ -23,8 +23,8 @@ type Model interface {
 	// Name differs from the names of models with other vectors.
 	Name() string
 
-	// Embed returns the vectors of at most 32 texts that are kept, in their order. A vector is nil if the
-	// model can't read its text. With an error, some vectors are nil or missing.
+	// Embed returns the vectors of at most 32 texts, in their order; the store keeps them. A vector is nil if
+	// the model can't read its text. With an error, some vectors are nil or missing.
 	Embed(ctx context.Context, texts []string) ([]encoder.Vector, error)
 
 	// Task returns the vectors of a task and its steps.
@@ -69,12 +69,6 @@ func (b builtin) Embed(ctx context.Context, texts []string) ([]encoder.Vector, e
 }
 
 // Task implements [Model].
-func (b builtin) Task(ctx context.Context, texts []string) (all []encoder.Vector, err error) {
-	for _, text := range texts {
-		if ctx.Err() != nil {
-			return all, context.Cause(ctx)
-		}
-		all = append(all, encoder.Embedded().Encode(text, encoder.Task))
-	}
-	return all, nil
+func (b builtin) Task(ctx context.Context, texts []string) ([]encoder.Vector, error) {
+	return builtin{encoder.Task, "", 1}.Embed(ctx, texts)
 }

@@ -46,6 +46,7 @@ func Open(m Model, folder string) *Store {
 		data, _ := safefile.Read(s.path, maxFile)
 		if stored := decode(data); stored != nil {
 			s.vectors = stored
+			os.Chtimes(s.path, time.Now(), time.Now()) // it is in use: see save
 		}
 	}
 	return s
@@ -64,8 +65,7 @@ func hash(text string) string {
 	return string(sum[:16])
 }
 
-// Build returns the vectors of the tools, and has the model make the missing ones. It returns them
-// with an error if they can't be saved.
+// Build returns the vectors of the tools, as [Store.Vectors] does.
 func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	tools = tools[:min(len(tools), maxTools)]
 	texts := make([]string, len(tools))
@@ -87,7 +87,8 @@ func (s *Store) Build(ctx context.Context, tools []Tool) (*Set, error) {
 	return set, err
 }
 
-// Vectors returns the vectors of the texts as [Store.Build] does. The vector of a text that the model can't read is nil.
+// Vectors returns the vectors of the texts, and has the model make the missing ones. It returns them with an error if
+// they can't be saved. The vector of a text that the model can't read is nil.
 func (s *Store) Vectors(ctx context.Context, texts []string) ([]encoder.Vector, error) {
 	failed, unsaved := s.fill(ctx, texts), s.save()
 	if failed != nil {

@@ -23,7 +23,7 @@ const (
 	graceTerm = 2 * time.Second // and then, after SIGTERM
 	// GraceOutput is how long the last output of a dead process may take to arrive.
 	GraceOutput = 2 * time.Second
-	// ExitWait is how long the news of a process's end may take after the end of its output.
+	// ExitWait is how long a process may take to end, and to be reported as ended, after the end of its output.
 	ExitWait = 5 * time.Second
 )
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -123,18 +125,14 @@ func (e *Engine) waits(r *run, begins bool) {
 }
 
 // evict ends a script that waits for persons and goes on by its journal, and waits until its memory is free. It reports
-// whether there was one.
+// whether there was one, and it ended within 10 s.
 func (e *Engine) evict() bool {
 	e.mu.Lock()
 	waiting := slices.Clone(e.waiting)
 	e.mu.Unlock()
 	for _, r := range waiting {
 		if r.Evict() {
-			select {
-			case <-r.ended:
-				return true
-			case <-time.After(10 * time.Second):
-			}
+			return signal.Within(r.ended, 10*time.Second)
 		}
 	}
 	return false

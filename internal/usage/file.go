@@ -70,8 +70,8 @@ func Open(dir string, files []string, log *zap.Logger) (*Store, error) {
 }
 
 // Run saves new lessons, a few seconds later, until ctx ends, and then the rest. Other
-// routers may save to the same file: each reads the lessons of the others. The error
-// is from the last save.
+// routers may save to the same file: each reads the lessons of the others. A router that
+// ends while another saves may lose its latest ones. The error is from the last save.
 func (s *Store) Run(ctx context.Context) error {
 	if s == nil || s.path == "" {
 		<-ctx.Done()

@@ -91,6 +91,7 @@ func TestSharedFile(t *testing.T) {
 			call(b, "b", "of both", "x:both", time.Now())
 			time.Sleep(saveDelay * 3 / 2)
 		}
+		time.Sleep(time.Second) // one that ends while another saves may lose the latest lessons
 		stopA()
 		stopB()
 		c := open(t, dir)

@@ -131,7 +131,11 @@ func (f *field) run(first time.Duration, faults []fault) {
 		d := disturbance{name: fault.name, from: time.Now(), servers: fault.servers, charges: fault.charges}
 		before := f.losses()
 		fault.come()
+		lost := f.losses() > before
 		soon := time.Since(d.from) < missed
+		if fault.brief && soon && lost {
+			f.t.Errorf("%s: the node was missed at once", fault.name)
+		}
 		time.Sleep(fault.stays)
 		if fault.goes != nil {
 			fault.goes()

@@ -32,9 +32,6 @@ const (
 	raceVariable = "METAROUTER_LOGINRACE"
 )
 
-// racing is held by a test while its race runs: two at once are too much for a small machine.
-var racing sync.Mutex
-
 // A race is routers of one user that share a login: each has a configuration of its own, with the
 // same server.
 type race struct {
@@ -177,23 +174,24 @@ func (r *race) check(issuer *fakeissuer.Issuer) {
 	}
 }
 
-// TestLoginRace has routers share a login whose tokens live for seconds, with an issuer that ends
-// a login if a refresh token is used twice.
+// TestLoginRace runs the races one after the other: two at once are too much for a small machine.
 func TestLoginRace(t *testing.T) {
 	t.Parallel()
-	racing.Lock()
-	t.Cleanup(racing.Unlock)
+	t.Run("on time", raceOnTime)
+	t.Run("with kills", raceWithKills)
+}
+
+// raceOnTime has routers share a login whose tokens live for seconds, with an issuer that ends
+// a login if a refresh token is used twice.
+func raceOnTime(t *testing.T) {
 	r, issuer := newRace(t, fakeissuer.Options{Life: raceLife, Rotate: true})
 	r.run(raceTime(t), 0)
 	r.check(issuer)
 }
 
-// TestLoginRaceWithKills kills the routers at any time. The issuer is slow to answer, so that some
+// raceWithKills kills the routers at any time. The issuer is slow to answer, so that some
 // are killed while they wait, and repeats its answer for 10 s.
-func TestLoginRaceWithKills(t *testing.T) {
-	t.Parallel()
-	racing.Lock()
-	t.Cleanup(racing.Unlock)
+func raceWithKills(t *testing.T) {
 	r, issuer := newRace(t, fakeissuer.Options{Life: raceLife, Rotate: true, Grace: 10 * time.Second})
 	issuer.Change(func(o *fakeissuer.Options) {
 		o.BeforeAnswer = func(string) bool {

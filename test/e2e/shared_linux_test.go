@@ -70,7 +70,8 @@ func TestSharedEndsAtTheSecondSignal(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	host := s.host()
+	var host int
+	mcptest.WaitFor(t, "the shared router", func() bool { host = s.host(); return host > 0 })
 	syscall.Kill(host, syscall.SIGSTOP)
 	defer syscall.Kill(host, syscall.SIGKILL)
 	ended := func() bool {

@@ -16,8 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -47,7 +45,6 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	enlarge(os.Stdin, os.Stdout)
 	readLines(os.Stdin, r.receive)
 }
 
@@ -80,7 +77,6 @@ func (r *relay) start(command string, args []string) (*server, error) {
 		return nil, err
 	}
 	defer stdout.Close()
-	enlarge(in, out)
 	cmd := exec.Command(command, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -206,14 +202,4 @@ func (s *server) ask(id, line string) []byte {
 	s.mu.Unlock()
 	s.in.WriteString(line + "\n")
 	return <-answer
-}
-
-// enlarge gives pipes a buffer of 1 MiB. With the default of 64 KiB, a large message costs many
-// switches between two processes.
-func enlarge(pipes ...*os.File) {
-	for _, pipe := range pipes {
-		if raw, err := pipe.SyscallConn(); err == nil { // Fd would make reads block a thread
-			raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) })
-		}
-	}
 }

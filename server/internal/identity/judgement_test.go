@@ -118,12 +118,13 @@ func TestSignInWhileIssuerIsDown(t *testing.T) {
 	cookie := s.logIn()
 	s.age(true)
 	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
+	began := time.Now()
 	r, _ := s.do(http.MethodGet, "/", "", cookie...)
 	if r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
 	}
 	n := s.issuer.Counts().TokenRequests
-	s.pause(time.Hour)
+	s.pause(began, time.Hour)
 	if status := s.page(cookie); status != 503 || s.issuer.Counts().TokenRequests != n {
 		t.Errorf("at once: %d, asked %d times", status, s.issuer.Counts().TokenRequests-n)
 	}

@@ -258,11 +258,14 @@ func (s *signInTest) age(expired bool) {
 	one.pause = time.Time{}
 }
 
-// pause has the only browser's token not be judged again for some time after a failure.
-func (s *signInTest) pause(d time.Duration) {
+// pause makes the pause after a failure longer, in which the only browser's token is not judged again.
+func (s *signInTest) pause(failed time.Time, d time.Duration) {
 	one := s.only()
 	one.mu.Lock()
 	defer one.mu.Unlock()
+	if one.pause.Before(failed.Add(renewPause)) {
+		s.t.Error("the issuer is asked again at once")
+	}
 	one.pause = time.Now().Add(d)
 }
 

@@ -174,9 +174,10 @@ await step("a call waits for an approval, and passes once after it", async () =>
   check(/#approvals/.test((await asking(first)).text), "the error does not name the view");
   await until("the count", async () => /^1\s+waiting$/.test(await page.locator("nav a[href='#approvals'] .count").innerText().catch(() => "")));
   const card = await approval("echo").innerText();
-  for (const told of ["steady", "careful", "no token", 'profile "careful" asks before tools that match "echo"', `"message": "${evil}\\u202e"`, "5 min"]) {
+  for (const told of ["steady", "careful", "no token", 'profile "careful" asks before tools that match "echo"', `"message": "${evil}\\u202e"`]) {
     check(card.includes(told), `the page does not say ${told}: ${card}`);
   }
+  check(/Expires in\s+[45] min/.test(card), `the page does not say when the call expires: ${card}`);
   await page.getByRole("button", { name: "Approve echo of steady" }).click();
   await page.locator(".approval.over", { hasText: "You approved this call." }).waitFor();
   await until("the focus to stay", () => focused(".approval"));

@@ -47,7 +47,8 @@ await step("the nodes", async () => {
   await row("box").locator(".is", { hasText: "alive" }).waitFor();
   await row("box").locator(".took", { hasText: "ms" }).waitFor();
   await row("rogue").locator(".is", { hasText: "not trusted" }).waitFor();
-  await row("box").locator(".sees a").first().waitFor(); // a node is known before its servers are
+  await row("box").locator(".sees", { hasText: "spare" }).waitFor(); // a node is known before its servers are
+  await row("box").locator(".sees a").first().waitFor();
   check((await row("box").locator(".sees").innerText()).trim() === "gpu, spare", "what box shares");
   check(await row("box").locator(".sees a").count() === 1, "only the server that is used has a link");
   check((await row("rogue").innerText()).includes(rogue.slice(0, 8)), "the key of the rogue");

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -155,7 +154,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		}
 		defer l.Close()
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
-		p.noteOthers(ctx, c)
+		p.noteOther(c)
 	}
 	if p.flags.Stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
@@ -176,12 +175,10 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	return p.run(ctx, s)
 }
 
-// noteOthers logs that other routers run with the configuration. This one must not answer commands yet.
-func (p *process) noteOthers(ctx context.Context, c config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if n := len(daemon.Routers(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.flags.Program)); n > 0 {
-		p.log.Info("another router runs with this configuration, and has its own copy of the servers: clients over HTTP and clients over stdio do not share one", zap.Int("others", n))
+// noteOther logs that another router runs with the configuration. This one must not answer commands yet.
+func (p *process) noteOther(c config.Config) {
+	if daemon.Running(daemon.SocketsOf(p.Files.Data, c.Files)) {
+		p.log.Info("another router runs with this configuration, and has its own copy of the servers: clients over HTTP and clients over stdio do not share one")
 	}
 }
 

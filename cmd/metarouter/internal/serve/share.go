@@ -256,7 +256,7 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
 		return err
 	}
-	p.noteOthers(ctx, c)
+	p.noteOther(c)
 	s := p.service(c)
 	s.Profile = "" // each client has its own
 	said := &admin.Edits{Unwatched: p.flags.NoWatch}
