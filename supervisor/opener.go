@@ -284,7 +284,7 @@ func (in *instance) serve(lines *transport.Lines, log *process.LogFile) {
 	case <-lines.Broken:
 	case <-in.Done():
 	}
-	in.Calls.Refuse() // new ones would be sent to nobody that answers
+	in.Calls.Refuse() // the server would not answer new ones
 	select {          // a process is reported as ended a little after the end of its output
 	case <-p.Exited:
 	case <-in.Done():
