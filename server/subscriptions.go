@@ -112,8 +112,8 @@ func (l *listener) send(m session.Message) {
 	if params == nil {
 		params = json.RawMessage("{}")
 	}
-	params = conversation.WithMeta(params, conversation.MetaSubscription, l.request.ID)
-	l.request.Send(wire.AppendNotification(nil, m.Method, params))
+	m.Params = conversation.WithMeta(params, conversation.MetaSubscription, l.request.ID)
+	conversation.Notify(l.request, m)
 }
 
 // listen answers subscriptions/listen: it notifies a modern client of changes until

@@ -7,7 +7,6 @@
 package execute
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -174,6 +173,7 @@ type execution struct {
 
 	args     json.RawMessage // of the client, repaired
 	sent     json.RawMessage // as the tool's server gets them
+	object   wire.Object     // sent, read whole
 	repaired string          // the repairs of the arguments and of the result
 	argued   bool            // the arguments were repaired
 	fits     bool            // the arguments were compared with the tool's schema to the end, and fit it
@@ -238,14 +238,20 @@ func (x *execution) checkArguments(ctx context.Context) (faults []string) {
 	x.argued = x.repaired != ""
 	x.e.repairs.count(c.Tool.Server, "arguments", x.repaired)
 	x.checked = x.fits
-	if checked.Unchecked && !x.delivery.policy.MustCheck { // the server gets them as they are, and the result says so
-		return nil
+	switch faults = checked.Faults; {
+	case checked.Unchecked && !x.delivery.policy.MustCheck: // the server gets them as they are, and the result says so
+		faults = nil
+	case len(faults) > 0 && !checked.refused && x.delivery.policy.Validate == Warn && wire.IsObject(x.args):
+		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(faults)))
+		faults = nil
 	}
-	if len(checked.Faults) > 0 && !checked.refused && x.delivery.policy.Validate == Warn && wire.IsObject(x.args) {
-		x.e.Log.Warn("arguments do not fit the schema", zap.String("tool", c.Tool.ID), zap.Int("faults", len(checked.Faults)))
-		return nil
+	if len(faults) == 0 {
+		var err error
+		if x.object, err = wire.ParseObject(x.sent); err != nil {
+			faults = []string{"arguments: " + err.Error()}
+		}
 	}
-	return checked.Faults
+	return faults
 }
 
 // An unapproved error is why a call is not made; see Approve of [Call].
@@ -270,28 +276,17 @@ func isFinal(raw json.RawMessage) bool {
 
 // callParams returns the parameters for the server: its own name of the tool, the
 // arguments, and the other members that the client sent.
-func callParams(c *Call, tool string, args json.RawMessage) json.RawMessage {
-	b := make([]byte, 0, len(args)+len(c.Params)+64)
+func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
+	b := make([]byte, 0, len(args.Bytes())+len(c.Params)+64)
 	b = append(b, `{"name":`...)
 	b = wire.AppendString(b, tool)
 	b = append(b, `,"arguments":`...)
-	b = appendLine(b, args)
+	b = append(b, args.Bytes()...)
 	c.others(func(key string, value []byte) {
 		b = append(b, ',')
 		b = wire.AppendString(b, key)
 		b = append(b, ':')
-		b = appendLine(b, value)
+		b = append(b, value...)
 	})
 	return append(b, '}')
-}
-
-// appendLine appends a JSON value without line ends, which would end a message.
-func appendLine(b, value []byte) []byte {
-	if wire.HasLineEnd(value) {
-		compact := bytes.NewBuffer(b)
-		if json.Compact(compact, value) == nil {
-			return compact.Bytes()
-		}
-	}
-	return append(b, value...)
 }

@@ -183,8 +183,8 @@ func (x *execution) afterLogin(ctx context.Context, err *error) bool {
 // useTarget turns the delivery to a target. It reports false if the arguments do not fit the
 // target's tool.
 func (x *execution) useTarget(ctx context.Context, t target) bool {
-	var args json.RawMessage
-	args, x.checked = x.sent, x.fits
+	var args wire.Object
+	args, x.checked = x.object, x.fits
 	d := &x.delivery
 	*d = delivery{e: d.e, from: d.from, meta: d.meta, attempts: d.attempts, avoid: d.avoid, tool: t.tool, server: t.tool.Server, what: t.tool.ServerName(), policy: t.policy, startWait: t.startWait}
 	if t.policy.Service != nil && !x.call.Here {
@@ -196,7 +196,12 @@ func (x *execution) useTarget(ctx context.Context, t target) bool {
 			x.faults = append(x.faults, t.tool.ID+" takes other arguments: "+fitting.Faults[0])
 			return false
 		}
-		args, x.checked = fitting.Sent, fitting.passed()
+		var err error
+		if args, err = wire.ParseObject(fitting.Sent); err != nil {
+			x.faults = append(x.faults, t.tool.ID+": arguments: "+err.Error())
+			return false
+		}
+		x.checked = fitting.passed()
 	}
 	d.request = session.Request{Method: toolsCall, Params: callParams(&x.call, d.what, args), Meta: d.meta, From: d.from, Repeatable: d.repeatable(), Asks: x.call.Script != "", Trail: x.call.Trail}
 	if d.policy.Gateway != "" {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // hostCall is the function that the prelude calls with a text. It returns a number.
@@ -36,10 +38,13 @@ func (r *run) asks(text string) int64 {
 	}
 	quoted, text, _ := strings.Cut(text, "\n")
 	text, stack, _ := strings.Cut(text, "\n")
-	var name string
-	_ = json.Unmarshal([]byte(quoted), &name) // the prelude quotes it
 	r.asked++
 	line, _ := r.source.place(stack)
+	var name string
+	if json.Unmarshal([]byte(quoted), &name) != nil || !wire.Valid([]byte(text)) || kind != "call" && kind != "search" && kind != "describe" {
+		r.cancel(&Error{Name: "InternalError", Message: "the prelude asked for something that is no call, search or description", Line: line})
+		return int64(r.asked)
+	}
 	q := &question{Call: Call{Number: r.asked, Line: line, Tool: name, Arguments: json.RawMessage(text)}, kind: kind, made: -1}
 	sum := sha256.Sum256([]byte(kind + "\x00" + name + "\x00" + text))
 	q.hash = base64.RawURLEncoding.EncodeToString(sum[:12])

@@ -9,6 +9,9 @@
   const maxText = 4 << 20; // UTF-16 code units of the arguments of a call
   const open = { __proto__: null }; // the calls without an answer, by number
 
+  // With this hook, a script would get the functions of its stack, these among them.
+  defineProperty(NativeError, "prepareStackTrace", { value: undefined, writable: false, configurable: false });
+
   const cut = (text, max) => (text.length > max ? apply(slice, text, [0, max]) : text);
 
   class ToolError extends NativeError {
@@ -24,7 +27,7 @@
 
   const failure = (tool, message, retryable, stack) => {
     const error = new ToolError(tool, message, retryable);
-    defineProperty(error, "stack", { value: stack, writable: true, configurable: true });
+    defineProperty(error, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
     return error;
   };
 

@@ -88,25 +88,24 @@ func Parse(line []byte) (Message, error) {
 	return m, nil
 }
 
-// AppendRequest appends a request and a line end to dst. params must be valid JSON without line
-// ends; empty params are left out.
-func AppendRequest(dst []byte, id int64, method string, params []byte) []byte {
+// AppendRequest appends a request and a line end to dst. The zero value of params is left out.
+func AppendRequest(dst []byte, id int64, method string, params Object) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = strconv.AppendInt(dst, id, 10)
 	return appendMethod(append(dst, ','), method, params)
 }
 
 // AppendNotification appends a notification and a line end to dst, as [AppendRequest] does.
-func AppendNotification(dst []byte, method string, params []byte) []byte {
+func AppendNotification(dst []byte, method string, params Object) []byte {
 	return appendMethod(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
 
-func appendMethod(dst []byte, method string, params []byte) []byte {
+func appendMethod(dst []byte, method string, params Object) []byte {
 	dst = append(dst, `"method":`...)
 	dst = AppendString(dst, method)
-	if len(params) > 0 {
+	if params.bytes != nil {
 		dst = append(dst, `,"params":`...)
-		dst = append(dst, params...)
+		dst = append(dst, params.bytes...)
 	}
 	return append(dst, "}\n"...)
 }

@@ -81,7 +81,8 @@ func TestSetMember(t *testing.T) {
 }
 
 func TestAppend(t *testing.T) {
-	got := string(AppendRequest(nil, 3, "a\"b", []byte(`{"x":1}`)))
+	params, _ := ParseObject([]byte(`{"x":1}`))
+	got := string(AppendRequest(nil, 3, "a\"b", params))
 	if want := `{"jsonrpc":"2.0","id":3,"method":"a\"b","params":{"x":1}}` + "\n"; got != want {
 		t.Errorf("AppendRequest = %s, want %s", got, want)
 	}

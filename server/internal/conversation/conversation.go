@@ -227,7 +227,7 @@ func (c *Conversation) Notify(_ string, m session.Message) {
 	wanted := c.ready && (m.Method != "notifications/message" || severe(m, c.level))
 	c.mu.Unlock()
 	if wanted {
-		c.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
+		Notify(c.writer, m)
 	}
 }
 

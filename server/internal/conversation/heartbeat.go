@@ -125,5 +125,5 @@ func (b *heartbeat) send(m session.Message, value float64) {
 	}
 	b.begun, b.last = true, value
 	b.timer.Reset(heartbeatEvery)
-	b.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
+	Notify(b.writer, m)
 }

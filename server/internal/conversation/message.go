@@ -141,6 +141,15 @@ func Answer(id, result json.RawMessage, err error) []byte {
 	return wire.AppendResult(make([]byte, 0, len(result)+64), id, result)
 }
 
+// Notify sends a notification, unless its parameters are no [wire.Object].
+func Notify(w Writer, m session.Message) error {
+	params, err := wire.ParseObject(m.Params)
+	if err != nil {
+		return err
+	}
+	return w.Send(wire.AppendNotification(nil, m.Method, params))
+}
+
 // Refusal returns the line that answers with an error. The id may be nil or
 // invalid.
 func Refusal(id json.RawMessage, err error) []byte {

@@ -41,6 +41,10 @@ func (q *questions) ask(ctx context.Context, c *Conversation, w Writer, server s
 	if !session.Answers(c.Capabilities(), m.Method) {
 		return nil, cannotAnswer(m.Method)
 	}
+	params, err := wire.ParseObject(c.clients.attributed(server, m))
+	if err != nil {
+		return nil, InvalidParams("params: " + err.Error())
+	}
 	answer := make(chan reply, 1)
 	q.mu.Lock()
 	if q.closed {
@@ -59,16 +63,16 @@ func (q *questions) ask(ctx context.Context, c *Conversation, w Writer, server s
 		defer q.mu.Unlock()
 		delete(q.open, id)
 	}()
-	if err := w.Send(wire.AppendRequest(nil, id, m.Method, c.clients.attributed(server, m))); err != nil {
+	if err := w.Send(wire.AppendRequest(nil, id, m.Method, params)); err != nil {
 		return nil, err
 	}
 	select {
 	case r := <-answer:
 		return r.result, r.err
 	case <-ctx.Done():
-		withdrawn := wire.AppendNotification(nil, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%d}`, id))
-		if w.Send(withdrawn) != nil { // the request that it came with was answered meanwhile
-			c.writer.Send(withdrawn)
+		withdrawn := session.Message{Method: "notifications/cancelled", Params: fmt.Appendf(nil, `{"requestId":%d}`, id)}
+		if Notify(w, withdrawn) != nil { // the request that it came with was answered meanwhile
+			Notify(c.writer, withdrawn)
 		}
 		return nil, context.Cause(ctx)
 	}

@@ -261,7 +261,7 @@ func (r *Request) Notify(_ string, m session.Message) {
 		r.heartbeat.pass(m)
 		return
 	}
-	r.writer.Send(wire.AppendNotification(nil, m.Method, m.Params))
+	Notify(r.writer, m)
 }
 
 // Ask implements [session.Client].

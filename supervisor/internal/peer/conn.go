@@ -51,14 +51,18 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, e
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
 	}
+	object, err := wire.ParseObject(params)
+	if err != nil {
+		return nil, &session.Error{Code: session.CodeInvalidParams, Message: "params: " + err.Error()}
+	}
 	if err := c.Cause(); err != nil {
 		return nil, notSent(c, err)
 	}
 	if err := c.Calls.add(one); err != nil {
 		return nil, notSent(c, err)
 	}
-	line := wire.AppendRequest(make([]byte, 0, len(params)+len(r.Method)+64), one.id, r.Method, params)
-	one.sent = Outgoing{ID: one.id, Method: r.Method, Params: params, Meta: r.Meta, Line: line, Repeatable: r.Repeatable || r.Method != "tools/call"}
+	line := wire.AppendRequest(make([]byte, 0, len(params)+len(r.Method)+64), one.id, r.Method, object)
+	one.sent = Outgoing{ID: one.id, Method: r.Method, Params: object.Bytes(), Meta: r.Meta, Line: line, Repeatable: r.Repeatable || r.Method != "tools/call"}
 	if err := c.link.Send(ctx, &one.sent); err != nil {
 		c.Calls.remove(one)
 		return nil, notSent(c, err)
@@ -117,18 +121,24 @@ func (c *Conn) Request(ctx context.Context, r session.Request) (json.RawMessage,
 
 // Notify implements [session.Session].
 func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	if err := c.link.Send(ctx, &Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)}); err != nil {
+	object, err := wire.ParseObject(params)
+	if err != nil {
+		return fmt.Errorf("%w: params: %w", session.ErrNotSent, err)
+	}
+	if err := c.link.Send(ctx, &Outgoing{Method: method, Params: object.Bytes(), Line: wire.AppendNotification(nil, method, object)}); err != nil {
 		return notSent(c, err)
 	}
 	return nil
 }
 
-// NotifyLater sends a notification and does not wait until it is written.
+// NotifyLater sends a notification and does not wait until it is written. Parameters that are no [wire.Object] are not sent.
 func (c *Conn) NotifyLater(method string, params json.RawMessage) {
 	if c.roots != nil && method == "notifications/roots/list_changed" {
 		return // those that the server gets stay the same
 	}
-	c.link.SendLater(&Outgoing{Method: method, Params: params, Line: wire.AppendNotification(nil, method, params)})
+	if object, err := wire.ParseObject(params); err == nil {
+		c.link.SendLater(&Outgoing{Method: method, Params: object.Bytes(), Line: wire.AppendNotification(nil, method, object)})
+	}
 }
 
 // respond answers a request of the server.
@@ -149,6 +159,12 @@ func (c *Conn) respond(id, result json.RawMessage, err error) error {
 // that the message is a stray.
 func (c *Conn) Receive(m wire.Message, origin int64) error {
 	c.Spoke.Store(true)
+	if string(m.Params) == "null" || string(m.Params) == "[]" {
+		m.Params = nil // as some languages write no parameters
+	}
+	if _, err := wire.ParseObject(m.Params); err != nil && m.Fault == nil {
+		m.Fault = fmt.Errorf("faulty in its parameters: %w", err)
+	}
 	switch {
 	case m.IsResponse():
 	case !c.Flood.admit(m.Method, len(m.Params)) && m.IsNotification():

@@ -122,7 +122,7 @@ func TestQuestionBytes(t *testing.T) {
 	c := clientOf("c")
 	c.asked = make(chan struct{}, maxQuestions)
 	begin(t, p, s, c)
-	large := json.RawMessage(`"` + strings.Repeat("x", maxQuestionBytes/2) + `"`)
+	large := json.RawMessage(`{"x":"` + strings.Repeat("x", maxQuestionBytes/2) + `"}`)
 	for i := range 3 {
 		p.Receive(wire.Message{ID: fmt.Append(nil, i), Method: sampling, Params: large}, 0)
 	}

@@ -170,7 +170,7 @@ func TestListenInWireOrder(t *testing.T) {
 		for range 2 {
 			m := s.read()
 			for i := range 1000 {
-				s.write(`{"method":"notifications/x","params":%d}`, i)
+				s.write(`{"method":"notifications/x","params":{"i":%d}}`, i)
 			}
 			s.write(`{"id":%s,"result":{}}`, m.ID)
 		}
@@ -178,7 +178,7 @@ func TestListenInWireOrder(t *testing.T) {
 	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil {
 		t.Fatal(err)
 	}
-	if len(heard) != 1000 || heard[999] != "999" {
+	if len(heard) != 1000 || heard[999] != `{"i":999}` {
 		t.Errorf("%d notifications were heard before the result, want 1000 in order", len(heard))
 	}
 	stop()

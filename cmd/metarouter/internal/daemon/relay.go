@@ -362,7 +362,8 @@ func (r *Relay) cancelAll() {
 	open := slices.Collect(maps.Keys(r.open))
 	r.mu.Unlock()
 	for _, id := range open {
-		r.router.Write(wire.AppendNotification(nil, "notifications/cancelled", fmt.Appendf(nil, `{"requestId":%s}`, id)))
+		params, _ := wire.ParseObject(fmt.Appendf(nil, `{"requestId":%s}`, id)) // id was read from a message
+		r.router.Write(wire.AppendNotification(nil, "notifications/cancelled", params))
 	}
 	r.router.CloseWrite()
 }

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// An Object is a JSON object that was read whole: it is valid, nothing stands after it, no key stands twice at its top,
+// and it has no line end. Only [ParseObject] makes one, so that the parameters of a message can't end the message, add
+// members to it, or mean one thing to the router and another to a server. The zero value is no object.
+type Object struct{ bytes json.RawMessage }
+
+// ParseObject reads an object. Of no bytes it returns the zero value.
+func ParseObject(b []byte) (Object, error) {
+	if len(b) == 0 {
+		return Object{}, nil
+	}
+	var twice error
+	few := make([][]byte, 0, 8)
+	var many map[string]bool // the keys after few
+	err := members(b, new(survey), func(key []byte, _, _ int) bool {
+		if many[string(key)] || slices.ContainsFunc(few, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			twice = fmt.Errorf("the key %.100q stands there twice; send it once", key)
+			return false
+		}
+		switch {
+		case len(few) < cap(few):
+			few = append(few, key)
+		case many == nil:
+			many = map[string]bool{string(key): true}
+		default:
+			many[string(key)] = true
+		}
+		return true
+	})
+	if err = cmp.Or(twice, err); err != nil {
+		return Object{}, err
+	}
+	if HasLineEnd(b) {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, b); err != nil {
+			return Object{}, err
+		}
+		b = compact.Bytes()
+	}
+	return Object{b}, nil
+}
+
+// Bytes returns the object as JSON, nil for the zero value.
+func (o Object) Bytes() json.RawMessage { return o.bytes }
