@@ -59,7 +59,7 @@ func (s *Snapshot) FindByCapability(wanted ...string) []*NormalizedTool {
 	wanted = taglist.Clean(wanted)
 	var found []*NormalizedTool
 	for _, t := range s.tools {
-		if taglist.Count(t.Capabilities, wanted) == len(wanted) {
+		if len(wanted) <= len(t.Capabilities) && taglist.Count(t.Capabilities, wanted) == len(wanted) {
 			found = append(found, t)
 		}
 	}

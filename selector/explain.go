@@ -25,7 +25,7 @@ func (s *Selector) Explain(ctx context.Context, task string, candidates []Candid
 	}
 	t := text.Parse(task)
 	t.Correct(c.Correct)
-	return rank.Explain(task, t, c, candidates), nil
+	return rank.Explain(ctx, task, t, c, candidates), context.Cause(ctx)
 }
 
 // Weights returns the weights of the features of a [Candidate], for training: those with vectors of

@@ -13,8 +13,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector/internal/text"
 )
 
-// maxClues bounds the values of a call that are compared with places.
-const maxClues = 256
+// Values of a call that are compared with places: how many, and how deep in its arguments. Each level is read again.
+const maxClues, maxDepth = 256, 8
 
 // A clue says how much speaks for the place of a tool; 0 is nothing.
 type clue func(t *registry.NormalizedTool) float64
@@ -128,24 +128,24 @@ func cluesOf(e *execute.Executor, q Query, t text.Task) []clue {
 	task = strings.ToLower(task[:min(len(task), text.MaxTask)])
 	return []clue{
 		func(t *registry.NormalizedTool) float64 { return named(task, t) },
-		at(texts(q.Arguments, nil)),
+		at(texts(q.Arguments, nil, 0)),
 		at(literals),
 		at(q.Folders),
 	}
 }
 
 // texts appends the strings of a JSON value, at most maxClues.
-func texts(value []byte, to []string) []string {
+func texts(value []byte, to []string, depth int) []string {
 	add := func(value []byte) bool {
-		to = texts(value, to)
+		to = texts(value, to, depth+1)
 		return len(to) < maxClues
 	}
-	if wire.IsObject(value) {
-		_ = wire.Members(value, func(_ string, value []byte) bool { return add(value) }) // invalid JSON has no strings
-	} else if wire.IsArray(value) {
-		_ = wire.Elements(value, add)
-	} else if text, ok := wire.String(value); ok {
+	if text, ok := wire.String(value); ok {
 		to = append(to, text)
+	} else if wire.IsObject(value) && depth < maxDepth {
+		_ = wire.Members(value, func(_ string, value []byte) bool { return add(value) }) // invalid JSON has no strings
+	} else if wire.IsArray(value) && depth < maxDepth {
+		_ = wire.Elements(value, add)
 	}
 	return to
 }

@@ -198,15 +198,17 @@ func (h *scriptHost) Search(ctx context.Context, task string) (json.RawMessage, 
 
 // Describe implements [script.Host].
 func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessage, error) {
-	var text string
-	for _, id := range ids {
+	var text strings.Builder
+	if err := declaration.Each(ctx, ids, func(id string) error {
 		tool, err := h.tool(ctx, id, h.from(ctx, script.Call{}))
-		if err != nil {
-			return nil, err
+		if err == nil {
+			text.WriteString(Declare(tool, tool.Description, declaration.Full) + "\n")
 		}
-		text += Declare(tool, tool.Description, declaration.Full) + "\n"
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
 	}
-	return json.Marshal(text)
+	return json.Marshal(text.String())
 }
 
 // Declare returns the declaration of a tool in TypeScript, with a description.

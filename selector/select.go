@@ -138,10 +138,10 @@ func (s *Selector) Find(ctx context.Context, q Query) (Ranking, error) {
 }
 
 func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
-	if q.Limit <= 0 {
-		q.Limit = defaultLimit
+	if n := max(len(q.Kinds), len(q.Capabilities), len(q.Servers)); n > taglist.Max {
+		return Ranking{}, fmt.Errorf("find: a list of %d names is too long; send at most %d", n, taglist.Max)
 	}
-	limit := q.Limit
+	limit := cmp.Or(max(q.Limit, 0), defaultLimit)
 	q.Limit = max(limit, 2) // whether the first is sure depends on the next
 	q.Threshold = cmp.Or(q.Threshold, s.threshold())
 	t := text.Parse(q.Task)

@@ -5,7 +5,11 @@
 package declaration
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,6 +41,23 @@ var (
 	Brief = Detail{Description: 200, Depth: 5, Size: 4 << 10}
 	Line  = Detail{Description: 200, Depth: 2, Size: 1 << 10}
 )
+
+// Each calls describe with each of the ids once. It fails if there are too many, if describe fails, and when ctx ends.
+func Each(ctx context.Context, ids []string, describe func(id string) error) error {
+	const most = 20 // so that an answer has at most as many declarations, each with its own bound
+	if len(ids) > most {
+		return fmt.Errorf("%d ids are too many; send at most %d at a time", len(ids), most)
+	}
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			continue
+		}
+		if err := describe(id); err != nil || ctx.Err() != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+	}
+	return nil
+}
 
 // Of returns the declaration of a call of the tool, such as
 //

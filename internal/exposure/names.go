@@ -35,6 +35,7 @@ type Names[T comparable] struct {
 	byExposed []int32  // the indexes of the items, sorted by exposed name
 	byName    []int32  // the indexes of the items, sorted by the server's own name, and then by ID
 	longest   int      // bytes of the longest name of a server
+	longestID int      // bytes of the longest ID
 }
 
 // ToolNames are the names of tools.
@@ -85,7 +86,7 @@ func (n *Names[T]) expose(items []T, about func(T) string, reserved []string) {
 	// Items that need no hash choose first, so that no other takes their names.
 	for i, t := range items {
 		server, name := n.key(t)
-		n.longest = max(n.longest, len(server), len(exposedServer(server)))
+		n.longest, n.longestID = max(n.longest, len(server), len(exposedServer(server))), max(n.longestID, len(n.id(t)))
 		if n.style == Bare && n.spelling.isLegal(name) && len(n.named(name)) == 1 {
 			claim(i, name)
 		}
@@ -256,7 +257,7 @@ func (n *Names[T]) known(name string) bool { return IsOwn(name) || len(n.find(na
 func (n *Names[T]) qualified(name string) []T {
 	var found []T
 	for _, separator := range n.spelling.separators() {
-		for i := range min(len(name), n.longest+1) {
+		for i := max(0, len(name)-n.longestID-len(separator)); i < min(len(name), n.longest+1); i++ {
 			if strings.HasPrefix(name[i:], separator) {
 				for _, server := range meantServers(name[:i]) {
 					at, ok := n.index(registry.ID(server, name[i+len(separator):]))

@@ -233,6 +233,31 @@ func TestLongUnknownName(t *testing.T) {
 
 // The search for similar names ends with its context, and compares a bounded number of names. An
 // error names a bounded number of items.
+// A name of megabytes with a separator at each place is not copied for each. A tool of the longest ID is found by each form
+// of its name.
+func TestNameOfSeparators(t *testing.T) {
+	long := strings.Repeat("n", 1000)
+	var names []*ToolNames
+	for _, separator := range []string{"", "-to-the-tool-"} {
+		names = append(names, OfTools(pointers(
+			registry.NormalizedTool{ID: "s:" + long, Server: "s", Name: long}, registry.NormalizedTool{ID: "gpu@box:" + long, Server: "gpu@box", Name: long},
+			registry.NormalizedTool{ID: strings.Repeat("s", 250) + ":x", Server: strings.Repeat("s", 250), Name: "x"},
+		), Prefixed, separator, ""))
+	}
+	for _, n := range names {
+		for _, prefix := range []string{"s:", "s.", "s__", "s" + n.spelling.separator(), "gpu@box:", "gpu-at-box__", "gpu-at-box" + n.spelling.separator()} {
+			if found, err := n.Resolve(t.Context(), prefix+long); err != nil || found.Name != long {
+				t.Errorf("%s…: %v", prefix, err)
+			}
+		}
+		for _, part := range []string{":", "-at-.", "__"} {
+			if found := testing.AllocsPerRun(1, func() { n.Resolve(t.Context(), strings.Repeat(part, 4<<20/len(part))) }); found > 20 {
+				t.Errorf("%s: %v allocations", part, found)
+			}
+		}
+	}
+}
+
 func TestNearestIsBounded(t *testing.T) {
 	first, last := tool("a", "first"), tool("z", "last")
 	all := pointers(first)

@@ -93,6 +93,9 @@ func (r *run) send() {
 
 // answer asks the host.
 func (q *question) answer(ctx context.Context, h Host) (json.RawMessage, error) {
+	if n := len(q.Arguments); q.kind != "call" && n > maxQuestion {
+		return nil, fmt.Errorf("%s: its argument has %d bytes as JSON; give at most %d", q.kind, n, maxQuestion)
+	}
 	switch q.kind {
 	case "search":
 		var task string

@@ -1,18 +1,23 @@
 package script
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 // Bounds of values.
 const (
-	maxResult  = 16 << 20 // bytes of a call's value, of the script's, and of all arguments and blocks behind handles
-	maxHost    = 13 << 20 // bytes of what a script hands over: 4 Mi UTF-16 code units
-	maxMessage = 16 << 10 // bytes of an error's message
+	maxResult   = 16 << 20 // bytes of a call's value, of the script's, and of all arguments and blocks behind handles
+	maxHost     = 13 << 20 // bytes of what a script hands over: 4 Mi UTF-16 code units
+	maxMessage  = 16 << 10 // bytes of an error's message
+	maxQuestion = 1 << 20  // bytes of the JSON of a search's task, or of the ids of a description
+	maxBlocks   = 10_000   // blocks of content in a result
 )
 
 // A block is a block of content, without its data. With a handle, it stands for the block in a script.
@@ -37,36 +42,37 @@ type handles struct {
 // value returns the value that a result of tools/call has for a script; an error for a result that is an error.
 func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
 	var result struct {
-		StructuredContent json.RawMessage
-		Content           []json.RawMessage
-		IsError           bool
+		StructuredContent, Content *json.RawMessage // nil for null
+		IsError                    bool
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return nil, fmt.Errorf("the result can't be read: %w", err)
-	}
-	structured := result.StructuredContent
-	if string(structured) == "null" {
-		structured = nil
-	}
-	if structured != nil && !result.IsError {
-		return structured, nil
+	err := json.Unmarshal(raw, &result)
+	if err == nil && result.StructuredContent != nil && !result.IsError {
+		return *result.StructuredContent, nil
 	}
 	var texts []string
 	var values []any
-	for _, raw := range result.Content {
-		var b block
-		if err := json.Unmarshal(raw, &b); err != nil {
-			return nil, fmt.Errorf("the result can't be read: %w", err)
-		}
-		if b.Type == "text" {
-			texts = append(texts, b.Text)
-			values = append(values, b.Text)
-		} else if !result.IsError {
-			if err := h.keep(raw, &b); err != nil {
-				return nil, err
+	var fault error
+	if err == nil && result.Content != nil {
+		err = wire.Elements(*result.Content, func(raw []byte) bool {
+			var b block
+			switch fault = json.Unmarshal(raw, &b); {
+			case fault != nil:
+			case len(values) == maxBlocks:
+				fault = fmt.Errorf("it has more than %d blocks of content; ask the tool for less", maxBlocks)
+			case b.Type == "text":
+				texts = append(texts, b.Text)
+				values = append(values, b.Text)
+			case result.IsError:
+				values = append(values, nil)
+			default:
+				fault = h.keep(raw, &b)
+				values = append(values, b)
 			}
-			values = append(values, b)
-		}
+			return fault == nil
+		})
+	}
+	if err = cmp.Or(fault, err); err != nil {
+		return nil, fmt.Errorf("the result can't be read: %w", err)
 	}
 	text := strings.Join(texts, "\n")
 	switch {
@@ -86,14 +92,14 @@ func (h *handles) value(raw json.RawMessage) (json.RawMessage, error) {
 
 // keep keeps a block, and gives it a handle.
 func (h *handles) keep(raw json.RawMessage, b *block) error {
-	if err := h.take(len(raw)); err != nil {
+	if err := h.take(len(raw) + 256); err != nil { // a handle takes about so much more
 		return err
 	}
 	if h.blocks == nil {
 		h.blocks = map[string]json.RawMessage{}
 	}
 	b.Handle = fmt.Sprintf("h%d", len(h.blocks)+1)
-	h.blocks[b.Handle] = raw
+	h.blocks[b.Handle] = bytes.Clone(raw)
 	if r := b.Resource; r != nil {
 		b.URI, b.MimeType, b.Text, b.Resource = r.URI, r.MimeType, r.Text, nil
 	}

@@ -85,6 +85,58 @@ func TestResult(t *testing.T) {
 	}
 }
 
+// A result has a bounded number of blocks, whatever their names, and a script a bounded number of handles.
+func TestManyBlocks(t *testing.T) {
+	many := func(n int, block, key, more string) json.RawMessage {
+		return json.RawMessage(`{"` + key + `":[` + strings.Repeat(block+",", n-1) + block + "]" + more + "}")
+	}
+	for _, test := range []struct {
+		raw  json.RawMessage
+		want string // in the error
+	}{
+		{many(maxBlocks, "{}", "content", ""), "<nil>"},
+		{many(maxBlocks, `{"type":"text"}`, "content", ""), "<nil>"},
+		{many(maxBlocks+1, `{"type":"text"}`, "content", ""), "more than 10000 blocks"},
+		{many(8<<20, "{}", "content", ""), "more than 10000 blocks"},
+		{many(8<<20, "{}", "CONTENT", ""), "more than 10000 blocks"},
+		{many(8<<20, "{}", "content", `,"isError":true`), "more than 10000 blocks"},
+		{many(8<<20, "{}", "content", `,"content":[]`), "<nil>"},
+		{json.RawMessage(`{"content":"x"}`), "can't be read: invalid JSON"},
+		{json.RawMessage(`{"content":[1]}`), "can't be read: json"},
+		{json.RawMessage(`{"content":null}`), "<nil>"},
+	} {
+		h := handles{budget: new(budget)}
+		h.budget.max.Store(1 << 30)
+		if _, err := h.value(test.raw); !strings.Contains(fmt.Sprint(err), test.want) || len(h.blocks) > maxBlocks {
+			t.Errorf("%.60s: %v, %d handles; want %s", test.raw, err, len(h.blocks), test.want)
+		}
+	}
+	h := handles{budget: new(budget)}
+	h.budget.max.Store(1 << 30)
+	var err error
+	for n := 0; err == nil && n < 20; n++ {
+		_, err = h.value(many(maxBlocks, "{}", "content", ""))
+	}
+	if err == nil || len(h.blocks) > maxResult/256 {
+		t.Errorf("%d handles, %v", len(h.blocks), err)
+	}
+}
+
+// The host is not asked for a description of half a million tools, or for the tools of a task of megabytes.
+func TestLongQuestions(t *testing.T) {
+	for code, want := range map[string]string{
+		`await describe(Array(5e5).fill("s:w"))`: "describe: its argument has 3000001 bytes as JSON; give at most 1048576",
+		`await search("x".repeat(2e6))`:          "search: its argument has 2000002 bytes as JSON; give at most 1048576",
+		`await describe([[[]]])`:                 "describe: the ids are no list of strings",
+		`result("x".repeat(10e6))`:               "is no handle of a call's result",
+	} {
+		o := run1(t, code)
+		if o.Err == nil || !strings.Contains(o.Err.Message, want) || len(o.Err.Message) > 1000 {
+			t.Errorf("%s: %.300v, want %s", code, o.Err, want)
+		}
+	}
+}
+
 func FuzzValue(f *testing.F) {
 	f.Add(`{"content":[{"type":"text","text":"x"},{"type":"image"}],"structuredContent":null}`)
 	f.Add(`{"isError":true,"content":[{"type":"resource","resource":{}}]}`)

@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+const Max = 200 // names in each list of a search
+
 // Clean returns capability tags as tools have them: trimmed, in lower case, sorted, each
 // once, without empty ones.
 func Clean(tags []string) []string {

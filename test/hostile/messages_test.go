@@ -195,6 +195,11 @@ var messages = map[string]guest{
 			v.t.Errorf("REST: %d, %.300s", r.status, r.body)
 		}
 	}},
+	"scripts that ask for too much": {own: map[string]any{"profiles": map[string]any{"default": map[string]any{"scripts": true}}}, attack: func(v *visit) {
+		c := v.router.client(`{}`)
+		v.tooMuchInScripts(c.Call)
+		v.leave(c)
+	}},
 	"results read at wild offsets": {own: map[string]any{"maxResultTokens": 10}, attack: func(v *visit) {
 		v.post(rpc(1, "tools/call", `{"name":"honest:echo","arguments":{"message":"`+strings.Repeat("long ", 1000)+`"}}`))
 		v.repeat(2, func(i int) {

@@ -56,3 +56,42 @@ func (v *visit) tooMuch(call func(ctx context.Context, tool string, arguments an
 		v.t.Errorf("the router's memory has grown by %d MB", grown>>20)
 	}
 }
+
+// tooMuchInScripts has scripts ask for too much at once. Each question is refused with a reason, costs little, and does not
+// go on after its script.
+func (v *visit) tooMuchInScripts(call func(ctx context.Context, tool string, arguments any) (json.RawMessage, error)) {
+	v.configure(entry(largeDefinition, v.pids()))
+	defer v.configure(nil)
+	ask := func(code string) string {
+		result, err := call(within(v.t, deadline), "run_script", map[string]string{"code": code})
+		if err != nil {
+			return err.Error()
+		}
+		return string(result)
+	}
+	mcptest.WaitFor(v.t, "the large definition", func() bool {
+		return strings.Contains(ask(`return await describe("hostile:attack")`), "declare function")
+	})
+	before := memory(v.pid(), "VmHWM")
+	v.repeat(2, func(int) {
+		for code, want := range map[string]string{
+			`await describe(Array(20000).fill("hostile:attack"))`:                                                      "20000 ids are too many; send at most 20 at a time",
+			`await Promise.all(Array(8).fill(0).map(() => describe(Array(3000).fill("hostile:attack"))))`:              "3000 ids are too many",
+			`await describe(Array(300000).fill("abc"))`:                                                                "give at most 1048576",
+			`return (await describe(Array(20).fill("hostile:attack"))).split("declare function").length`:               `"2"`,
+			`for (let i = 0; i < 50; i++) describe(Array(20).fill(0).map((_, n) => "hostile:" + n)); await 0; throw 7`: "threw 7",
+			`await search("x".repeat(2e6))`:                                                                            "give at most 1048576",
+			`await search("attack ".repeat(1e5)); return 5`:                                                            `"5"`,
+			`await call("-at-.".repeat(1e6))`:                                                                          "unknown tool",
+			`await describe(["__".repeat(2e5), ":".repeat(4e5)])`:                                                      "unknown tool",
+			`result("x".repeat(4e6))`:                                                                                  "is no handle",
+		} {
+			if got := ask(code); len(got) > 20_000 || !strings.Contains(got, want) && !strings.Contains(got, "no memory is left for scripts") {
+				v.t.Errorf("%s: %d bytes, %.300s; want %s", code, len(got), got, want)
+			}
+		}
+	})
+	if grown := memory(v.pid(), "VmHWM") - before; grown > 2*maxGrowth {
+		v.t.Errorf("the router's memory has grown by %d MB", grown>>20)
+	}
+}

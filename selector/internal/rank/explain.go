@@ -2,6 +2,7 @@ package rank
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -55,13 +56,13 @@ var (
 	}
 )
 
-// Explain returns the composition of the scores of candidates. words is the task as Rank got it.
-func Explain(task string, words text.Task, c *index.Collection, candidates []Candidate) []Explanation {
+// Explain returns the composition of the scores of candidates, until ctx ends. words is the task as Rank got it.
+func Explain(ctx context.Context, task string, words text.Task, c *index.Collection, candidates []Candidate) []Explanation {
 	s := newScorer(words, c)
 	spell := text.Speller(task)
 	all := make([]Explanation, len(candidates))
 	for i, candidate := range candidates {
-		if d, ok := c.Document(candidate.Item()); ok {
+		if d, ok := c.Document(candidate.Item()); ok && ctx.Err() == nil {
 			all[i] = s.explain(candidate, d)
 			all[i].say(spell, candidate.Tool)
 		}

@@ -132,9 +132,9 @@ func (c *Catalog) Prompt(ctx context.Context, name string) (*registry.Prompt, er
 // server that lists it, or the servers with templates that match it, or else all
 // servers that have any. It returns nil if no server can have it.
 func (c *Catalog) Locate(ctx context.Context, uri string) []Address {
-	found := c.View().locate(uri, c.serverNames())
+	found := c.View().locate(ctx, uri, c.serverNames())
 	if len(found) == 0 && c.Settle(ctx, c.View().Snapshot) {
-		found = c.View().locate(uri, c.serverNames())
+		found = c.View().locate(ctx, uri, c.serverNames())
 	}
 	return found
 }

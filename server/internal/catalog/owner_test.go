@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,6 +18,38 @@ func offerOf(server string, templates []string, uris ...string) (o registry.Offe
 	}
 	o.Capabilities = []byte(`{"resources":{}}`)
 	return o
+}
+
+// A URI of megabytes is not compared with templates, nor any URI for a client that has left.
+func TestLongURI(t *testing.T) {
+	r := registry.New()
+	for _, server := range []string{"a", "b"} {
+		o := offerOf(server, nil)
+		if server == "b" {
+			for i := range 200 {
+				o.Templates = append(o.Templates, offerOf(server, []string{fmt.Sprintf("notes://{a}{b}{c}{d}{e}{f}%d{+g}", i)}).Templates...)
+			}
+		}
+		if _, err := r.Replace(server, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := NewView(r.Snapshot(), &Options{})
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for _, test := range []struct {
+		ctx  context.Context
+		uri  string
+		want int // servers
+	}{
+		{t.Context(), "notes://x0y", 1},
+		{left, "notes://x0y", 2},
+		{t.Context(), "notes://" + strings.Repeat("a", 4<<20) + "0", 2}, // they may have it
+	} {
+		if found := v.locate(test.ctx, test.uri, []string{"a", "b"}); len(found) != test.want {
+			t.Errorf("%.20s: %d servers, want %d", test.uri, len(found), test.want)
+		}
+	}
 }
 
 // A server that comes first by name takes no URI over from one that had it before, by a
@@ -45,7 +78,7 @@ func TestURIsBelongToTheFirst(t *testing.T) {
 			"notes://{x}":                      "[{owner notes://{x}}]",
 			"metarouter://a-taker/notes://{x}": "[{a-taker notes://{x}}]",
 		} {
-			if got := fmt.Sprint(v.locate(uri, []string{"a-taker", "owner"})); got != want {
+			if got := fmt.Sprint(v.locate(t.Context(), uri, []string{"a-taker", "owner"})); got != want {
 				t.Errorf("search %v: %s is at %s, want %s", search, uri, got, want)
 			}
 		}

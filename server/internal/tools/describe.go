@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -28,25 +27,13 @@ type Description struct {
 	Error        string          `json:"error,omitempty"`
 }
 
-const (
-	maxIDs       = 20      // as the tool's schema says
-	maxDescribed = 1 << 20 // bytes of the definitions in an answer, unless the first is longer
-)
+// maxDescribed is how many bytes of definitions an answer has, unless the first is longer.
+const maxDescribed = 1 << 20
 
-// describe answers describe_tools. It describes each id once.
+// describe answers describe_tools.
 func (f *finder) describe(ctx context.Context, a describeArguments, c *toolCall) (json.RawMessage, error) {
-	if len(a.IDs) > maxIDs {
-		return failure("describe_tools: %d ids are too many; send at most %d at a time", len(a.IDs), maxIDs), nil
-	}
-	described := make([]Description, 0, len(a.IDs))
-	size := 0
-	for i, id := range a.IDs {
-		if slices.Contains(a.IDs[:i], id) {
-			continue
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	described, size := []Description{}, 0
+	err := declaration.Each(ctx, a.IDs, func(id string) error {
 		for _, d := range f.describeID(ctx, id, c.declares) {
 			if n := len(d.Definition) + len(d.Declaration); size > 0 && size+n > maxDescribed {
 				d = Description{ID: d.ID, Kind: d.Kind, Error: fmt.Sprintf("its definition of %d bytes makes the answer too long; describe it alone", n)}
@@ -54,6 +41,13 @@ func (f *finder) describe(ctx context.Context, a describeArguments, c *toolCall)
 			size += len(d.Definition) + len(d.Declaration)
 			described = append(described, d)
 		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return failure("describe_tools: %v", err), nil
 	}
 	return answer(map[string]any{"tools": described}), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/declaration"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -40,7 +41,6 @@ const (
 
 	maxLimit  = 50                           // as the tool's schema says
 	maxBudget = (1 << 20) / tokencount.Bytes // tokens of an answer
-	maxNames  = 200                          // in each list of a search
 )
 
 // Found is the answer of find_tools.
@@ -91,8 +91,8 @@ type finder struct {
 
 // find answers find_tools.
 func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.RawMessage, error) {
-	if n := max(len(a.Kinds), len(a.Capabilities), len(a.Servers)); n > maxNames {
-		return failure("find_tools: a list of %d names is too long; send at most %d", n, maxNames), nil
+	if n := max(len(a.Kinds), len(a.Capabilities), len(a.Servers)); n > taglist.Max {
+		return failure("find_tools: a list of %d names is too long; send at most %d", n, taglist.Max), nil
 	}
 	reply := Found{Tools: []foundItem{}}
 	limit := int(min(max(cmp.Or(a.Limit, unsureLimit), 1), maxLimit))

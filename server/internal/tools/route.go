@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/example"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
@@ -83,8 +84,8 @@ type taskRouter struct {
 
 // route answers route_task.
 func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (json.RawMessage, error) {
-	if n := len(a.Capabilities); n > maxNames {
-		return failure("route_task: a list of %d names is too long; send at most %d", n, maxNames), nil
+	if n := len(a.Capabilities); n > taglist.Max {
+		return failure("route_task: a list of %d names is too long; send at most %d", n, taglist.Max), nil
 	}
 	before := r.Router.Snapshot()
 	settings := r.Settings()

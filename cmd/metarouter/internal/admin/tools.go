@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/changes"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -97,6 +98,9 @@ func listTools(q *query) (any, error) {
 // serversOrTool returns the servers that a request for tools is about, nil for all, or the name of a tool.
 func serversOrTool(q *query, c config.Config) (of []string, named string, err error) {
 	of, named = q.URL.Query()["server"], q.FormValue("name")
+	if n := max(len(of), len(q.URL.Query()["capability"])); n > taglist.Max {
+		return nil, "", badRequest(fmt.Errorf("%d servers or capabilities are too many; name at most %d at a time", n, taglist.Max))
+	}
 	if !fromCommand(q.Request) {
 		return of, named, nil
 	}

@@ -19,6 +19,9 @@ import (
 // Merge sets the KEY=VALUE pairs in the object. A value is a string where the
 // tool's schema says so, else JSON if it is valid JSON.
 func Merge(schema, object json.RawMessage, pairs []string) (json.RawMessage, error) {
+	if len(pairs) > 200 { // each reads the schema and the object again
+		return nil, fmt.Errorf("%d KEY=VALUE pairs are too many; give at most 200, or all as JSON with --args", len(pairs))
+	}
 	properties := wire.Member(schema, "properties")
 	given := make(map[string]bool)
 	for _, pair := range pairs {

@@ -2,10 +2,25 @@ package toolargs
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
+
+func TestMergeIsBounded(t *testing.T) {
+	var pairs []string
+	for i := range 8000 {
+		pairs = append(pairs, fmt.Sprintf("a%d=1", i))
+	}
+	if merged, err := Merge(json.RawMessage(`{}`), json.RawMessage(`{}`), pairs[:200]); err != nil || len(merged) < 200 {
+		t.Errorf("200 pairs: %s, %v", merged, err)
+	}
+	if _, err := Merge(json.RawMessage(`{}`), json.RawMessage(`{}`), pairs); err == nil || !strings.Contains(err.Error(), "8000 KEY=VALUE pairs are too many; give at most 200") {
+		t.Error(err)
+	}
+}
 
 func TestSample(t *testing.T) {
 	for _, test := range []struct{ schema, args, want string }{
