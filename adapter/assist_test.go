@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // chooses serves a model that always gives the same answer.
@@ -29,7 +31,7 @@ func chooses(t *testing.T, answer string) string {
 // without secrets.
 func TestAssistantFollowsConfiguration(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
-	r := New(config.Config{}, Options{Log: zap.New(core)})
+	r := New(config.Config{}, Options{Play: play.Server, Log: zap.New(core)})
 	defer r.Close()
 	p := r.parts
 	use := func(a *config.Assist) { r.current.edit(config.Config{Router: config.Router{Assist: a}}) }

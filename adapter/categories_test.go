@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // neighbour is an outside classification server of plain JSON-RPC. Whatever sings is
@@ -309,7 +310,7 @@ func TestShortTexts(t *testing.T) {
 func TestTagsAreCategories(t *testing.T) {
 	browser := fake("browser")
 	browser.Capabilities = []string{"Mine"}
-	r := New(config.Config{Servers: []config.Server{browser}}, Options{})
+	r := New(config.Config{Servers: []config.Server{browser}}, Options{Play: play.Server})
 	categories := r.parts.Classifier().Categories(t.Context()).Categories
 	if !slices.IsSorted(categories) || !slices.Contains(categories, "mine") || !slices.Contains(categories, "browser") || len(categories) < 30 {
 		t.Errorf("%v", categories)

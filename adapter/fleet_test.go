@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 func TestTurn(t *testing.T) {
@@ -79,7 +80,7 @@ func TestSettingsAreLive(t *testing.T) {
 		return slices.Contains(r.parts.Classifier().Categories(t.Context()).Categories, "oddity")
 	})
 	r.writer.Saves.All()
-	again := New(c, Options{DataDir: data})
+	again := New(c, Options{DataDir: data, Play: play.Server})
 	if len(again.FindByCapability("oddity")) != 1 {
 		t.Error("the tools are not stored with their new tag")
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // serveNothing is the ServeNode of routers whose hosts are called without a stream.
@@ -46,7 +48,7 @@ func (v *NodeView) do(ctx context.Context, method, params string, origin *sessio
 // runningAsNode runs a router that is the node box of a cluster without other nodes.
 func runningAsNode(t *testing.T, c config.Config) *Router {
 	t.Helper()
-	r, _ := runningWith(t, c, Options{ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
+	r, _ := runningWith(t, c, Options{Play: play.Server, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
 		return &pairNode{name: "box", running: make(chan struct{}), farNode: newFarNode(t)}
 	}})
 	settled(t, r)
@@ -62,7 +64,7 @@ func TestHostAllows(t *testing.T) {
 		"nothing": {Servers: []string{}},
 	}, "a", "b", "off"), "a", "off")
 	c.Servers[2].Disabled = true
-	r := New(c, Options{ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
+	r := New(c, Options{Play: play.Server, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
 	defer r.Close()
 	for _, name := range []string{"a", "b", "off"} {
 		_, err := r.registry.Replace(name, offerOf(name))
@@ -129,7 +131,7 @@ func TestHostAllows(t *testing.T) {
 func TestOffers(t *testing.T) {
 	c := inCluster(configOf(nil, "a"), "*")
 	c.Servers[0].Timeout, c.Servers[0].ToolTimeouts = time.Minute, map[string]time.Duration{"x": time.Hour}
-	r := New(c, Options{ServeNode: serveNothing})
+	r := New(c, Options{Play: play.Server, ServeNode: serveNothing})
 	defer r.Close()
 	o := offerOf("a")
 	for i := range o.Tools {

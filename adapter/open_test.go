@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // entry returns the entry of a fake server in a configuration.
@@ -126,7 +127,7 @@ func TestOpenEnds(t *testing.T) {
 		must(t, r.Close())
 		cancel()
 	}
-	never := New(config.Config{}, Options{})
+	never := New(config.Config{}, Options{Play: play.Server})
 	must(t, never.Close())
 	if err := never.Run(t.Context(), nil); !errors.Is(err, inprocess.ErrClosed) {
 		t.Errorf("Run after Close: %v", err)

@@ -86,6 +86,8 @@ type Options struct {
 	// Audit records approvals, and logins at remote servers; nil records nothing.
 	Audit AuditRecorder
 
+	Play Player // plays commands in this process, for tests; may be nil
+
 	// OnDemand starts a server at its first call only, or if Settled needs its tools.
 	OnDemand bool
 
@@ -139,7 +141,7 @@ func New(c config.Config, o Options) *Router {
 		PublicURL: func() string { return r.current.load().config.Router.HTTP.PublicURL },
 	})
 	r.supervisor = supervisor.New(r.writer, supervisor.Options{
-		DataDir: o.DataDir, Guard: o.Guard, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
+		DataDir: o.DataDir, Guard: o.Guard, Play: o.Play, Reporter: o.Reporter, Version: o.Version, Sole: o.Sole, Legacy: o.Legacy, Inside: o.listScripts, OnMessage: r.listeners.hear, OnSecrets: o.OnSecrets, OnToken: o.OnToken, Logins: logins,
 	}, o.Log)
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
 	r.members = newMembership(r)

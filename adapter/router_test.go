@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +46,7 @@ func running(t *testing.T, o Options, servers ...config.Server) (*Router, chan<-
 
 func runningWith(t *testing.T, c config.Config, o Options) (*Router, chan<- config.Config) {
 	t.Helper()
-	o.Log = zaptest.NewLogger(t)
+	o.Log, o.Play = zaptest.NewLogger(t), play.Server
 	r := New(c, o)
 	edits := make(chan config.Config)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -148,7 +149,7 @@ func TestOfferIsStored(t *testing.T) {
 	first, _ := running(t, Options{DataDir: data}, entry)
 	settled(t, first)
 	first.writer.Saves.All()
-	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data})
+	second := New(config.Config{Servers: []config.Server{entry}}, Options{DataDir: data, Play: play.Server})
 	for name, r := range map[string]*Router{"learned": first, "recalled": second} {
 		s := r.parts.Snapshot()
 		if len(s.Items("s:greet")) != 1 {

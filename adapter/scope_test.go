@@ -20,6 +20,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // offerOf returns an offer with two tools, and one item of each other kind.
@@ -45,7 +47,7 @@ func offerOf(server string) registry.Offer {
 // stocked returns a router that does not run, with the offers of servers.
 func stocked(t *testing.T, profiles map[string]config.Profile, servers ...string) *Router {
 	t.Helper()
-	r := New(configOf(profiles, servers...), Options{})
+	r := New(configOf(profiles, servers...), Options{Play: play.Server})
 	for _, name := range servers {
 		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
 			t.Fatal(err)
@@ -238,7 +240,7 @@ func TestScopeDefault(t *testing.T) {
 func TestScopeClassifier(t *testing.T) {
 	c := configOf(map[string]config.Profile{"work": {Servers: []string{"a"}}}, "a", "b")
 	c.Servers[0].Capabilities, c.Servers[1].Capabilities = []string{"a-tag"}, []string{"b-tag"}
-	r := New(c, Options{})
+	r := New(c, Options{Play: play.Server})
 	t.Cleanup(func() { must(t, r.Close()) })
 	for _, name := range []string{"a", "b"} {
 		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
@@ -257,7 +259,7 @@ func TestScopeClassifier(t *testing.T) {
 	}
 	c.Router.Classification = config.DefaultClassification()
 	c.Router.Classification.Categories = []config.Category{{Name: "b-tag"}}
-	named := New(c, Options{})
+	named := New(c, Options{Play: play.Server})
 	t.Cleanup(func() { must(t, named.Close()) })
 	if got := named.parts.Scope("work").Classifier(); got != named.parts.Classifier() {
 		t.Error("categories of the configuration are hidden")
@@ -275,7 +277,7 @@ func TestScopeMemory(t *testing.T) {
 	for i := range profiles {
 		all[fmt.Sprintf("p%d", i)] = config.Profile{Deny: []string{fmt.Sprintf("tool_%02d", i)}}
 	}
-	r := New(configOf(all, names...), Options{})
+	r := New(configOf(all, names...), Options{Play: play.Server})
 	t.Cleanup(func() { must(t, r.Close()) })
 	for _, name := range names {
 		var o registry.Offer
@@ -619,7 +621,7 @@ func TestScopeFixedArguments(t *testing.T) {
 
 // A change that came before the router sends changes is sent when it begins.
 func TestChangedBeforeRun(t *testing.T) {
-	r := New(config.Config{}, Options{})
+	r := New(config.Config{}, Options{Play: play.Server})
 	defer r.Close()
 	changed := r.changed.Next()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 func TestScopeOfUnions(t *testing.T) {
@@ -74,7 +76,7 @@ func TestFindWithinUnion(t *testing.T) {
 	for i := range 10 {
 		names = append(names, fmt.Sprintf("s%d", i))
 	}
-	r := New(configOf(profiles, names...), Options{})
+	r := New(configOf(profiles, names...), Options{Play: play.Server})
 	t.Cleanup(func() { must(t, r.Close()) })
 	verbs, nouns := strings.Fields("get delete list update"), strings.Fields("invoice calendar ticket branch page file folder")
 	for n, name := range names {
@@ -122,7 +124,7 @@ func BenchmarkFindWithinUnion(b *testing.B) {
 		o.Tools = append(o.Tools, tool)
 		offers[name] = o
 	}
-	r := New(configOf(profiles, names...), Options{})
+	r := New(configOf(profiles, names...), Options{Play: play.Server})
 	defer r.Close()
 	for name, o := range offers {
 		if _, err := r.registry.Replace(name, o); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // An offering is a server of another node that offers one tool.
@@ -65,7 +66,7 @@ func TestServicesInCatalog(t *testing.T) {
 			if tt.own.Name != "" {
 				c.Servers = append(c.Servers, tt.own)
 			}
-			r := New(c, Options{Log: zap.NewNop()})
+			r := New(c, Options{Play: play.Server, Log: zap.NewNop()})
 			defer r.Close()
 			others := r.members.services
 			if tt.own.Name != "" {
@@ -101,7 +102,7 @@ func TestServicesInCatalog(t *testing.T) {
 
 // The name of a service stays while its replicas come, go and change one after the other.
 func TestServiceKeepsItsName(t *testing.T) {
-	r := New(config.Config{}, Options{Log: zap.NewNop()})
+	r := New(config.Config{}, Options{Play: play.Server, Log: zap.NewNop()})
 	defer r.Close()
 	others := r.members.services
 	for i, step := range []struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/audit"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/login"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/usage"
@@ -68,6 +69,9 @@ var ErrNotSent = session.ErrNotSent
 
 // A Preview is the offers of a configuration's servers as far as they are known without a start.
 type Preview = catalog.Preview
+
+// A Player plays commands in this process, for tests of this module.
+type Player = process.Player
 
 // NewPreview reads the offers that are stored in the data folder. It finds the offer of another
 // configuration's server, too, if that differs only in its name, its variables or the rules for its

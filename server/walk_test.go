@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // The walk sends each request that there is, over each route, to a router whose profiles hide
@@ -121,7 +122,7 @@ type walkRouter struct {
 var noModel = &config.Endpoint{URL: "http://127.0.0.1:1", Model: "none"}
 
 func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
-	r := adapter.New(c, adapter.Options{})
+	r := adapter.New(c, adapter.Options{Play: play.Server})
 	parts := r.Parts()
 	edits := make(chan config.Config)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

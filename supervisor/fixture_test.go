@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 // The test binary plays the fake server, the guard, npm's shell, and a router that
@@ -125,7 +126,7 @@ func superviseWith(t *testing.T, data string, set func(*Supervisor), entries ...
 	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel), zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, operator) })))
 	l := &learner{learned: make(map[string]int), tools: make(map[string]string), known: make(map[string]bool)}
 	f := &fixture{t: t, learner: l, data: data, logged: logged, configs: make(chan config.Config)}
-	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0], Version: "test"}, log)
+	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0], Version: "test", Play: play.Server}, log)
 	set(f.Supervisor)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -79,6 +79,9 @@ type Options struct {
 	// while they are in use, so that they can be hidden elsewhere. May be nil.
 	OnToken func(token string)
 
+	// Play plays commands in this process, for tests; see [process.Starter]. May be nil.
+	Play process.Player
+
 	// Inside serves an entry of the transport [config.Scripts] over conn until one of the ends is closed.
 	Inside func(entry config.Server, conn net.Conn)
 
@@ -127,6 +130,7 @@ func New(h Handler, o Options, log *zap.Logger) *Supervisor {
 	log = log.Named("supervisor")
 	ending := make(chan struct{})
 	starter := process.NewStarter(o.Guard, ending, log)
+	starter.Play = o.Play
 	c := &common{
 		handler:  h,
 		options:  o,

@@ -191,6 +191,8 @@ var rules = map[string][]string{
 	"test/fakeissuer": {"test/fakeserver"},
 	"test/fakedocker": {},
 	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
+	"test/layer":      {},
+	"test/play":       {"internal/process", "test/fakeserver"},
 	"test/mcptest":    {"test/fakeserver", "test/internal/address", "test/internal/protocol"},
 	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},
 	"test/natsserver": {"test/internal/address"},

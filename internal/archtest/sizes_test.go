@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -35,23 +34,7 @@ const (
 )
 
 // bounds reads the table.
-func bounds(t *testing.T) map[string]int {
-	t.Helper()
-	all := make(map[string]int)
-	for line := range strings.Lines(sizesText) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		number, name, _ := strings.Cut(line, " ")
-		n, err := strconv.Atoi(number)
-		if _, twice := all[strings.TrimSpace(name)]; err != nil || twice {
-			t.Fatalf("sizes.txt: %q is no line with a number and a new name", line)
-		}
-		all[strings.TrimSpace(name)] = n
-	}
-	return all
-}
+func bounds(t *testing.T) map[string]int { return table(t, "sizes.txt", sizesText) }
 
 // measured returns the figures that the table bounds.
 func measured(t *testing.T) map[string]int {
@@ -67,10 +50,10 @@ func measured(t *testing.T) map[string]int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := strings.Count(string(text), "\n")
-		all[folder] += lines
-		all[allLines] += lines
-		if lines > 400 {
+		n := strings.Count(string(text), "\n")
+		all[folder] += n
+		all[allLines] += n
+		if n > 400 {
 			all[longFiles]++
 		}
 		file, err := parser.ParseFile(positions, name, text, parser.SkipObjectResolution)
@@ -93,6 +76,15 @@ func measured(t *testing.T) map[string]int {
 				methods[path.Join(folder, receiver(f.Recv.List[0].Type))]++
 			}
 		}
+	}
+	for file, folder := range testFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, _, _ := strings.Cut(folder, "/")
+		all["lines of tests in "+top] += strings.Count(string(text), "\n")
+		all["lines of tests"] += strings.Count(string(text), "\n")
 	}
 	for _, n := range methods {
 		if n > 15 {
@@ -124,12 +116,12 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	if t.Failed() && os.Getenv("METAROUTER_SIZES") != "" {
-		t.Log(table(now))
+		t.Log(lines(now))
 	}
 }
 
-// table returns the figures as lines of sizes.txt.
-func table(now map[string]int) string {
+// lines returns the figures as lines of sizes.txt.
+func lines(now map[string]int) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		fmt.Fprintf(&b, "%d %s\n", now[name], name)

@@ -48,7 +48,7 @@ esac
 			mcptest.WaitFor(t, "the container", func() bool { b, _ := os.ReadFile(file); return len(b) > len(id) })
 			if name == "a killed guard" {
 				syscall.Kill(s.GuardPID(), syscall.SIGKILL)
-				mcptest.WaitFor(t, "the loss of the guard", p.tree.lost.Load)
+				mcptest.WaitFor(t, "the loss of the guard", p.tree.(*tree).lost.Load)
 			}
 			close(ending)
 			p.Stop(true)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -51,6 +52,8 @@ type Starter struct {
 	guard        *guard  // nil: nothing covers the router's sudden death
 	opener       *opener // nil: programs that servers open for the user end with them
 	running      sync.WaitGroup
+
+	Play Player // may be nil
 }
 
 // NewStarter returns a Starter, which must be opened before use. guardCommand is a
@@ -96,18 +99,55 @@ func (s *Starter) GuardPID() int { return s.guard.pid() }
 type Process struct {
 	PID    int
 	Born   time.Time
-	Stdin  *pipe.End
-	Stdout *pipe.End
-	Stderr *os.File
+	Stdin  Stdin
+	Stdout io.ReadCloser
+	Stderr io.ReadCloser
 	Exited chan struct{} // closed once the child is reaped and its group is gone
 
 	starter    *Starter
 	keepStrays bool
 	container  *Container
 	stopped    chan struct{} // closed once the container has ended, too
-	tree       tree
+	tree       family
 	end        exit // valid after Exited
 }
+
+// A Stdin is the end of a pipe to which the router writes; see [pipe.End].
+type Stdin interface {
+	io.WriteCloser
+	TryWrite(p []byte) (int, error)
+	SetWriteDeadline(time.Time)
+}
+
+// A family is a process with all that descends from it: a *tree, or Played.
+type family interface {
+	wait() exit
+	follow() (stopped bool)
+	terminate()
+	kill(exited <-chan struct{})
+	killLeft()
+}
+
+// A Player returns what stands for the process of a command; nil for a process of the system. It is for tests.
+type Player func(Command) *Played
+
+// Played stands for a process. Wait returns when it has ended, with its exit code, or -1 and the signal.
+type Played struct {
+	PID             int
+	Stdin           Stdin
+	Stdout, Stderr  io.ReadCloser
+	Wait            func() (code int, signal string)
+	Terminate, Kill func() // what SIGTERM and SIGKILL do
+}
+
+func (p *Played) wait() exit {
+	code, signal := p.Wait()
+	return exit{code, signal}
+}
+func (p *Played) follow() bool         { return true }
+func (p *Played) terminate()           { p.Terminate() }
+func (p *Played) kill(<-chan struct{}) { p.Kill() }
+func (p *Played) killLeft()            {}
 
 // An exit is how a process ended.
 type exit struct {
@@ -139,6 +179,12 @@ func (s *Starter) Start(c Command) (*Process, error) {
 }
 
 func (s *Starter) start(c Command) (_ *Process, err error) {
+	if s.Play != nil {
+		if played := s.Play(c); played != nil {
+			s.started.Add(1)
+			return s.follow(c, &Process{PID: played.PID, Stdin: played.Stdin, Stdout: played.Stdout, Stderr: played.Stderr, tree: played}), nil
+		}
+	}
 	var files [6]*os.File
 	defer func() {
 		if err != nil {
@@ -159,17 +205,21 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 	if !c.KeepStrays {
 		l.Env = append(slices.Clip(c.Env), MarkVariable+"="+l.mark)
 	}
-	p := &Process{
-		Stdin: pipe.New(files[1]), Stdout: pipe.New(files[2]), Stderr: files[4],
-		Exited: make(chan struct{}), starter: s, keepStrays: c.KeepStrays, container: c.Container, stopped: make(chan struct{}),
-	}
-	if p.PID, err = p.tree.start(l, s.guard); err != nil {
+	t := &tree{}
+	pid, err := t.start(l, s.guard)
+	if err != nil {
 		return nil, err
 	}
-	p.Born = time.Now()
 	for _, i := range []int{0, 3, 5} {
 		files[i].Close()
 	}
+	return s.follow(c, &Process{PID: pid, Stdin: pipe.New(files[1]), Stdout: pipe.New(files[2]), Stderr: files[4], tree: t}), nil
+}
+
+// follow completes a process that has started, and waits for its end.
+func (s *Starter) follow(c Command, p *Process) *Process {
+	p.Born, p.Exited, p.stopped = time.Now(), make(chan struct{}), make(chan struct{})
+	p.starter, p.keepStrays, p.container = s, c.KeepStrays, c.Container
 	s.running.Go(func() {
 		p.end = p.tree.wait()
 		close(p.Exited)
@@ -178,7 +228,7 @@ func (s *Starter) start(c Command) (_ *Process, err error) {
 		}
 		close(p.stopped)
 	})
-	return p, nil
+	return p
 }
 
 // Stop ends the process and everything that it started: it closes stdin, waits,

@@ -17,28 +17,30 @@ import (
 func (s *server) runHTTP() {
 	w := &web{server: s, sessions: map[string]*session{}}
 	if s.httpFile != "" {
-		listenAt(s.httpFile, "/mcp", http.HandlerFunc(w.streamable))
+		s.listenAt(s.httpFile, "/mcp", http.HandlerFunc(w.streamable))
 	}
 	if s.sseFile != "" {
-		listenAt(s.sseFile, "/sse", http.HandlerFunc(w.withSSE))
+		s.listenAt(s.sseFile, "/sse", http.HandlerFunc(w.withSSE))
 	}
-	io.Copy(io.Discard, os.Stdin)
+	io.Copy(io.Discard, s.stdin)
 }
 
 // listenAt serves on a free port and writes the URL to the file.
-func listenAt(file, path string, h http.Handler) {
+func (p *process) listenAt(file, path string, h http.Handler) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		fail(1, "%v", err)
+		p.fail(1, "%v", err)
 	}
-	go http.Serve(l, h)
+	site := &http.Server{Handler: h}
+	p.atExit(func() { site.Close() })
+	go site.Serve(l)
 	// Rename, so that no reader sees half of the URL.
 	err = os.WriteFile(file+".new", []byte("http://"+l.Addr().String()+path), 0o600)
 	if err == nil {
 		err = os.Rename(file+".new", file)
 	}
 	if err != nil {
-		fail(1, "%v", err)
+		p.fail(1, "%v", err)
 	}
 }
 
@@ -74,7 +76,7 @@ func (w *web) newSession() *session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.made++
-	s.id = fmt.Sprintf("fake-session-%d-%d", os.Getpid(), w.made)
+	s.id = fmt.Sprintf("fake-session-%d-%d", w.pid, w.made)
 	w.sessions[s.id] = s
 	return s
 }

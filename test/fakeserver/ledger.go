@@ -2,7 +2,6 @@ package fakeserver
 
 import (
 	"encoding/json"
-	"os"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
@@ -31,7 +30,7 @@ func recordExecution(tool string) action {
 			Ms int
 		}
 		json.Unmarshal(c.arguments, &a)
-		line := LedgerLine{ID: a.ID, Tool: tool, Name: c.name, PID: os.Getpid(), At: time.Now()}
+		line := LedgerLine{ID: a.ID, Tool: tool, Name: c.name, PID: c.pid, At: time.Now()}
 		c.record(line)
 		select {
 		case <-time.After(time.Duration(a.Ms) * time.Millisecond):
@@ -46,6 +45,6 @@ func recordExecution(tool string) action {
 
 func (o *options) record(line LedgerLine) {
 	if o.ledger != "" {
-		appendTo(o.ledger, string(protocol.Encode(line))+"\n")
+		o.appendTo(o.ledger, string(protocol.Encode(line))+"\n")
 	}
 }

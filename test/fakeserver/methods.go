@@ -192,7 +192,7 @@ func (s *server) action(name string) (action, bool) {
 func (o *options) unknown(method string) *rpcError {
 	switch {
 	case o.exitOnUnknown:
-		fail(5, "fatal: unknown method %q", method)
+		o.fail(5, "fatal: unknown method %q", method)
 	case o.silentOnUnknown:
 		return nil
 	}

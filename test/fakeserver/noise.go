@@ -1,7 +1,7 @@
 package fakeserver
 
 import (
-	"os"
+	"io"
 	"strings"
 )
 
@@ -33,13 +33,13 @@ func (s *server) makeNoise() {
 	}
 	s.out.Lock()
 	defer s.out.Unlock()
-	os.Stdout.WriteString(stray)
+	io.WriteString(s.stdout, stray)
 	switch {
 	case !s.banner:
 		s.banner = true
-		os.Stdout.WriteString(strings.Repeat("x", hugeLine) + "\n")
+		io.WriteString(s.stdout, strings.Repeat("x", hugeLine)+"\n")
 	case !s.dump:
 		s.dump = true
-		os.Stdout.WriteString(`{"level":20,"dump":"` + strings.Repeat("y", hugeLine) + "\"}\n")
+		io.WriteString(s.stdout, `{"level":20,"dump":"`+strings.Repeat("y", hugeLine)+"\"}\n")
 	}
 }

@@ -27,14 +27,14 @@ func relay(era string, command []string) int {
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		fail(1, "%v", err)
+		systemProcess().fail(1, "%v", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		fail(1, "%v", err)
+		systemProcess().fail(1, "%v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		fail(1, "%v", err)
+		systemProcess().fail(1, "%v", err)
 	}
 	var stdout sync.Mutex // serializes lines
 	write := func(line []byte) {

@@ -9,6 +9,8 @@ import (
 // options is everything that a fake server can be asked for. The flags below set it; all
 // of them can be combined.
 type options struct {
+	*process
+
 	// Who the server is and what it offers.
 	name, version, instructions string
 
@@ -68,8 +70,8 @@ type options struct {
 	onlySleeping bool
 }
 
-func parseOptions(args []string) *options {
-	o := &options{}
+func parseOptions(p *process, args []string) *options {
+	o := &options{process: p}
 	f := flag.NewFlagSet(marker, flag.ExitOnError)
 	o.offers(f)
 	o.transports(f)

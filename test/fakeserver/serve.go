@@ -14,12 +14,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/internal/filelock"
 )
 
-// serve plays the fake server that the flags ask for, on stdin and stdout, and exits.
+// serve plays the fake server that the flags ask for, on stdin and stdout of this process, and exits.
 func serve(args []string) {
-	o := parseOptions(args)
+	o := parseOptions(systemProcess(), args)
 	time.AfterFunc(o.lifetime, func() { os.Exit(0) })
 	if o.pidFile != "" {
-		appendTo(o.pidFile, fmt.Sprintf("%d\n", os.Getpid()))
+		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", o.pid))
 	}
 	if o.ignoreTerm {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
@@ -31,29 +31,34 @@ func serve(args []string) {
 		os.Stdin.Close() // leaveChild waits for this
 		select {}
 	}
+	o.play()
+}
+
+// play plays the server from its first message to its last, and exits.
+func (o *options) play() {
 	begin(o)
 	newServer(o).run()
-	time.Sleep(o.exitDelay)
+	o.sleep(o.exitDelay)
 	if o.ignoreEOF {
-		select {}
+		<-o.killed
 	}
-	os.Exit(0)
+	o.end(0)
 }
 
 // begin does everything that comes before the first message.
 func begin(o *options) {
 	if o.exit {
-		fail(3, "fatal: FAKE_TOKEN is not set")
+		o.fail(3, "fatal: FAKE_TOKEN is not set")
 	}
-	if o.crashes > 0 && countStart(o.state) <= o.crashes {
-		fail(3, "fatal: crashing at this start")
+	if o.crashes > 0 && o.countStart(o.state) <= o.crashes {
+		o.fail(3, "fatal: crashing at this start")
 	}
 	if o.exclusive != "" {
 		f, err := filelock.Lock(o.exclusive, false)
 		if err != nil {
-			fail(6, "fatal: another instance is running: %v", err)
+			o.fail(6, "fatal: another instance is running: %v", err)
 		}
-		time.AfterFunc(o.lifetime, func() { f.Close() }) // holds the lock until then
+		o.atExit(func() { f.Close() }) // it holds the lock until then
 	}
 	if o.grandchild {
 		leaveChild(o, false)
@@ -62,11 +67,11 @@ func begin(o *options) {
 		leaveChild(o, true)
 	}
 	for left := o.stderrFlood; left > 0; left -= 100 {
-		fmt.Fprintln(os.Stderr, strings.Repeat("!", min(left, 100)-1))
+		fmt.Fprintln(o.stderr, strings.Repeat("!", min(left, 100)-1))
 	}
-	time.Sleep(o.startDelay)
+	o.sleep(o.startDelay)
 	for _, err := os.Stat(o.startFile); o.startFile != "" && err != nil; _, err = os.Stat(o.startFile) {
-		time.Sleep(10 * time.Millisecond)
+		o.sleep(10 * time.Millisecond)
 	}
 }
 
@@ -82,42 +87,42 @@ func leaveChild(o *options, session bool) {
 	}
 	ready, stdin, err := os.Pipe()
 	if err != nil {
-		fail(1, "start grandchild: %v", err)
+		o.fail(1, "start grandchild: %v", err)
 	}
 	cmd.Stdin = stdin // the write end, which the child only closes
 	if err := cmd.Start(); err != nil {
-		fail(1, "start grandchild: %v", err)
+		o.fail(1, "start grandchild: %v", err)
 	}
 	stdin.Close()
 	io.Copy(io.Discard, ready)
 	ready.Close()
 	if o.pidFile != "" {
-		appendTo(o.pidFile, fmt.Sprintf("%d\n", cmd.Process.Pid))
+		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", cmd.Process.Pid))
 	}
 }
 
 // countStart appends a line to the file and returns how many lines it has.
-func countStart(file string) int {
-	appendTo(file, "start\n")
+func (p *process) countStart(file string) int {
+	p.appendTo(file, "start\n")
 	b, err := os.ReadFile(file)
 	if err != nil {
-		fail(1, "read -state: %v", err)
+		p.fail(1, "read -state: %v", err)
 	}
 	return strings.Count(string(b), "\n")
 }
 
-func appendTo(file, text string) {
+func (p *process) appendTo(file, text string) {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = f.WriteString(text)
 		f.Close()
 	}
 	if err != nil {
-		fail(1, "%v", err)
+		p.fail(1, "%v", err)
 	}
 }
 
-func fail(status int, format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
-	os.Exit(status)
+func (p *process) fail(status int, format string, args ...any) {
+	fmt.Fprintf(p.stderr, format+"\n", args...)
+	p.end(status)
 }

@@ -5,7 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
+	"io"
+	"maps"
 	"slices"
 	"sync"
 
@@ -35,7 +36,7 @@ type server struct {
 }
 
 func newServer(o *options) *server {
-	return &server{
+	s := &server{
 		options:   o,
 		info:      protocol.Encode(map[string]string{"name": o.name, "version": o.version}),
 		list:      toolsOf(o),
@@ -44,6 +45,15 @@ func newServer(o *options) *server {
 		peers:     map[*peer]bool{},
 		tasks:     map[string]*task{},
 	}
+	o.atExit(func() {
+		s.mu.Lock()
+		peers := slices.Collect(maps.Keys(s.peers))
+		s.mu.Unlock()
+		for _, p := range peers {
+			p.leave()
+		}
+	})
+	return s
 }
 
 // run serves until the end of stdin.
@@ -54,7 +64,7 @@ func (s *server) run() {
 	}
 	s.makeNoise()
 	p := s.newPeer(s.write)
-	in := bufio.NewReader(os.Stdin)
+	in := bufio.NewReader(s.stdin)
 	for {
 		line, err := in.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) > 0 {
@@ -70,13 +80,13 @@ func (s *server) write(line string) {
 	s.makeNoise()
 	s.out.Lock()
 	defer s.out.Unlock()
-	os.Stdout.WriteString(line + "\n")
+	io.WriteString(s.stdout, line+"\n")
 }
 
 // traceLine appends a line to the -trace.
 func (o *options) traceLine(line string) {
 	if o.trace != "" {
-		appendTo(o.trace, line+"\n")
+		o.appendTo(o.trace, line+"\n")
 	}
 }
 
@@ -103,9 +113,11 @@ func btoi(b bool) int {
 
 func (s *server) countCall() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.answered++; s.answered == s.exitAfter {
-		fail(4, "fatal: that was call %d", s.answered)
+	s.answered++
+	n := s.answered
+	s.mu.Unlock()
+	if n == s.exitAfter {
+		s.fail(4, "fatal: that was call %d", n)
 	}
 }
 

@@ -45,12 +45,12 @@ func behaviours() map[string]behaviour {
 		"say":    {"Return the argument text as text.", `{"text":{"type":"string"}}`, safe, sayText},
 		"answer": {"Return the argument result as the result.", `{"result":{"type":"object"}}`, safe, answerWith},
 		"refuse": {"Fail with a JSON-RPC error with the argument text as its message.", `{"text":{"type":"string"}}`, safe, refuseWith},
-		"pid":    {"Return the process id of this server.", `{}`, safe, func(*call) (string, *rpcError) { return text(fmt.Sprint(os.Getpid())), nil }},
+		"pid":    {"Return the process id of this server.", `{}`, safe, func(c *call) (string, *rpcError) { return text(fmt.Sprint(c.pid)), nil }},
 		"cwd":    {"Return the working directory of this server.", `{}`, safe, workingDirectory},
 		"env":    {"Return the environment of this server, sorted, a variable a line.", `{}`, safe, environment},
 		"sleep":  {"Wait for a number of milliseconds, then answer.", `{"ms":{"type":"integer"}}`, safe, sleepThenAnswer},
 		"hang":   {"Never answer, but write 'cancelled ID' to the trace when the call is cancelled.", `{}`, "", neverAnswer},
-		"crash":  {"Exit in the middle of the call.", `{}`, "", func(*call) (string, *rpcError) { fail(7, "fatal: crash was called"); return "", nil }},
+		"crash":  {"Exit in the middle of the call.", `{}`, "", func(c *call) (string, *rpcError) { c.fail(7, "fatal: crash was called"); return "", nil }},
 		"fail":   {"Fail, as a tool does.", `{}`, "", func(*call) (string, *rpcError) { return failure("the fail tool always fails"), nil }},
 		"error":  {"Fail with a JSON-RPC error.", `{}`, "", func(*call) (string, *rpcError) { return "", &rpcError{RawError} }},
 		"big":    {"Return a text of a number of bytes.", `{"bytes":{"type":"integer"}}`, safe, bigText},
@@ -100,7 +100,7 @@ func toolsOf(o *options) []tool {
 		list = append(list, newTool(fmt.Sprintf("tool_%04d: Generated tool number %d.", i+1, i+1)))
 	}
 	if o.list != "" {
-		list = append(list, toolsIn(o.list)...)
+		list = append(list, toolsIn(o.process, o.list)...)
 	}
 	if o.badSchemas {
 		list = append(list, newTool("fine: A good tool among bad ones."))
@@ -151,14 +151,14 @@ func actionOf(name string) action {
 }
 
 // toolsIn reads the tools of a recorded tools/list.
-func toolsIn(file string) []tool {
+func toolsIn(p *process, file string) []tool {
 	var recorded struct{ Tools []json.RawMessage }
 	b, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(b, &recorded)
 	}
 	if err != nil {
-		fail(2, "read -list: %v", err)
+		p.fail(2, "read -list: %v", err)
 	}
 	var list []tool
 	for _, definition := range recorded.Tools {
@@ -201,15 +201,11 @@ func neverAnswer(c *call) (string, *rpcError) {
 }
 
 func workingDirectory(c *call) (string, *rpcError) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return failure(err.Error()), nil
-	}
-	return text(dir), nil
+	return text(c.dir), nil
 }
 
 func environment(c *call) (string, *rpcError) {
-	return text(strings.Join(slices.Sorted(slices.Values(os.Environ())), "\n")), nil
+	return text(strings.Join(slices.Sorted(slices.Values(c.env)), "\n")), nil
 }
 
 // sleepThenAnswer does not answer if the call is cancelled.
