@@ -208,7 +208,7 @@ func TestRemoteNonsense(t *testing.T) {
 				w.WriteHeader(http.StatusBadRequest)
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"wrong"}}`, v.m.ID)
 			case "batch":
-				fmt.Fprintf(w, `[{"method":"notifications/message","params":1},{"id":%s,"result":{}}]`, v.m.ID)
+				fmt.Fprintf(w, `[{"method":"notifications/message","params":{"n":1}},{"id":%s,"result":{}}]`, v.m.ID)
 			default:
 				return false
 			}

@@ -231,7 +231,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 				return false
 			}
 			for i := range 100 {
-				say(w, "event: message\r\ndata: {\"method\":\"notifications/message\",\r\ndata: \"params\":%d}\r", i)
+				say(w, "event: message\r\ndata: {\"method\":\"notifications/message\",\r\ndata: \"params\":{\"n\":%d}}\r", i)
 			}
 			say(w, `data: {"method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, wire.Member(wire.Member(v.m.Params, "_meta"), "progressToken"))
 			say(w, `data: {"id":"q","method":"elicitation/create","params":{"n":1}}`)
@@ -252,7 +252,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.heard) != 101 || c.heard[0] != "message0" || c.heard[99] != "message99" || !strings.Contains(c.heard[100], `"progressToken":"mine"`) {
+	if len(c.heard) != 101 || c.heard[0] != `message{"n":0}` || c.heard[99] != `message{"n":99}` || !strings.Contains(c.heard[100], `"progressToken":"mine"`) {
 		t.Errorf("heard %d: %.300q", len(c.heard), c.heard)
 	}
 	if len(stranger.heard) > 0 {

@@ -194,7 +194,7 @@ var rules = map[string][]string{
 	"test/layer":      {},
 	"test/play":       {"internal/process", "test/fakeserver"},
 	"test/mcptest":    {"test/fakeserver", "test/internal/address", "test/internal/protocol"},
-	"test/external":   {"test/mcptest", "test/internal/protocol", "test/internal/filelock"},
+	"test/external":   {"test/layer", "test/mcptest", "test/internal/protocol", "test/internal/filelock"},
 	"test/natsserver": {"test/internal/address"},
 	"test/chaos":      {"test/mcptest", "test/internal/address"},
 	"test/cluster":    {}, // has tests only

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -41,14 +42,11 @@ func testRun(t *testing.T, faults string, lasts time.Duration) {
 	}
 }
 
-// lasting returns how long a test loads the machine: as the variable says, or usually this long if
-// METAROUTER_TESTS is all. Otherwise the test is skipped.
+// lasting returns how long a test loads the machine: as the variable says, or usually this long.
 func lasting(t *testing.T, variable string, usually time.Duration) time.Duration {
 	t.Helper()
 	asked := os.Getenv(variable)
-	if testing.Short() || asked == "" && os.Getenv("METAROUTER_TESTS") != "all" {
-		t.Skipf("it loads the machine; METAROUTER_TESTS=all or %s=%s runs it", variable, usually)
-	}
+	layer.Integration(t)
 	if asked == "" {
 		return usually
 	}

@@ -21,7 +21,6 @@ func bank(node, ledger, service string) map[string]any {
 
 // A gateway calls servers of other nodes by their qualified names.
 func TestCalls(t *testing.T) {
-	needsProcesses(t)
 	t.Parallel()
 	hub := natsserver.Start(t)
 	ledger := filepath.Join(t.TempDir(), "ledger")

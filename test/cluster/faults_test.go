@@ -90,7 +90,6 @@ const missed = 1500 * time.Millisecond
 
 // TestFaults holds the cluster to its promises under load while processes and connections fail.
 func TestFaults(t *testing.T) {
-	needsProcesses(t)
 	f := newField(t, natsserver.RelayOptions{})
 	faults := f.faults(2 * time.Second)
 	faults = slices.Concat(faults[:1], faults[2:4], faults[6:]) // half a minute
@@ -102,7 +101,6 @@ func TestFaults(t *testing.T) {
 
 // The same holds where a node's connection is slow.
 func TestSlowNetwork(t *testing.T) {
-	needsProcesses(t)
 	f := newField(t, natsserver.RelayOptions{Delay: 20 * time.Millisecond, StallShare: 0.01, Stall: 200 * time.Millisecond})
 	var faults []fault
 	if long {

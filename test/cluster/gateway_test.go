@@ -143,7 +143,6 @@ func modernClient(t testing.TB, url string) *mcptest.HTTPClient {
 // once, for the same call, and from a trusted node only. A legacy client whose gateway was killed begins again at
 // another one.
 func TestGateways(t *testing.T) {
-	needsProcesses(t)
 	t.Parallel()
 	b, gateways, url := balanced(t)
 	client := modernClient(t, url)
@@ -217,7 +216,6 @@ func isInvalid(err error, text string) bool {
 
 // A gateway is killed under load. Only requests that it had, and calls that it had suspended, fail, and say so.
 func TestGatewayKilled(t *testing.T) {
-	needsProcesses(t)
 	t.Parallel()
 	_, gateways, url := balanced(t)
 	const clients, calls = 8, 30

@@ -14,7 +14,6 @@ import (
 // A suspended call and a task end with the node that has them. For both there is only an error from then
 // on, also when the node is back, since it is another router then.
 func TestNodeGone(t *testing.T) {
-	needsProcesses(t)
 	t.Parallel()
 	hub := natsserver.Start(t)
 	urls := []string{hub.URL()}

@@ -20,7 +20,6 @@ import (
 // between, in another order and cut short, and can overwrite the bucket. Nothing runs again, and calls
 // go on.
 func TestReplay(t *testing.T) {
-	needsProcesses(t)
 	t.Parallel()
 	hub := natsserver.Start(t)
 	ledger := filepath.Join(t.TempDir(), "ledger")

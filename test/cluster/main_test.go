@@ -3,13 +3,13 @@
 package cluster
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -21,14 +21,11 @@ var long = os.Getenv("METAROUTER_CLUSTER") == "long"
 
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
-	flag.Parse()
+	layer.Package()
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
-	if isSkipped() {
-		return m.Run()
-	}
 	dir, err := os.MkdirTemp("", "metarouter-cluster")
 	if err != nil {
 		panic(err)
@@ -41,17 +38,4 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
-}
-
-// isSkipped reports whether tests with processes are skipped: they load the machine for minutes.
-func isSkipped() bool {
-	return testing.Short() || os.Getenv("METAROUTER_TESTS") != "all" && os.Getenv("METAROUTER_CLUSTER") == ""
-}
-
-// needsProcesses skips the test unless tests with processes were asked for.
-func needsProcesses(t testing.TB) {
-	t.Helper()
-	if isSkipped() {
-		t.Skip("it starts NATS servers and routers for minutes; METAROUTER_TESTS=all runs it")
-	}
 }

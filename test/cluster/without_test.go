@@ -14,7 +14,6 @@ import (
 
 // A router without a cluster runs nothing of it.
 func TestWithoutCluster(t *testing.T) {
-	needsProcesses(t)
 	t.Parallel()
 	hub := natsserver.Start(t)
 	with := newNode(t, "with", []string{hub.URL()}, entries{})

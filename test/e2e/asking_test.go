@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -160,6 +161,7 @@ func TestAskingModernClient(t *testing.T) {
 // An admin answers on the page: for a client that can't ask, the same call passes once after
 // that; for one that is asking, the call goes on at once.
 func TestAskingOnThePage(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := askingFirst(t)
 	endpoint, _ := s.serveHTTP()
@@ -246,6 +248,7 @@ func TestAskingOnThePage(t *testing.T) {
 // If the router is killed while a person is asked, the next router asks again: the answer to the first
 // question, which comes after that, runs nothing.
 func TestAskingRouterIsKilled(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo,add")}, map[string]any{
 		"profiles":  map[string]any{"default": map[string]any{"ask": "always"}},

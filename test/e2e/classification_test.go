@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -95,6 +96,7 @@ func health(t *testing.T, url string) (status, outside string) {
 // An outside classification server is killed and comes back while many ask: each is
 // answered, by the built-in classifier meanwhile, and says so.
 func TestOutsideClassifierIsKilled(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
@@ -170,6 +172,7 @@ func outage(t *testing.T, url string, kill, revive func()) {
 // One command waits for the outside server's start, which may take longer than a
 // classification, and what does not classify does not start it.
 func TestClassifyOnce(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
 	command, args := mcptest.Command("-tools", "list_categories,classify_text", "-pid-file", pids)

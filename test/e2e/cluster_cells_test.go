@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -92,6 +93,7 @@ func awaitTool(t *testing.T, s *session, tool string) {
 
 // A task of a server on another node is polled, updated and cancelled there.
 func TestClusterTasks(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	hub := natsserver.Start(t)
 	gateway := prepareCluster(t, hub.URL(), entries{"fake": fake("-tools", "task,echo", "-era", "modern")})

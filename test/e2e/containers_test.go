@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/fakedocker"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -85,6 +86,7 @@ func filesWithIDs(tmp string) int {
 
 // A client that is killed is started again once its container has ended, so that a fixed name is free.
 func TestContainerOfKilledClient(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	e := fakedocker.NewEngine(t)
 	entry := contained(t, e, "docker", "", "-i --rm --name fixed", "-ignore-eof", "-ignore-term", "-tools", "pid")
@@ -122,6 +124,7 @@ func killClients(t *testing.T, path string) {
 // All that the entry has is passed on as it is written; --cidfile, with another path for each start,
 // and a label come before it.
 func TestContainersArguments(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	e := fakedocker.NewEngine(t)
 	entry := contained(t, e, "docker", "--context far", "-i --rm --label a=b")
@@ -153,6 +156,7 @@ func TestContainersArguments(t *testing.T) {
 // The container of a --cidfile of the user's is stopped, and the file stays. Another container, which
 // the file named before, is not.
 func TestContainersOwnFile(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	e := fakedocker.NewEngine(t)
 	entry := contained(t, e, "docker", "", "-i --rm --cidfile own.id", "-ignore-eof", "-ignore-term")
@@ -204,8 +208,8 @@ func podman(t *testing.T) (args []string) {
 		said = append(said, fmt.Sprintf("podman %s: %v\n%s", strings.Join(options, " "), err, out))
 	}
 	why := "podman runs no container here\n" + strings.Join(said, "\n")
-	if os.Getenv("METAROUTER_TESTS") == "all" {
-		t.Fatal("METAROUTER_TESTS is all, and " + why)
+	if layer.Strict() {
+		t.Fatal(why)
 	}
 	t.Skip(why)
 	return nil
@@ -214,6 +218,7 @@ func podman(t *testing.T) (args []string) {
 // Containers of podman, whose processes are descendants of the client on this machine, end as others
 // do, and podman knows of it.
 func TestContainersOfPodman(t *testing.T) {
+	layer.Full(t)
 	args := podman(t)
 	at := slices.Index(args, "--rm")
 	with := func(option string) map[string]any {

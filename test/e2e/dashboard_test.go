@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // pagePath is the folder of the dashboard's page, from here.
@@ -63,6 +64,7 @@ func TestDashboard(t *testing.T) {
 // into the folder METAROUTER_SCREENSHOTS; it takes as many seconds as
 // METAROUTER_SCREENSHOTS_AFTER says for the charts to fill, else 310.
 func TestScreenshots(t *testing.T) {
+	layer.Full(t)
 	shots := os.Getenv("METAROUTER_SCREENSHOTS")
 	if shots == "" {
 		t.Skip("METAROUTER_SCREENSHOTS names no folder")
@@ -126,6 +128,7 @@ func runPage(t *testing.T, script string, with map[string]any) {
 // TestDashboardForms has forms made of schemas, and arguments made of forms, without a
 // browser.
 func TestDashboardForms(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	page, err := filepath.Abs(pagePath)
 	if err != nil {
@@ -140,6 +143,7 @@ func TestDashboardForms(t *testing.T) {
 // TestDashboardVendored compares the libraries that are embedded with the packages that
 // are locked.
 func TestDashboardVendored(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	modules := external.PageModules(t)
 	vendor := filepath.Join(pagePath, "vendor")

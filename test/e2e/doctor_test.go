@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -165,6 +166,7 @@ func (s *setup) diagnose(args ...string) (findings map[string][]string, ok bool,
 
 // Messages of npx and npm.
 func TestDoctorNPX(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.NPM(t) // or there is no npm
 	registry := external.NewRegistry(t)
@@ -217,6 +219,7 @@ func TestDoctorAsksTheRouter(t *testing.T) {
 // The doctor names the program that has the address of the configuration, and a free one.
 // Of its own router it says nothing.
 func TestDoctorPort(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -248,6 +251,7 @@ func TestDoctorPort(t *testing.T) {
 // serve logs a warning of the configuration once: at its start, and after the edit that
 // brings it. A file that is written again as it was is no edit.
 func TestWarningsAreLoggedOnce(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	odd := func(key string) map[string]any {
 		entry := fake("-tool", "t: T.")

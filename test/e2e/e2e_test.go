@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/fakedocker"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -30,19 +31,11 @@ var metarouter string
 // the program.
 const builtVariable = "METAROUTER_E2E_BUILT"
 
-// core matches the tests of a short run: the program serves over stdio, survives a crash of a
-// server, reloads its configuration, keeps the old one after a bad edit, answers commands, and
-// starts from the stored catalog. They need no other program than Go.
-const core = "^(TestKilledServerComesBack|TestHotReload|TestBadEdit|TestCommandsAskTheRunningRouter|TestStartsFromTheStoredCatalog)$"
-
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
 	fakedocker.ServeIfAsked()
-	flag.Parse()
+	layer.Package()
 	flag.Set("test.parallel", "8") // the tests mostly wait for processes
-	if testing.Short() && flag.Lookup("test.run").Value.String() == "" {
-		flag.Set("test.run", core)
-	}
 	os.Exit(run(m))
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -148,6 +149,7 @@ func mustCallWhenUp(t *testing.T, c *mcptest.Client, tool string) result {
 }
 
 func TestSameToolOnTwoServers(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"one": fake("-tools", "pid"), "two": fake("-tools", "pid")}, map[string]any{"listWait": "60s"})
 	c := s.serve("--mode", "direct")

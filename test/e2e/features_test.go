@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -30,6 +31,7 @@ func reals(t *testing.T, names ...string) (entries, string) {
 // server-everything has all that servers can have, and server-filesystem works in
 // the client's roots: through the router as without it.
 func TestFeaturesOfRealServers(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	all, dir := reals(t, "everything", "filesystem", "memory")
 	home := t.TempDir()
@@ -109,10 +111,11 @@ func TestFeaturesOfRealServers(t *testing.T) {
 // A real browser takes a picture of a real page, and the picture is the same
 // through the router, byte for byte.
 func TestScreenshot(t *testing.T) {
+	layer.Full(t)
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		if os.Getenv("METAROUTER_TESTS") == "all" {
-			t.Fatal("METAROUTER_TESTS is all, and there is no chromium")
+		if layer.Strict() {
+			t.Fatal("there is no chromium")
 		}
 		t.Skip("there is no chromium here")
 	}

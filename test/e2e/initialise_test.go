@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // Bounds of what a package allocates when the program starts, in bytes. Every process of the program
@@ -28,6 +30,7 @@ var initTrace = regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) bytes, \d+ allocs$
 
 // What a package needs is made when it is first used, not when the program starts.
 func TestInitialisationIsSmall(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	cmd := exec.Command(metarouter, "version")
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -218,6 +219,7 @@ func perform(t *testing.T, mode, root string, servers entries, jobs []job, times
 // The modes give the same answers. METAROUTER_JOBS=1 does ten jobs with published servers, three times each, and logs
 // tables of the costs.
 func TestJobs(t *testing.T) {
+	layer.Full(t)
 	modes := []string{"direct", "search", "code"}
 	if os.Getenv("METAROUTER_JOBS") == "" {
 		servers := entries{"s0": fake("-tools", "say,prose")}

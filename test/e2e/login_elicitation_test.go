@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // connect starts a router, with the SDK's client of a revision.
@@ -86,6 +87,7 @@ func TestModernClientLogsIn(t *testing.T) {
 
 // A person who declines is not asked again for the same call.
 func TestModernClientDeclinesLogin(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)
@@ -152,6 +154,7 @@ func TestLegacyClientLogsIn(t *testing.T) {
 
 // A client that shows no URLs gets a tool error with the URL and the command.
 func TestPlainClientLogsIn(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)

@@ -10,12 +10,14 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A person logs in on the page in a browser: testdata/login.mjs says how. The second router has
 // another site than the issuer.
 func TestLoginOnPage(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Program(t, "chromium")
 	issuer := fakeissuer.New(t, fakeissuer.Options{})

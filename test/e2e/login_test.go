@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -185,6 +186,7 @@ func TestLogin(t *testing.T) {
 
 // Where the browser is elsewhere, a person pastes the URL at which it ended.
 func TestLoginByPaste(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)
@@ -215,6 +217,7 @@ func TestLoginByPaste(t *testing.T) {
 
 // A code can be entered on any device.
 func TestLoginByDevice(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)
@@ -234,6 +237,7 @@ func TestLoginByDevice(t *testing.T) {
 
 // On a terminal the browser is opened. Over SSH it is not, and the URL can be pasted.
 func TestLoginOnTerminal(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	issuer := fakeissuer.New(t, fakeissuer.Options{})
 	s := prepareLogin(t, issuer, nil)

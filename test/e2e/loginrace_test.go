@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -176,6 +177,7 @@ func (r *race) check(issuer *fakeissuer.Issuer) {
 
 // TestLoginRace runs the races one after the other: two at once are too much for a small machine.
 func TestLoginRace(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	t.Run("on time", raceOnTime)
 	t.Run("with kills", raceWithKills)
@@ -206,6 +208,7 @@ func raceWithKills(t *testing.T) {
 // TestInterruptedRefresh kills a router between the issuer's answer and the write of it. The issuer
 // does not repeat its answer, so that nothing but a login helps.
 func TestInterruptedRefresh(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	const life = 2 * time.Second
 	r, issuer := newRace(t, fakeissuer.Options{Life: life, Rotate: true})

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // TestMemoryWithManyTools logs the router's memory with 20 servers of 716 tools each: idle, and after
 // a hundred searches. METAROUTER_BEFORE measures another metarouter too.
 func TestMemoryWithManyTools(t *testing.T) {
+	layer.Full(t)
 	if os.Getenv("METAROUTER_MANY_TOOLS") == "" {
 		t.Skip("METAROUTER_MANY_TOOLS is not set")
 	}

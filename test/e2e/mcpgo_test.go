@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // vLLM semantic router's client is made with mcp-go: it sends an empty protocolVersion, and
 // refuses an answer that is newer than itself.
 func TestMCPGo(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	program := external.MCPGo(t)
 	s := prepare(t, entries{"zoo": fake("-tools", "feed")}, map[string]any{"mode": "direct", "listWait": "60s", "classification": creatures})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -25,6 +26,7 @@ func keyed(t *testing.T, servers entries) (s *setup, key string) {
 
 // TestNodesPage looks at the page of a router in a cluster, in a browser: testdata/nodes.mjs says how.
 func TestNodesPage(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	nats := natsserver.Start(t)
 	servers := entries{"gpu": fake("-tools", "echo,pid"), "spare": fake("-tools", "echo")}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -24,6 +25,7 @@ func inCluster(nats *natsserver.Server, node string, more map[string]any) map[st
 // TestNodesSeen looks at servers of another node with the commands, with and without a router that
 // runs, at the metrics of both nodes, and at what doctor says.
 func TestNodesSeen(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	nats := natsserver.Start(t)
 	servers := entries{"gpu": fake("-tools", "echo,pid"), "broken": {"command": "metarouter-no-such-command"}}
@@ -116,6 +118,7 @@ func awaitShared(s *setup, node, server string) {
 // TestNodesMissing looks at the commands of a router that can't reach NATS: they say that servers of
 // other nodes may be missing, with and without a router that runs.
 func TestNodesMissing(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	own := entries{"own": fake("-tools", "echo")}
 	desk, _ := keyed(t, own)

@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // Ten packages that npx fetches for the first time: all start, one is fetched after the other, and the
 // only process of each is node, which gets the signals.
 func TestNPX(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.NPM(t) // or there is no npm
 	registry := external.NewRegistry(t)
@@ -144,6 +146,7 @@ func TestNPXInNewFolder(t *testing.T) {
 // Published servers that a project has in its node_modules: npx finds them there, and
 // does not stay either.
 func TestNPXInProject(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	project := filepath.Dir(external.NPM(t))
 	all := entries{}

@@ -16,11 +16,13 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // The TypeScript SDK logs in by itself, from nothing but the URL.
 func TestOAuthTypeScriptSDK(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
 	m := newTeam(t, teamOptions{})
@@ -97,6 +99,7 @@ func (m *team) node(t *testing.T, args []string, follow func(line string, stdin 
 
 // The Inspector's command line logs in by itself, from nothing but the URL, and keeps the token.
 func TestOAuthInspector(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
 	m := newTeam(t, teamOptions{})

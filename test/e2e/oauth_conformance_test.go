@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // The suite has no tokens, so a relay adds one. What passes without OAuth passes with it; see
 // TestConformance.
 func TestOAuthConformance(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for _, test := range []struct {
 		revision  string

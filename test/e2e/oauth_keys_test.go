@@ -15,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -55,6 +56,7 @@ func (l *load) call(t *testing.T, user string, c *session) error {
 // Clients call while the issuer changes its keys again and again. No call fails whose token is of
 // a published key. What a key signed that is published no more is refused.
 func TestOAuthKeysUnderLoad(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
 	m := newTeam(t, teamOptions{})
@@ -110,6 +112,7 @@ func TestOAuthKeysUnderLoad(t *testing.T) {
 // A token that the router knows is refused within a minute after its key was removed, also if no
 // token of another key comes.
 func TestOAuthRemovedKey(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	if _, long := longTime(t); !long {
 		t.Skip("only with " + longVariable)
@@ -153,6 +156,7 @@ func (m *team) forgets(t *testing.T, token string, from time.Time) {
 // While the issuer is down, tokens of known keys work, as do fixed tokens. Others get 503, since
 // nobody can judge them. All is well again when the issuer is back.
 func TestOAuthIssuerDown(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
 	m := newTeam(t, teamOptions{})
@@ -213,6 +217,7 @@ func (m *team) unknown(t *testing.T, token string) {
 
 // Tokens that are no JWTs are judged by the issuer.
 func TestOAuthIntrospection(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
 	m := newTeam(t, teamOptions{opaque: true, rules: map[string]any{

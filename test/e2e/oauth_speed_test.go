@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // TestOAuthSpeed logs what calls take with a fixed token and with a JWT that the router has verified,
 // by turns. It checks nothing.
 func TestOAuthSpeed(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	if _, long := longTime(t); !long {
 		t.Skip("only with " + longVariable)

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // What a client would not show, and what a model's API would refuse, is repaired for clients of both
 // eras and servers of both, and for clients over stdio and in a command.
 func TestOddResults(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	const jpeg = "/9j/4AAQSkZJRgABAQEAYABgAAD/2Q=="
 	for _, era := range []string{"legacy", "modern"} {

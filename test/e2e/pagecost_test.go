@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -25,6 +26,7 @@ import (
 // before and after, without it. METAROUTER_PAGE_COST sets how long the page is open, such as 1h; the
 // default is some seconds. "go test -v -run TestPageCost ./test/e2e" prints the figures.
 func TestPageCost(t *testing.T) {
+	layer.Full(t)
 	const servers, perSecond, perUpdate = 100, 50, 64 << 10
 	open := 6 * time.Second
 	if asked := os.Getenv("METAROUTER_PAGE_COST"); asked != "" {

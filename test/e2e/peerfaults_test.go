@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // TestFaultsOfPeers lets servers and routers fail, as TestPeers compares them. It prints a
 // table, and fails only if our own router does not do what it should.
 func TestFaultsOfPeers(t *testing.T) {
+	layer.Full(t)
 	ways := slices.DeleteFunc(peerWays(t), func(w way) bool { return !w.faults })
 	program := lightServer(t)
 	var text strings.Builder

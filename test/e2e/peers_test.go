@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 const (
@@ -26,6 +28,7 @@ const (
 // that other work of the machine slows all of them. It prints a table of medians, and fails
 // only if an answer is wrong or a server is missing.
 func TestPeers(t *testing.T) {
+	layer.Full(t)
 	ways := peerWays(t)
 	turns := peerTurns
 	if n, err := strconv.Atoi(os.Getenv("METAROUTER_TURNS")); err == nil && n > 0 {

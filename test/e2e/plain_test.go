@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -43,6 +44,7 @@ func hostileTool(name string) string {
 
 // TestHostileText feeds what hostile servers say through every command that prints it.
 func TestHostileText(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	broken := map[string]any{"command": "sh", "args": []string{"-c", `printf '%s\n' "$0" >&2; exit 3`, hostile}}
 	servers := entries{
@@ -102,6 +104,7 @@ func TestHostileText(t *testing.T) {
 
 // On a terminal, results are cleaned too.
 func TestHostileResultOnTerminal(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"evil": fake("-tools", "say")}, nil)
 	s.serve()

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -24,6 +25,7 @@ import (
 // "seek", which is in search mode. Each sees and uses its part alone. When "work" loses a tool,
 // its client is notified and refused, and the others notice nothing.
 func TestProfilesOfRealClients(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Node22(t) // else the test is skipped, before anything starts
 	for _, transport := range []string{"stdio", "http"} {

@@ -5,11 +5,14 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // A command line has neither a model nor a user for the questions of servers. It says so, with
 // the server and what to do, whatever the server makes of the refusal.
 func TestQuestionsOfCommandLine(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{
 		"old": fake("-tools", "ask,echo"), "new": fake("-tools", "ask", "-era", "modern"), "both": fake("-tools", "ask", "-era", "both"),

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -171,6 +172,7 @@ func (s *setup) states() map[string]state {
 
 // The task of choosing a tool, on the published Playwright server.
 func TestTakeAScreenshot(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	dir := t.TempDir()
 	all := realEntries(external.RealServers(t, dir))
@@ -239,6 +241,7 @@ func TestTypeScriptClient(t *testing.T) {
 
 // The MCP Inspector's command line, in each way that it opens a session.
 func TestInspector(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	dir := t.TempDir()
 	servers := external.RealServers(t, dir)
@@ -272,6 +275,7 @@ func TestInspector(t *testing.T) {
 // Tool lists of real servers, a JSON file each with the array "tools", replayed
 // by the fake server: METAROUTER_REAL_LISTS names their folder.
 func TestRealLists(t *testing.T) {
+	layer.Full(t)
 	folder := os.Getenv("METAROUTER_REAL_LISTS")
 	if folder == "" {
 		t.Skip("METAROUTER_REAL_LISTS names no folder of tool lists")

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -27,6 +28,7 @@ const aloneVariable = "METAROUTER_E2E_ALONE"
 // router as they are installed. The test plays their language models. They run in a network
 // namespace in which there is nothing but this test.
 func TestRealClients(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	modules, node := external.ClientModules(t), external.Node22(t)
 	if os.Getenv(aloneVariable) == "" {

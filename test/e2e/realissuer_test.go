@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -198,6 +199,7 @@ const guardedTool = "guarded__echo"
 // A login at an issuer that strangers wrote: its tokens are refreshed, outlive the router, and end
 // with the logout.
 func TestRealIssuer(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s, g, router := atRealIssuer(t, 10*time.Second)
 	anna := newPerson(t, false)
@@ -238,6 +240,7 @@ func TestRealIssuer(t *testing.T) {
 
 // A browser on another machine: the person copies the URL at which it ends.
 func TestRealIssuerPaste(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s, _, router := atRealIssuer(t, time.Minute)
 	anna := newPerson(t, true)
@@ -260,6 +263,7 @@ func TestRealIssuerPaste(t *testing.T) {
 
 // A person enters a code on another device.
 func TestRealIssuerDevice(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s, _, router := atRealIssuer(t, time.Minute)
 	anna := newPerson(t, false)

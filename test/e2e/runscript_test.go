@@ -16,12 +16,14 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A person's answer counts for the call of the script that was asked about. The same answer, which comes again after
 // the router was killed, does not count for the next call, although its question reads the same.
 func TestScriptAnswerCountsOnce(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	ledger := filepath.Join(t.TempDir(), "ledger")
 	s := prepare(t, entries{"bank": fake("-tools", "ledger_charge", "-ledger", ledger)}, map[string]any{
@@ -63,6 +65,7 @@ func TestScriptAnswerCountsOnce(t *testing.T) {
 // repaired, servers get as many calls at once as they may, and log, metrics, page and trace have the call under its
 // tool's name, with the script's id.
 func TestScriptCallsAreCalls(t *testing.T) {
+	layer.Full(t)
 	spans := collect(t)
 	ledger := filepath.Join(t.TempDir(), "ledger")
 	server := fake("-tools", "echo,say,big,pid,cwd,ledger_put", "-ledger", ledger)
@@ -172,6 +175,7 @@ return first.message + " " + (await call("work:echo", {message: "two"})).message
 // The official TypeScript SDKs run a script with an approval in the middle: version 1, which is asked while the script
 // waits, and version 2, which comes back with the answer.
 func TestScriptsOfTypeScriptClients(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"work": fake("-tools", "echo,add")}, map[string]any{
 		"mode": "code", "profiles": map[string]any{"default": map[string]any{"tools": map[string]any{"ask": []string{"add"}}}},
@@ -210,6 +214,7 @@ func TestScriptsOfTypeScriptClients(t *testing.T) {
 
 // The scripts of one principal that wait for answers leave room for others.
 func TestScriptsOfOnePrincipalAreBounded(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	const one, other = "one-token-0123456789", "other-token-0123456789"
 	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{
@@ -245,6 +250,7 @@ func TestScriptsOfOnePrincipalAreBounded(t *testing.T) {
 
 // A client that can't ask runs the script again once an admin has approved the call on the page.
 func TestScriptApprovedOnThePage(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"work": fake("-tools", "echo,add")}, map[string]any{
 		"mode": "code", "profiles": map[string]any{"default": map[string]any{"tools": map[string]any{"ask": []string{"add"}}}},

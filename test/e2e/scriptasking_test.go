@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -232,6 +233,7 @@ func TestScriptAsksLegacyClient(t *testing.T) {
 
 // A question is withdrawn when the legacy client cancels the script, and the call is not made.
 func TestScriptOfLegacyClientIsCancelled(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	c := s.start()
@@ -303,6 +305,7 @@ func TestScriptAsksModernClient(t *testing.T) {
 
 // A client that can't be asked gets the reason, with the calls that took effect.
 func TestScriptOfClientThatCannotBeAsked(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	for era, greet := range map[string]func(*mcptest.Client) error{
@@ -322,6 +325,7 @@ func TestScriptOfClientThatCannotBeAsked(t *testing.T) {
 // A question of a server reaches the person in the middle of a script. The wait, in which other scripts need more than
 // its timeout, does not count as the script's time.
 func TestScriptWithQuestionOfServer(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	legacy := s.start()
@@ -376,6 +380,7 @@ func TestScriptWithQuestionOfServer(t *testing.T) {
 
 // The client hears of each call, by the number of calls that are done and the tool.
 func TestScriptProgress(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	url, _ := s.serveHTTP()

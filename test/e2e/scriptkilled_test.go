@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -48,6 +49,7 @@ func TestScriptSurvivesItsRouter(t *testing.T) {
 // An approved call that was under way when the router ended is made again only if its tool says that this does no
 // harm. Otherwise the script ends, and says which calls took effect.
 func TestScriptWithCallUnderWay(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for _, test := range []struct {
 		transport string
@@ -127,6 +129,7 @@ func (s *scripting) restarting(transport string) (*scripting, mcptest.Requester,
 
 // An answer is for one call, although the next one asks the same: sent again to the next router, it approves nothing else.
 func TestScriptAsksTheSameAgain(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	const code = `for (const i of [1, 2]) await call("s:ledger_charge", {id: "same"}); return "done"`
 	s, c, restart := newRestarting(t, "http", nil)
@@ -148,6 +151,7 @@ func TestScriptAsksTheSameAgain(t *testing.T) {
 // A script that was not suspended runs again in the next router, but a call that may have been made is not made again
 // if it does harm: the script ends.
 func TestScriptIsSentAgain(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, map[string]any{"profiles": map[string]any{}})
 	legacy := s.serve()
@@ -175,6 +179,7 @@ func TestScriptIsSentAgain(t *testing.T) {
 
 // If the router is killed while a legacy client's person is asked, the next one asks again.
 func TestScriptAsksLegacyClientAgain(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	c := s.start()
@@ -197,6 +202,7 @@ func TestScriptAsksLegacyClientAgain(t *testing.T) {
 
 // A script does not go on under other rules, neither in the same router nor in the next.
 func TestScriptAfterEditOfItsProfile(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for name, profiles := range map[string]any{
 		"denied":      map[string]any{"work": map[string]any{"tools": map[string]any{"deny": []string{"ledger_charge"}}}},
@@ -235,6 +241,7 @@ func TestScriptAfterEditOfItsProfile(t *testing.T) {
 
 // An edit of the profile is in force at once for a script that runs, also for the call that is approved after it.
 func TestScriptDuringEditOfItsProfile(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	c := s.start()
@@ -264,6 +271,7 @@ return [a.error.message, b.error.message, await call("s:ledger_read", {id: "read
 // An answer that is sent twice gets the result of the first, and does nothing twice: at once, in the router that asked or in
 // the next, and after the end.
 func TestScriptAnsweredTwice(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprint("restarted ", restarts), func(t *testing.T) {
@@ -297,6 +305,7 @@ func TestScriptAnsweredTwice(t *testing.T) {
 
 // A state is for one principal, one profile, one script and one input.
 func TestScriptStateOfAnother(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	const ada, bob, eve = "token-of-ada-0123456789", "token-of-bob-0123456789", "token-of-eve-0123456789"
 	s := newScripting(t, map[string]any{
@@ -340,6 +349,7 @@ func TestScriptStateOfAnother(t *testing.T) {
 // A cancelled script stops with its calls and leaves no file, before it was suspended and after. One that has ended without a
 // question leaves no file either.
 func TestScriptIsCancelled(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	trace := filepath.Join(s.dir, "trace")
@@ -395,6 +405,7 @@ func TestScriptIsCancelled(t *testing.T) {
 
 // Without a data folder, scripts go on while the router lives. The next router says why it can't go on.
 func TestScriptWithoutDataFolder(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, nil)
 	address := mcptest.FreeAddress(t)
@@ -416,6 +427,7 @@ func TestScriptWithoutDataFolder(t *testing.T) {
 
 // Scripts that wait for a person leave their memory to others, and go on when the answer comes.
 func TestScriptsThatWaitLeaveMemory(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, map[string]any{"scripts": map[string]any{"memory": "8MiB"}})
 	url, _ := s.serveHTTP()
@@ -442,6 +454,7 @@ func TestScriptsThatWaitLeaveMemory(t *testing.T) {
 
 // A script ends if a server dies during a call that may do harm.
 func TestScriptWhoseServerDies(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := newScripting(t, map[string]any{"profiles": map[string]any{}})
 	s.servers["s"] = fake("-tools", "pid,ledger_charge", "-ledger", s.ledger)

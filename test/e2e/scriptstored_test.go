@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -152,6 +153,7 @@ func TestStoredScript(t *testing.T) {
 
 // check says where a stored script does not compile, and runs nothing.
 func TestCheckStoredScripts(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{}, stores(nil))
 	s.store("typed", "// Adds.\nconst n: number = input.a;\nreturn n + 1;")
@@ -167,6 +169,7 @@ func TestCheckStoredScripts(t *testing.T) {
 // A stored script that waits for a person survives its router, also where the script itself needs approval: each question is
 // asked once, and each approved call is made once.
 func TestStoredScriptSurvivesItsRouter(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	asks := map[string]any{"tools": map[string]any{"ask": []string{"ledger_charge", "pay-bill"}}}
 	for _, transport := range []string{"http", "stdio"} {
@@ -232,6 +235,7 @@ func newStoring(t *testing.T, transport, code string, own map[string]any) (*scri
 
 // A call under way in a stored script, when the router ends, is not made again; the script ends, as the script that has called it.
 func TestStoredScriptWithCallUnderWay(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for way, code := range map[string]string{
 		"direct":     "",
@@ -271,6 +275,7 @@ func TestStoredScriptWithCallUnderWay(t *testing.T) {
 
 // A suspended script that is edited meanwhile does not go on.
 func TestStoredScriptEditedWhileItWaits(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s, c, restart := newStoring(t, "http", pay, map[string]any{"mode": "code"})
 	arguments := map[string]any{"id": "x"}
@@ -285,6 +290,7 @@ func TestStoredScriptEditedWhileItWaits(t *testing.T) {
 
 // Two questions of scripts that run at once are one answer, with a question for each call.
 func TestStoredScriptsAtOnce(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s, c, _ := newStoring(t, "http", pay, map[string]any{"mode": "code"})
 	code := `const both = [1, 2].map(() => call("scripts:pay-bill", {id: "x"})); return (await Promise.all(both)).join(" ")`
@@ -307,6 +313,7 @@ func TestStoredScriptsAtOnce(t *testing.T) {
 
 // A suspended script does not go on if a stored script that it has called was edited meanwhile: nobody has approved the call of the new text.
 func TestStoredScriptEditedWhileItsCallerWaits(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s, c, restart := newStoring(t, "http", pay, map[string]any{"mode": "code", "profiles": map[string]any{"default": map[string]any{"scripts": true, "tools": map[string]any{"ask": []string{"ledger_charge", "pay-bill"}}}}})
 	const code = `return await call("scripts:pay-bill", {id: "x"})`
@@ -322,6 +329,7 @@ func TestStoredScriptEditedWhileItsCallerWaits(t *testing.T) {
 
 // A stored script that waits for a person leaves its memory to others, and goes on after the answer.
 func TestStoredScriptLeavesItsMemory(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	code := payHeader + `const a = new Uint8Array(5 << 20).fill(1); await call("s:ledger_charge", {id: input.id}); return String(a.length)`
 	_, c, _ := newStoring(t, "http", code, map[string]any{"mode": "code", "scripts": map[string]any{"folder": "scripts", "memory": "8MiB"}})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -85,6 +86,7 @@ func TestSettingsAreLive(t *testing.T) {
 
 // Edits of "http" hold for the next request.
 func TestHTTPSettingsAreLive(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	servers := entries{"s": fake("-tools", "echo")}
 	s := prepare(t, servers, map[string]any{"http": map[string]any{"tokens": []string{"one-token"}}})

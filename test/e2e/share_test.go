@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -157,6 +158,7 @@ func TestSharedServers(t *testing.T) {
 // When the last client has left, in order or killed, no socket and no lock is left in the
 // folder for temporary files.
 func TestSharedRouterLeavesNothingBehind(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for name, leave := range map[string]func(*mcptest.Client){
 		"in order": func(c *mcptest.Client) { c.Close() },
@@ -224,6 +226,7 @@ func TestSharedByEquals(t *testing.T) {
 
 // A client that comes after an edit shares with those that were there before.
 func TestSharedAfterAnEdit(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	own := map[string]any{"mode": "direct"}
 	s := prepare(t, entries{"s": fake("-tools", "pid")}, own)
@@ -245,6 +248,7 @@ func TestSharedAfterAnEdit(t *testing.T) {
 // Clients that shared a router share the next one too if that is killed, though the
 // configuration was edited since they came.
 func TestSharedAgainAfterAnEdit(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	servers := entries{"s": fake("-tools", "pid")}
 	s := prepare(t, servers, nil)
@@ -319,6 +323,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 // Calls large and small that are on their way when the router is killed are all
 // answered once: with what they asked for, or with an error that says why.
 func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
@@ -370,6 +375,7 @@ func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
 // A client that serves itself after three deaths shares a router again once the configuration is
 // edited, but not while it is broken.
 func TestSharedAgainAfterThreeDeaths(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
@@ -448,6 +454,7 @@ func TestSharedReload(t *testing.T) {
 
 // The shared router keeps nothing of clients that have left.
 func TestSharedRouterForgets(t *testing.T) {
+	layer.Full(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("open files are counted in /proc")
 	}
@@ -525,6 +532,7 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 
 // Containers may have the same paths for different things.
 func TestSharedInOneContainer(t *testing.T) {
+	layer.Full(t)
 	if exec.Command("unshare", "--mount", "true").Run() != nil {
 		t.Skip("can't make a container")
 	}
@@ -543,6 +551,7 @@ func TestSharedInOneContainer(t *testing.T) {
 // Files that the first client's process was started with are not kept open by the
 // router, which outlives it.
 func TestSharedRouterKeepsNoFiles(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	fifo := filepath.Join(s.dir, "fifo")
@@ -609,6 +618,7 @@ func TestEndWhileARouterStarts(t *testing.T) {
 // A client's process whose stderr nobody reads goes on when the router is killed, and
 // servers get signals as usual.
 func TestBrokenPipes(t *testing.T) {
+	layer.Full(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("signals that are ignored are read in /proc")
 	}
@@ -635,6 +645,7 @@ func TestBrokenPipes(t *testing.T) {
 
 // The last client's process waits until servers that take their time have ended in order.
 func TestLastClientWaits(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	command, args := mcptest.Command("-tools", "echo")
 	ended := filepath.Join(t.TempDir(), "ended")
@@ -652,6 +663,7 @@ func TestLastClientWaits(t *testing.T) {
 // Clients of older revisions need one process of a server that also speaks newer ones. A client of
 // those gets a second process.
 func TestProcessesOfBothEras(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"both": fake("-tools", "pid", "-era", "both"), "old": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
 	for _, c := range []*mcptest.Client{s.serve(), s.serve()} {

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // Twenty clients go on when their router is killed.
 func TestSharedByMany(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct"})
 	var clients []*mcptest.Client
@@ -67,6 +69,7 @@ func TestSharedSignals(t *testing.T) {
 
 // A second signal ends a client's process, though the router does not answer.
 func TestSharedEndsAtTheSecondSignal(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
@@ -93,6 +96,7 @@ func TestSharedEndsAtTheSecondSignal(t *testing.T) {
 // A client goes on with the configuration that it had if its file is broken when the router is
 // killed.
 func TestSharedKeepsTheConfiguration(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	c := s.serve()
@@ -109,6 +113,7 @@ func TestSharedKeepsTheConfiguration(t *testing.T) {
 // A server has no file of the shared router but its streams: with the router's socket it could take
 // over clients.
 func TestServersOfASharedRouterHaveNoSocket(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
 	pid := mustCall(t, s.serve(), "s__pid", "{}").text()

@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // People log in to the page at the team's identity provider in a browser: testdata/signin.mjs says
 // how. The router is below a path of a proxy, which strips the path, and has another site than the
 // issuer.
 func TestSignInOnPage(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	external.Program(t, "chromium")
 	proxy := httptest.NewUnstartedServer(nil)

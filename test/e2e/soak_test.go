@@ -25,6 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -37,9 +38,7 @@ const (
 // then looks whether the router is as it was: the same open files, the same
 // processes.
 func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a while")
-	}
+	layer.Full(t)
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("open files are counted in /proc")
 	}
@@ -69,9 +68,7 @@ func TestSoak(t *testing.T) {
 // TestSoakGoroutines does a part of it to a router in this process, whose
 // goroutines can be counted: none is left when it has ended.
 func TestSoakGoroutines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a while")
-	}
+	layer.Full(t)
 	before := goleak.IgnoreCurrent()
 	s := prepare(t, soaked(), map[string]any{"mode": "direct", "listWait": "60s"})
 	c, err := config.Load(s.config)

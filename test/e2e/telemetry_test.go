@@ -23,6 +23,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -219,6 +220,7 @@ func TestTraces(t *testing.T) {
 // What a client does not want sampled is not, and the server is told so; what is no trace
 // context harms nothing and goes nowhere.
 func TestTracesOfOddContexts(t *testing.T) {
+	layer.Full(t)
 	c := collect(t)
 	s := prepare(t, entries{"local": fake("-tools", "meta")}, map[string]any{"mode": "direct"})
 	client := s.serve("--standalone")
@@ -275,6 +277,7 @@ func TestTracesOfOddContexts(t *testing.T) {
 
 // Our own tools have spans too, above those of what they call.
 func TestTracesOfOwnTools(t *testing.T) {
+	layer.Full(t)
 	c := collect(t)
 	s := prepare(t, entries{"local": fake("-tools", "meta")}, map[string]any{"mode": "search"})
 	client := s.serve() // shared: what serves is a process of its own
@@ -309,6 +312,7 @@ func TestTracesOfOwnTools(t *testing.T) {
 
 // Without tracing, the client's own trace context is passed on as it is.
 func TestTraceContextPassesUntraced(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	remote, _ := mcptest.Remote(t, "http", "-tools", "meta,headers")
 	s := prepare(t, entries{"local": fake("-tools", "meta"), "remote": {"type": "http", "url": remote}}, map[string]any{"mode": "direct"})
@@ -384,6 +388,7 @@ func get(t *testing.T, url string) string {
 // Prometheus itself takes what a router in use shows, and what the dashboard asks for is
 // PromQL. It must be on PATH, as .ci/run has it.
 func TestPrometheus(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {

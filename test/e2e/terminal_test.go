@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -93,6 +94,7 @@ const up = "\x1b[2A" // to the first of two live lines
 
 // Where there is little room, what few look at makes room for what all do.
 func TestNarrowTerminal(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"quick": fake("-tool", "a: A.")}, nil)
 	p := openPTY(t, 34, 24)
@@ -154,6 +156,7 @@ func TestTerminal(t *testing.T) {
 
 // serve shows it too, its log above, and leaves the terminal clean when it is interrupted.
 func TestTerminalOfServe(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"late": fake("-mute"), "quick": fake("-tool", "a: A.")}, nil)
 	p := openPTY(t, 80, 24)
@@ -181,6 +184,7 @@ var control = regexp.MustCompile(`\x1b\[[0-9]*[A-K]`)
 // No table is wider than the terminal, also if a running router made it; the columns that few
 // look at make room first, then the end of the last one.
 func TestTablesFitTerminal(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{
 		"quick":  fake("-tool", "take_a_picture_of_a_page: "+strings.Repeat("Words that describe the tool at length ", 4)),
@@ -204,6 +208,7 @@ func TestTablesFitTerminal(t *testing.T) {
 // servers --watch follows a running router, survives its end, and leaves the table when it is
 // interrupted.
 func TestWatch(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	s := prepare(t, entries{"quick": fake("-tool", "a: A.")}, nil)
 	_, router := s.serveHTTP()

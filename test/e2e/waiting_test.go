@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -52,6 +53,7 @@ const useIt = "Use it? [y/N]"
 // A yes counts for the text that was shown and no other, and what was typed before the question
 // does not count.
 func TestEditIsAskedFor(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	p := project{t, t.TempDir()}
 	p.save("one")
@@ -95,6 +97,7 @@ func TestEditIsAskedFor(t *testing.T) {
 // servers asks at its own terminal, and the running router takes the edit at once. serve over
 // stdio asks nothing: its stdin is the protocol's.
 func TestServersAsksForTheRouter(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	p := project{t, t.TempDir()}
 	p.save("one")
@@ -160,6 +163,7 @@ func TestServersAsksForTheRouter(t *testing.T) {
 
 // trust asks at a terminal before it approves.
 func TestTrustAsks(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	p := project{t, t.TempDir()}
 	p.save("one")

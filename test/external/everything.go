@@ -9,6 +9,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/test/internal/filelock"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // EverythingServer builds the Go SDK's own server for the conformance suite, once into the
@@ -16,7 +18,7 @@ import (
 // restricts it to one. A short test run skips the test.
 func EverythingServer(t testing.TB) string {
 	t.Helper()
-	skipInShort(t, "the Go SDK's server for the conformance suite")
+	layer.Integration(t)
 	path, unlock := cached(t, "everything-server")
 	defer unlock()
 	// go build does nothing if the program is up to date.

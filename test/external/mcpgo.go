@@ -3,6 +3,8 @@ package external
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // MCPGo builds testdata/mcpgo, a client made with mcp-go, once into the user's cache, and
@@ -10,7 +12,7 @@ import (
 // set in the environment. A short test run skips it too.
 func MCPGo(t testing.TB) string {
 	t.Helper()
-	skipInShort(t, "mcp-go")
+	layer.Integration(t)
 	source, err := inModule("testdata/mcpgo")
 	if err != nil {
 		t.Fatal(err)

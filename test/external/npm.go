@@ -13,13 +13,14 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/internal/filelock"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // NPM installs the packages that testdata/npm locks and returns the path of node_modules.
 //
 // Packages are installed once, into a folder of the user's cache whose name is a hash of the
 // lock file; test binaries that run at the same time wait for each other. Without npm on
-// PATH the test is skipped, or fails if METAROUTER_TESTS is all. A short test run skips
+// PATH the test is skipped, or fails if METAROUTER_TESTS is set. A short test run skips
 // it too.
 func NPM(t testing.TB) string {
 	t.Helper()
@@ -48,7 +49,7 @@ func ClientModules(t testing.TB) string {
 // node_modules.
 func modules(t testing.TB, folder string) string {
 	t.Helper()
-	skipInShort(t, "npm")
+	layer.Integration(t)
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		Unavailable(t, "npm is not on PATH")
@@ -64,7 +65,7 @@ func modules(t testing.TB, folder string) string {
 // system's, or else the one in testdata/npm. A short test run skips the test.
 func Node22(t testing.TB) string {
 	t.Helper()
-	skipInShort(t, "Node")
+	layer.Integration(t)
 	if node, err := exec.LookPath("node"); err == nil && newEnough(node) {
 		return node
 	}
@@ -89,11 +90,11 @@ func InspectorCLI(t testing.TB) string {
 }
 
 // Program returns the path of a program of this machine, such as python3 or chromium. Without
-// it on PATH the test is skipped, or fails if METAROUTER_TESTS is all. A short test run
+// it on PATH the test is skipped, or fails if METAROUTER_TESTS is set. A short test run
 // skips the test.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	skipInShort(t, name)
+	layer.Integration(t)
 	path, err := exec.LookPath(name)
 	if err != nil {
 		Unavailable(t, name+" is not on PATH")
@@ -101,17 +102,10 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-func skipInShort(t testing.TB, what string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a short test run does not use " + what)
-	}
-}
-
-// Unavailable skips the test, or fails it if METAROUTER_TESTS is all.
+// Unavailable skips the test, or fails it if METAROUTER_TESTS is set.
 func Unavailable(t testing.TB, why string) {
 	t.Helper()
-	if os.Getenv("METAROUTER_TESTS") == "all" {
+	if layer.Strict() {
 		t.Fatal(why)
 	}
 	t.Skip(why)

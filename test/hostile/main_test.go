@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -27,11 +28,7 @@ const builtVariable = "METAROUTER_HOSTILE_BUILT"
 func TestMain(m *testing.M) {
 	playIfAsked()
 	mcptest.ServeIfAsked()
-	flag.Parse()
-	if testing.Short() || os.Getenv("METAROUTER_TESTS") != "all" && os.Getenv(lastsVariable) == "" {
-		fmt.Fprintln(os.Stderr, "skipped: hostile servers and clients take a minute; METAROUTER_TESTS=all runs them")
-		os.Exit(0)
-	}
+	layer.Package()
 	flag.Set("test.parallel", strconv.Itoa(lanes()))
 	os.Exit(run(m))
 }

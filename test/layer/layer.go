@@ -9,6 +9,8 @@
 package layer
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"testing"
 )
@@ -21,6 +23,15 @@ func Integration(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("integration: go test without -short runs it")
+	}
+}
+
+// Package ends the test program in a short run: the package has no unit tests. TestMain calls it first, after what makes
+// the program play a server.
+func Package() {
+	if flag.Parse(); testing.Short() {
+		fmt.Fprintln(os.Stderr, "integration: go test without -short runs it")
+		os.Exit(0)
 	}
 }
 

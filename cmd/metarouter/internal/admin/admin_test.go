@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +23,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
-	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -151,108 +149,6 @@ func state(u update, server string) string {
 	return u.Servers[i].State
 }
 
-// A page gets everything at first, and then the changes.
-func TestEvents(t *testing.T) {
-	s := open(t, fake("a", "echo,fail,crash"), fake("b", "pid"))
-	next := s.watch()
-	first := next()
-	if !first.Full || !slices.Equal(first.Order, []string{"a", "b"}) || state(first, "a") != "ready" || len(first.Rates) != keptSeconds-1 ||
-		first.Router == nil || first.Router.Mode != "direct" || first.Catalog == nil || first.Catalog.Tools != 4 || first.Config == nil || len(first.Config.Entries) != 2 {
-		t.Errorf("at first: %+v", first)
-	}
-	var done Called
-	if status := s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:echo","arguments":{"message":"hi"}}`, &done); status != 200 || !strings.Contains(string(done.Result), "hi") {
-		t.Fatalf("%d %s", status, done.Result)
-	}
-	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:fail","arguments":{},"confirmed":true}`, &done)
-	var calls []endedCall
-	var counted second
-	u := until(next, func(u update) bool {
-		calls = append(calls, u.Calls...)
-		for _, r := range u.Rates {
-			counted.OK += r.OK
-			counted.Failed += r.Failed
-		}
-		return len(calls) == 2 && counted.OK+counted.Failed == 2
-	})
-	if u.Full || u.Config != nil || u.Catalog != nil || counted.OK != 1 || counted.Failed != 1 || calls[0].Tool != "echo" || calls[0].Outcome != "ok" || calls[0].Client != "dashboard" ||
-		len(calls[0].Trace) != 32 || calls[0].Out == 0 || calls[1].Outcome != "tool_error" {
-		t.Errorf("counted %+v, calls %+v", counted, calls)
-	}
-
-	s.ask(http.MethodPost, "/dashboard/call", `{"tool":"a:crash","arguments":{},"confirmed":true}`, nil)
-	u = until(next, func(u update) bool {
-		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.State == "ready" && s.Restarts == 1 })
-	})
-	if !slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Name == "a" && len(s.Latency) == 3 }) {
-		t.Errorf("after the crash: %+v", u.Servers)
-	}
-
-	// A later page gets all that.
-	if again := s.watch()(); !again.Full || len(again.Calls) != 3 || again.Skipped != 0 || again.Latency.P50 == 0 {
-		t.Errorf("another page: %+v", again)
-	}
-}
-
-// A page is sent the mode that an edit sets.
-func TestEventsOfTheMode(t *testing.T) {
-	entry := fake("a", "echo")
-	s := open(t, entry)
-	next := s.watch()
-	if first := next(); first.Router == nil || first.Router.Mode != exposure.Direct {
-		t.Errorf("%+v", first.Router)
-	}
-	s.edits <- config.Config{Servers: []config.Server{entry}, Router: config.Router{Mode: exposure.Search}}
-	if u := until(next, func(u update) bool { return u.Router != nil }); u.Router.Mode != exposure.Search {
-		t.Errorf("%+v", u.Router)
-	}
-}
-
-// A server is stopped and started from the page, and by it alone.
-func TestAct(t *testing.T) {
-	s := open(t, fake("a", "echo"), fake("b", "pid"))
-	next := s.watch()
-	next()
-	for _, test := range []struct {
-		path   string
-		status int
-		header []string
-	}{
-		{"/dashboard/servers/nobody/stop", 404, nil},
-		{"/dashboard/servers/a/explode", 404, nil},
-		{"/dashboard/servers/a/stop", 403, []string{"Origin", "https://evil.example"}},
-		{"/dashboard/servers/a/stop", 403, []string{"Sec-Fetch-Site", "same-site"}},
-		{"/dashboard/servers/a/stop", 415, []string{"Content-Type", "text/plain"}},
-		{"/dashboard/call", 409, nil},
-	} {
-		var why Refusal
-		body := `{"tool":"b:pid","arguments":{}}`
-		if strings.HasSuffix(test.path, "call") {
-			body = `{"tool":"a:echo","arguments":{}}`
-			s.edits <- config.Config{Servers: []config.Server{fake("a", "browser_click"), fake("b", "pid")}}
-			until(next, func(u update) bool { return u.Catalog != nil })
-			body = `{"tool":"a:browser_click","arguments":{}}`
-		}
-		if status := s.ask(http.MethodPost, test.path, body, &why, test.header...); status != test.status || why.Error == "" {
-			t.Errorf("%s %v: %d %q, want %d", test.path, test.header, status, why.Error, test.status)
-		}
-	}
-	if status := s.ask(http.MethodPost, "/dashboard/servers/a/stop", "{}", nil); status != 200 {
-		t.Fatal(status)
-	}
-	u := until(next, func(u update) bool { return state(u, "a") == "disabled" })
-	if !slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.ByHand }) {
-		t.Errorf("stopped: %+v", u.Servers)
-	}
-	if status := s.ask(http.MethodPost, "/dashboard/servers/a/start", "{}", nil); status != 200 {
-		t.Fatal(status)
-	}
-	until(next, func(u update) bool { return state(u, "a") == "ready" })
-	if status := s.ask(http.MethodPost, "/dashboard/servers/b/restart", "{}", nil); status != 200 {
-		t.Error(status)
-	}
-}
-
 // Tools are found as the router finds them, and it says why.
 func TestTools(t *testing.T) {
 	s := open(t, fake("a", "echo,browser_screenshot,browser_click"), fake("b", "pid"))
@@ -294,86 +190,6 @@ func TestTools(t *testing.T) {
 	}
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil); status != 404 {
 		t.Error(status)
-	}
-}
-
-// A changed definition is shown with its difference until a person has seen it.
-func TestChangedTools(t *testing.T) {
-	s := open(t, fake("a", "echo: Repeats a text"), fake("b", "pid"))
-	next := s.watch()
-	next()
-	changedIn := func(n int) func(u update) bool {
-		return func(u update) bool {
-			return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Name == "a" && s.ChangedTools == n && len(s.Changed) == n })
-		}
-	}
-	s.edits <- config.Config{Servers: []config.Server{fake("a", "echo: Sends a text to me"), fake("b", "pid")}}
-	until(next, changedIn(1))
-	var whole wholeTool
-	s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole)
-	if !whole.Changed || fmt.Sprint(whole.Changes) != `[description was "Repeats a text" and is "Sends a text to me"]` {
-		t.Errorf("changed: %v, %q", whole.Changed, whole.Changes)
-	}
-	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil, "Origin", "https://evil.example"); status != http.StatusForbidden {
-		t.Error("another page may mark changes as seen:", status)
-	}
-	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil); status != http.StatusOK {
-		t.Error(status)
-	}
-	until(next, changedIn(0))
-	whole = wholeTool{}
-	if s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole); whole.Changed || whole.Changes != nil {
-		t.Errorf("seen: %+v", whole)
-	}
-}
-
-// Hints that claim more than before are shown, and count once they are confirmed as they were
-// shown.
-func TestChangedHints(t *testing.T) {
-	claims := func(annotations string) config.Server {
-		command, args := mcptest.Command("-tool", `{"name":"tidy","inputSchema":{"type":"object"},"annotations":`+annotations+`}`)
-		return config.Server{Name: "a", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second}
-	}
-	s := open(t, claims("{}"))
-	next := s.watch()
-	next()
-	var shown []Hint
-	changed := func(n int) func(u update) bool {
-		return func(u update) bool {
-			return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { shown = s.Hints; return s.ChangedHints == n && len(s.Hints) == n })
-		}
-	}
-	s.edits <- config.Config{Servers: []config.Server{claims(`{"readOnlyHint":true}`)}}
-	until(next, changed(1))
-	if shown[0].ID != "a:tidy" || shown[0].Tool != "tidy" || fmt.Sprint(shown[0].Changes) != "[readOnlyHint was missing and is true]" {
-		t.Errorf("shown: %+v", shown)
-	}
-	var whole wholeTool
-	if s.ask(http.MethodGet, "/dashboard/tool?id=a:tidy", "", &whole); !strings.Contains(whole.Doubt, "no person has confirmed") || !whole.Asks {
-		t.Errorf("the tool: %+v", whole)
-	}
-	body, _ := json.Marshal(Confirmation{map[string]registry.Hints{"tidy": shown[0].Hints}})
-	for _, c := range []struct {
-		body, header string
-		want         int
-	}{
-		{"{}", "", http.StatusBadRequest},
-		{`{"hints":{"tidy":{"readOnlyHint":false}}}`, "", http.StatusConflict},
-		{string(body), "https://evil.example", http.StatusForbidden},
-		{string(body), "", http.StatusOK},
-	} {
-		var header []string
-		if c.header != "" {
-			header = []string{"Origin", c.header}
-		}
-		if status := s.ask(http.MethodPost, "/dashboard/servers/a/hints", c.body, nil, header...); status != c.want {
-			t.Errorf("%s from %q: %d, want %d", c.body, c.header, status, c.want)
-		}
-	}
-	until(next, changed(0))
-	whole = wholeTool{}
-	if s.ask(http.MethodGet, "/dashboard/tool?id=a:tidy", "", &whole); whole.Doubt != "" || whole.Asks {
-		t.Errorf("confirmed: %+v", whole)
 	}
 }
 
@@ -433,75 +249,4 @@ func TestForeignPages(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Servers that do not work are shown with the doctor's finding, and strangers' texts as
-// plain text without secrets.
-func TestWhatIsWrong(t *testing.T) {
-	command, args := mcptest.Command("-tools", "echo")
-	const says = `printf '\033[31mred\033[0m \033]0;title\007GITHUB_TOKEN=ghp_0123456789abcdefghij\n' >&2; exec "$0" "$@"`
-	command, args = "sh", append([]string{"-c", says, command}, args...)
-	s := open(t, config.Server{Name: "missing", Transport: config.Stdio, Command: "metarouter-no-such-command", StartTimeout: time.Second},
-		config.Server{Name: "loud", Transport: config.Stdio, Command: command, Args: args, StartTimeout: 30 * time.Second})
-	next := s.watch()
-	servers := make(map[string]serverInfo)
-	learn := func(u update) bool {
-		for _, s := range u.Servers {
-			servers[s.Name] = s
-		}
-		return servers["missing"].State == "failed" && len(servers["loud"].Stderr) > 0
-	}
-	if !learn(next()) {
-		until(next, learn)
-	}
-	missing, loud := servers["missing"], servers["loud"]
-	if !strings.Contains(missing.Problem, "metarouter-no-such-command") || !strings.Contains(missing.Fix, "install it") {
-		t.Errorf("%+v", missing)
-	}
-	if loud.Problem != "" || loud.Fix != "" {
-		t.Errorf("what works is called broken: %+v", loud)
-	}
-	if got := strings.Join(loud.Stderr, "\n"); got != "red GITHUB_TOKEN=***" {
-		t.Errorf("stderr %q", got)
-	}
-	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
-	info := s.infoOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, sentServer{})
-	if info.LastError != unset {
-		t.Errorf("the error is told as %q", info.LastError)
-	}
-	s.edits <- config.Config{}
-	until(next, func(u update) bool { return u.Order != nil })
-	s.diagnoses.Range(func(server, _ any) bool {
-		t.Errorf("of servers that are no more, %v is kept", server)
-		return true
-	})
-}
-
-// Who closes the page gives up the call that it waits for.
-func TestGiveUp(t *testing.T) {
-	s := open(t, fake("a", "sleep"))
-	next := s.watch()
-	next()
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q.Header.Set("Content-Type", "application/json")
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		if answer, err := http.DefaultClient.Do(q); err == nil {
-			answer.Body.Close()
-		}
-	}()
-	until(next, func(u update) bool {
-		return slices.ContainsFunc(u.Servers, func(s serverInfo) bool { return s.Calls == 1 })
-	})
-	leave()
-	<-gone
-	until(next, func(u update) bool {
-		return slices.ContainsFunc(u.Calls, func(c endedCall) bool { return c.Outcome == "cancelled" })
-	})
 }

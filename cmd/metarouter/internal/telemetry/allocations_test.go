@@ -16,20 +16,6 @@ var maxAllocated = map[string]struct{ times, bytes64KiB, bytes1MiB float64 }{
 	"HTTP, plain":   {117, 800_000, 12 << 20},
 }
 
-// A call must not come to cost more without anybody noticing.
-func TestAllocationsOfACall(t *testing.T) {
-	t.Run("stdio", func(t *testing.T) {
-		p := newPath(t)
-		checkAllocations(t, "stdio", func(line []byte) { p.ask(t, line) }, echoCall)
-	})
-	for _, name := range []string{"session", "modern", "plain"} {
-		t.Run(name, func(t *testing.T) {
-			c := newWebClient(t)
-			checkAllocations(t, "HTTP, "+name, func(request []byte) { c.ask(t, request) }, c.calls(t, name))
-		})
-	}
-}
-
 // checkAllocations compares calls of several sizes, with messages of call, with the bounds of their way.
 func checkAllocations(t *testing.T, way string, ask func(message []byte), call func(size int) []byte) {
 	most := maxAllocated[way]

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -25,9 +26,7 @@ const (
 // METAROUTER_SIMULATED_NODES of them; if that is not set, 20, or 100 with METAROUTER_CLUSTER=cost. The
 // figures are logged.
 func TestSimulation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many nodes take some seconds")
-	}
+	layer.Integration(t)
 	count := 20
 	if os.Getenv("METAROUTER_CLUSTER") == "cost" {
 		count = 100

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster/internal/link"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -86,6 +87,7 @@ func (n *node) problem(text string) link.State {
 }
 
 func TestReconnect(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true, MaxPayload: 100_000})
 	n := open(t, config.Cluster{URLs: []string{s.URL()}})
 	state := n.connected()
@@ -102,6 +104,7 @@ func TestReconnect(t *testing.T) {
 }
 
 func TestPermissions(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true, Users: []natsserver.User{
 		{Name: "user", Password: "pw", DenyPublish: []string{"$KV.>"}, DenySubscribe: []string{"metarouter.office.stream.>"}},
 	}})
@@ -123,6 +126,7 @@ func TestPermissions(t *testing.T) {
 }
 
 func TestNothingListens(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
 	s.Kill()
 	n := open(t, config.Cluster{URLs: []string{strings.Replace(s.URL(), "nats://", "nats://user:hunter2@", 1)}})
@@ -137,6 +141,7 @@ func TestNothingListens(t *testing.T) {
 }
 
 func TestLogins(t *testing.T) {
+	layer.Integration(t)
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +184,7 @@ func withTLS(url, ca, cert, key string) (c config.Cluster) {
 }
 
 func TestTLS(t *testing.T) {
+	layer.Integration(t)
 	ours, theirs := natsserver.NewAuthority(t), natsserver.NewAuthority(t)
 	cert, key := ours.Issue("")
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true, TLS: &natsserver.TLS{Cert: cert, Key: key, ClientCA: ours.File}})
@@ -203,6 +209,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
+	layer.Integration(t)
 	operator, stranger := natsserver.NewOperator(t), natsserver.NewOperator(t)
 	s := natsserver.Start(t, natsserver.Options{Extra: operator.Extra()})
 	n := open(t, config.Cluster{URLs: []string{s.URL()}, Creds: operator.Creds(time.Time{})})
@@ -229,6 +236,7 @@ func TestCredentials(t *testing.T) {
 
 // A relay that is cut says nothing, and the server behind it is as good as dead.
 func TestSilentServer(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
 	relay := natsserver.Relay(t, s.Address(), natsserver.RelayOptions{Delay: time.Millisecond})
 	n := open(t, config.Cluster{URLs: []string{relay.URL()}})
@@ -242,6 +250,7 @@ func TestSilentServer(t *testing.T) {
 
 // A port at which no NATS server answers is named.
 func TestOtherProtocol(t *testing.T) {
+	layer.Integration(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections, and waits as an HTTP server does
 	if err != nil {
 		t.Fatal(err)
@@ -253,6 +262,7 @@ func TestOtherProtocol(t *testing.T) {
 
 // A connection that Close ends is not logged as lost.
 func TestCloseIsNoLoss(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
 	n := open(t, config.Cluster{URLs: []string{s.URL()}})
 	n.connected()

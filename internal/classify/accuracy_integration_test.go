@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // The share of texts that must be given their category: the goal is 0.85.
@@ -28,6 +29,7 @@ const (
 // TestAccuracy sorts texts that were not used for building: entries of
 // WordNet, which says to which subject each belongs.
 func TestAccuracy(t *testing.T) {
+	layer.Full(t)
 	reportAccuracy(t, sampled(entries(t, external.WordNet(t)), 60), ofADictionary)
 }
 
@@ -35,12 +37,14 @@ func TestAccuracy(t *testing.T) {
 // who had seen neither the examples nor the classifier, written when both were done.
 // They must not be looked at to improve either.
 func TestAccuracyOfRequests(t *testing.T) {
+	layer.Full(t)
 	reportAccuracy(t, read(t, filepath.Join("testdata", "strangers.jsonl")), wanted)
 }
 
 // TestAccuracyOfFiles sorts other labelled texts: lines of {"text", "category"}
 // in the files that METAROUTER_CLASSIFIED lists, as PATH lists folders.
 func TestAccuracyOfFiles(t *testing.T) {
+	layer.Full(t)
 	files := filepath.SplitList(os.Getenv("METAROUTER_CLASSIFIED"))
 	if len(files) == 0 {
 		t.Skip("METAROUTER_CLASSIFIED names no file of labelled texts")

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -74,6 +75,7 @@ func pair(t *testing.T) (ann, box *router, c config.Cluster) {
 }
 
 func TestStream(t *testing.T) {
+	layer.Integration(t)
 	ann, box, c := pair(t)
 	one := ann.dial(t, "gpu@box")
 	if one.Server != "gpu" || one.Node != "box" || one.Key != box.key || one.Lapsed() {
@@ -107,6 +109,7 @@ func TestStream(t *testing.T) {
 
 // Loss of trust ends streams at once, whichever end loses it.
 func TestStreamsEndWithTrust(t *testing.T) {
+	layer.Integration(t)
 	ann, box, c := pair(t)
 	one := ann.dial(t, "gpu@box")
 	trusted := c.Trusted
@@ -139,6 +142,7 @@ func TestStreamsEndWithTrust(t *testing.T) {
 
 // A router that has begun to end takes no stream, and waits for calls under way.
 func TestLeave(t *testing.T) {
+	layer.Integration(t)
 	cluster.SetLeaveWait(t, time.Minute)
 	ann, box, _ := pair(t)
 	one := ann.dial(t, "gpu@box")
@@ -177,6 +181,7 @@ func TestLeave(t *testing.T) {
 
 // After a restart of NATS, the nodes find and call each other again.
 func TestNATSRestarts(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	ann, box := twoRouters(t)
 	box.offer(1, "gpu")
@@ -202,6 +207,7 @@ func TestNATSRestarts(t *testing.T) {
 // A router is reached by its address, whatever it shares, as long as both nodes trust each other. Clients can forge
 // addresses, which reach nothing.
 func TestDialRouter(t *testing.T) {
+	layer.Integration(t)
 	ann, box, c := pair(t)
 	c.Share = nil
 	box.configs <- c

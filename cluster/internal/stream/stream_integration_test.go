@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -170,6 +171,7 @@ func ended(t testing.TB, c *Conn, reason error) {
 }
 
 func TestStream(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	if string(b.Terms) != "terms" || b.Peer != near.Address() || a.Peer != far.Address() || a.Lapsed() || b.Lapsed() {
@@ -196,6 +198,7 @@ func TestStream(t *testing.T) {
 }
 
 func TestManyBytes(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	var group sync.WaitGroup
@@ -223,6 +226,7 @@ func TestManyBytes(t *testing.T) {
 }
 
 func TestWindow(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	a.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
@@ -254,6 +258,7 @@ func TestWindow(t *testing.T) {
 }
 
 func TestCloseWithAFullWindow(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	b.SetReadDeadline(time.Time{})
@@ -278,6 +283,7 @@ func TestCloseWithAFullWindow(t *testing.T) {
 }
 
 func TestDialErrors(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near := listen(t, url)
 	other, _ := newKey(t)
@@ -328,6 +334,7 @@ func TestDialErrors(t *testing.T) {
 
 // A subscriber that is no router keeps a Dial from being refused at once.
 func TestDialSilent(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near := listen(t, url)
 	other, _ := newKey(t)
@@ -343,6 +350,7 @@ func TestDialSilent(t *testing.T) {
 
 // A router with another key answers on the subject.
 func TestWrongKey(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near, real, impostor := listen(t, url), listen(t, url), listen(t, url)
 	// The impostor subscribes to the subjects of far's router, and proves a key of its own.
@@ -358,6 +366,7 @@ func TestWrongKey(t *testing.T) {
 }
 
 func TestCloseUntrusted(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	near.CloseUntrusted()
@@ -369,6 +378,7 @@ func TestCloseUntrusted(t *testing.T) {
 }
 
 func TestEndpointCloses(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	near.Close()
@@ -384,6 +394,7 @@ func TestEndpointCloses(t *testing.T) {
 }
 
 func TestManyStreams(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	go func() {
 		for {
@@ -434,6 +445,7 @@ func TestManyStreams(t *testing.T) {
 
 // Writers take turns, and Close ends all that wait.
 func TestConcurrentUse(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	a, b := dial(t, near, far)
 	const writers, rounds, size = 8, 50, 3000

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -28,6 +29,7 @@ func permissionsOf(key string) string {
 
 // Nodes that log in with their own keys, which have no permissions but a node's, share servers.
 func TestPermissionsOfNodes(t *testing.T) {
+	layer.Integration(t)
 	fileA, keyA := newKey(t)
 	fileB, keyB := newKey(t)
 	s := natsserver.Start(t, natsserver.Options{Extra: fmt.Sprintf(

@@ -10,10 +10,12 @@ import (
 	"github.com/mcp-metarouter/metarouter/cluster"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 func TestObserve(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	fileA, keyA := newKey(t)
 	fileB, keyB := newKey(t)
@@ -52,6 +54,7 @@ func TestObserve(t *testing.T) {
 
 // A trusted node that does not trust us leaves our pings unanswered.
 func TestObserveUntrusting(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	fileA, _ := newKey(t)
 	fileB, keyB := newKey(t)
@@ -72,6 +75,7 @@ func TestObserveUntrusting(t *testing.T) {
 }
 
 func TestObserveNothing(t *testing.T) {
+	layer.Integration(t)
 	file, _ := newKey(t)
 	_, report, err := cluster.Observe(t.Context(), config.Cluster{URLs: []string{"nats://127.0.0.1:1"}, Name: "metarouter"}, file, "1.2.3")
 	if err == nil || len(report.Problems) == 0 {

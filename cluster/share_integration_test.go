@@ -7,11 +7,13 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 // Of several routers with one key, one shares. When it ends, another one does.
 func TestOneShares(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	fileA, keyA := newKey(t)
 	fileB, keyB := newKey(t)
@@ -43,9 +45,7 @@ func TestOneShares(t *testing.T) {
 
 // Known servers stay while JetStream has no leader, and new announcements come later.
 func TestNoLeader(t *testing.T) {
-	if testing.Short() {
-		t.Skip("elections of NATS take some seconds")
-	}
+	layer.Integration(t)
 	c := natsserver.StartCluster(t, 3)
 	ann, box := twoRouters(t)
 	box.offer(1, "gpu")

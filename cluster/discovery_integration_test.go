@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -29,6 +30,7 @@ func stranger(t *testing.T, s *natsserver.Server) *nats.Conn {
 
 // Each router is an instance of a NATS service, which the tools of NATS show.
 func TestService(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	file, key := newKey(t)
 	box := newRouter(t, zaptest.NewLogger(t), file, key)
@@ -55,6 +57,7 @@ func TestService(t *testing.T) {
 
 // A node with the protocol before this one is shown, and not used.
 func TestOldNode(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	fileA, keyA := newKey(t)
 	_, keyB := newKey(t)
@@ -85,6 +88,7 @@ func TestOldNode(t *testing.T) {
 
 // Of two nodes with one name, each has a name of its own here; calls reach the right one.
 func TestOneName(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	fileA, keyA := newKey(t)
 	fileB, keyB := newKey(t)
@@ -113,6 +117,7 @@ func TestOneName(t *testing.T) {
 
 // A bucket that is deleted is made again, and what others have removed is put again.
 func TestLostValues(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	ann, box := twoRouters(t)
 	box.offer(1, "gpu")

@@ -10,15 +10,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 // Two routers in one cluster, over NATS: one uses the shared server of the other, until that ends.
 func TestTwoRoutersOverNATS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a NATS server")
-	}
+	layer.Integration(t)
 	nats := natsserver.Start(t)
 	keys := make(map[string]string)
 	files := make(map[string]string)

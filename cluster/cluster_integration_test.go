@@ -26,6 +26,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -243,6 +244,7 @@ func configOf(s *natsserver.Server, node string, trusted ...string) config.Clust
 
 // Without NATS, a node says so, and does not wait until the caller's time is over.
 func TestSettledWithoutNATS(t *testing.T) {
+	layer.Integration(t)
 	file, key := newKey(t)
 	ann := newRouter(t, zaptest.NewLogger(t), file, key)
 	ann.run(t, config.Cluster{URLs: []string{"nats://" + mcptest.FreeAddress(t)}, Name: "metarouter", Node: "ann", Use: []string{"*"}})
@@ -252,6 +254,7 @@ func TestSettledWithoutNATS(t *testing.T) {
 }
 
 func TestTwoNodes(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t)
 	ann, box := twoRouters(t)
 	box.offer(2, "gpu", "secret")

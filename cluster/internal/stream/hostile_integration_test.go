@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // A stranger is on the same account and sees all frames. It publishes variants of each until the test
@@ -88,6 +90,7 @@ func echo(t *testing.T, a, b *Conn, rounds int) {
 }
 
 func TestStrangerCannotEndAStream(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near, far := listen(t, url), listen(t, url)
 	var active atomic.Bool
@@ -110,6 +113,7 @@ func TestStrangerCannotEndAStream(t *testing.T) {
 
 // An opening under attack fails or gives a stream that carries the right bytes, or ends.
 func TestStrangerDuringTheHandshake(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near, far := listen(t, url), listen(t, url)
 	var active atomic.Bool
@@ -161,6 +165,7 @@ func TestStrangerDuringTheHandshake(t *testing.T) {
 
 // A flood of messages to unknown and known streams costs no stream.
 func TestFlood(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near, far := listen(t, url), listen(t, url)
 	a, b := dial(t, near, far)
@@ -187,6 +192,7 @@ func TestFlood(t *testing.T) {
 
 // A peer with the right keys that breaks the protocol loses its stream.
 func TestRoguePeer(t *testing.T) {
+	layer.Integration(t)
 	near, far := pair(t)
 	for name, test := range map[string]struct {
 		rogue func(*raw)
@@ -231,6 +237,7 @@ func TestRoguePeer(t *testing.T) {
 
 // The terms of an open message that an outsider changed do not reach Admit.
 func TestTermsAreAuthentic(t *testing.T) {
+	layer.Integration(t)
 	url := server(t)
 	near, real := listen(t, url), listen(t, url)
 	real.Close()

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -76,9 +77,7 @@ func toolOf(t *testing.T, r *adapter.Router, id string) *registry.NormalizedTool
 // A call by way of another node is one trace: the client's span, then for each of both routers the span
 // of the call and the span of its attempt, each below the one before.
 func TestOneTraceAcrossNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a NATS server")
-	}
+	layer.Integration(t)
 	collected := newCollector(t)
 	traces, _ := openTraces(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+collected.URL)
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 // NATS says that no router subscribes to a subject of a killed one.
 func TestKilledPeer(t *testing.T) {
+	layer.Integration(t)
 	var a *Conn
 	for range 10 { // on a busy machine, the silence may be over before NATS says it
 		near, far := pair(t)
@@ -29,6 +31,7 @@ func relayed(t *testing.T) (near, far *node, relay *natsserver.Relayed) {
 }
 
 func TestFrozenPeer(t *testing.T) {
+	layer.Integration(t)
 	near, far, relay := relayed(t)
 	a, b := dial(t, near, far)
 	relay.Cut()
@@ -41,6 +44,7 @@ func TestFrozenPeer(t *testing.T) {
 
 // A request that waited while the network was cut is lapsed, and one that comes later is not.
 func TestLapsed(t *testing.T) {
+	layer.Integration(t)
 	near, far, relay := relayed(t)
 	var a, b *Conn
 	hasEnded := func() bool { return errorOf(a) != nil || errorOf(b) != nil }
@@ -60,6 +64,7 @@ func TestLapsed(t *testing.T) {
 }
 
 func TestNATSRestarts(t *testing.T) {
+	layer.Integration(t)
 	s := natsserver.Start(t, natsserver.Options{NoJetStream: true})
 	near, far := listen(t, s.URL()), listen(t, s.URL())
 	a, b := dial(t, near, far)
