@@ -212,21 +212,26 @@ func insertLines(text string, at gap, lines []string, newline string) string {
 	return before + strings.Join(lines, newline) + newline + after
 }
 
-// maskedLines is masked for TOML and YAML: of all but our entry, only headers are shown.
+// maskedLines is masked for TOML and YAML: all but the names of tables and our entry is hidden, whose values are shown
+// as those of JSON.
 func maskedLines(data []byte) (shown []string) {
-	ours, depth := false, 0 // in our entry; its indentation
+	ours, depth, level := false, 0, 0 // in our entry; its indentation, and that of its keys
 	for _, line := range lines(data) {
-		text := strings.TrimLeft(line, " \t")
-		indent := line[:len(line)-len(text)]
+		text := strings.TrimSpace(line)
+		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		isHead := text == "" || line == "extensions:"
 		switch {
-		case strings.HasPrefix(text, "["):
-			ours, depth = strings.HasSuffix(strings.TrimSpace(text), "."+EntryName+"]"), -1
-		case strings.TrimSpace(text) == EntryName+":":
-			ours, depth = true, len(indent)
+		case strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.ContainsAny(text, `"',`):
+			ours, depth, level, isHead = strings.HasSuffix(text, "."+EntryName+"]"), -1, len(indent), true
+		case text == EntryName+":":
+			ours, depth, level, isHead = true, len(indent), -1, true
 		case ours && text != "" && len(indent) <= depth:
 			ours = false
 		}
-		if !ours && text != "" && !strings.HasPrefix(text, "[") && !strings.HasPrefix(line, "extensions:") {
+		if at := strings.IndexAny(text, ":="); !isHead && ours && at > 0 && (level < 0 || level == len(indent)) {
+			level = len(indent)
+			text = text[:at+1] + " " + maskedValue(strings.TrimSpace(text[:at]), strings.TrimSpace(text[at+1:]))
+		} else if !isHead {
 			text = hidden
 		}
 		shown = append(shown, indent+secret.HideMaybe(text, hidden))
