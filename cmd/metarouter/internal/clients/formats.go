@@ -28,6 +28,7 @@ type format string
 const (
 	maxLinesFile = 4 << 20 // bytes of a file in TOML or YAML
 	maxOpen      = 1000    // brackets that may be open in TOML, whose reader recurses
+	maxKeys      = 10_000  // keys, since the readers compare each with all others of its object
 )
 
 // Rewrites reports whether entries of other servers can be taken out of the client's file.
@@ -61,10 +62,21 @@ func (f format) decode(s Source) (map[string]any, error) {
 	}
 	var root map[string]any
 	if f == inYAML {
-		if err := yaml.Unmarshal(data, &root); err != nil {
+		var doc yaml.Node
+		err := yaml.Unmarshal(data, &doc)
+		if keysOf(&doc) > maxKeys {
+			return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
+		}
+		if err == nil {
+			err = doc.Decode(&root)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, lineIn(err))
 		}
 		return root, nil
+	}
+	if bytes.Count(data, []byte("="))+bytes.Count(data, []byte("\n[")) > maxKeys { // there are no more keys than these
+		return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
 	}
 	depth := 0
 	for _, b := range data {
@@ -82,6 +94,19 @@ func (f format) decode(s Source) (map[string]any, error) {
 		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, lineIn(err))
 	}
 	return root, nil
+}
+
+const tooManyKeys = "%s has more than %d keys; remove those that are not needed"
+
+// keysOf returns the number of keys in YAML.
+func keysOf(n *yaml.Node) (keys int) {
+	if n.Kind == yaml.MappingNode {
+		keys = len(n.Content) / 2
+	}
+	for _, child := range n.Content {
+		keys += keysOf(child)
+	}
+	return keys
 }
 
 // lineIn returns the line of an error of a reader, which may quote the file.
