@@ -6,20 +6,33 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Write makes data the content of the file at path, with mode 0600. Readers see the old or the
 // new content, never a part of it. With sync that also holds after a power failure.
-func Write(path string, data []byte, sync bool) error { return write(path, data, sync, 0o600, false) }
-
-// WriteMode does the same as Write with sync, with another mode. An existing file keeps its
-// owner.
-func WriteMode(path string, data []byte, mode fs.FileMode) error {
-	return write(path, data, true, mode, true)
+func Write(path string, data []byte, sync bool) error {
+	return write(path, data, sync, 0o600, false, "tmp-")
 }
 
-func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "tmp-*") // has mode 0600
+// temporary begins the names of the files that WriteMode renames, after the file's name.
+const temporary = ".metarouter-tmp-"
+
+// WriteMode does the same as Write with sync, with another mode. An existing file keeps its
+// owner. A copy is removed that a process left which was killed in WriteMode.
+func WriteMode(path string, data []byte, mode fs.FileMode) error {
+	prefix := filepath.Base(path) + temporary
+	entries, _ := os.ReadDir(filepath.Dir(path)) // without it, a copy stays until the next time
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return write(path, data, true, mode, true, prefix)
+}
+
+func write(path string, data []byte, sync bool, mode fs.FileMode, keepOwner bool, prefix string) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), prefix+"*") // has mode 0600
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,11 +51,7 @@ type file struct {
 func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	path := f.path + ".lock"
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: safefile.ErrIrregular}
-	}
-	return vault.Lock(ctx, path, "writes to the audit log")
+	return vault.Lock(ctx, f.path+".lock", "writes to the audit log")
 }
 
 // append writes entries, after it has set their numbers and hashes. It reports how many of them are
@@ -204,7 +199,7 @@ func now() string { return time.Now().UTC().Format(timeFormat) }
 // lastLine returns the last complete line of a file, nil without one, the size up to its end,
 // and the size of the incomplete line after it. A line that is too long is cut.
 func lastLine(path string) (line []byte, size, half int64, err error) {
-	r, err := safefile.Open(path)
+	r, err := safefile.OpenOwn(path, os.O_RDONLY)
 	if err != nil {
 		return nil, 0, 0, err
 	}

@@ -91,7 +91,7 @@ type line struct {
 // read calls do with each line, the oldest first, until do returns an error.
 func read(ctx context.Context, path string, do func(line) error) error {
 	// The current file first: a writer may rename it, and then goes on in another one.
-	current, err := safefile.Open(path)
+	current, err := safefile.OpenOwn(path, os.O_RDONLY)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -103,7 +103,7 @@ func read(ctx context.Context, path string, do func(line) error) error {
 		return err
 	}
 	for _, name := range older {
-		f, err := safefile.Open(name)
+		f, err := safefile.OpenOwn(name, os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) { // it was removed just now, as the oldest
 			continue
 		}

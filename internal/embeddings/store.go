@@ -43,7 +43,7 @@ func Open(m Model, folder string) *Store {
 	s := &Store{model: m, vectors: make(map[string]encoder.Vector)}
 	if folder != "" {
 		s.path = filepath.Join(folder, hex.EncodeToString([]byte(hash(m.Name())))+".vectors")
-		data, _ := safefile.Read(s.path, maxFile)
+		data, _ := safefile.ReadOwn(s.path, maxFile)
 		if stored := decode(data); stored != nil {
 			s.vectors = stored
 			os.Chtimes(s.path, time.Now(), time.Now()) // it is in use: see save

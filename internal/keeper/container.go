@@ -4,8 +4,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // ContainerTimeout is how long a command that stops a container may take. Then it is killed.
@@ -37,21 +38,14 @@ func (c *Container) Stop() (lines [][]string) {
 	return lines
 }
 
+// idDigits is the length of a container's ID. Docker takes a shorter text for a name, or for the beginning of any ID.
+const idDigits = 64
+
 // id returns the ID in the file, "" if it has no ID.
 func (c *Container) id() string {
-	const most = 64 // digits
-	file, err := os.OpenFile(c.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	read := make([]byte, most+len("\r\n"))
-	n, _ := file.Read(read)
-	id := strings.TrimSpace(string(read[:n]))
-	if len(id) > most || strings.Trim(id, "0123456789abcdef") != "" {
+	text, _ := safefile.ReadOwn(c.File, idDigits+int64(len("\r\n")))
+	id := strings.TrimSpace(string(text))
+	if len(id) != idDigits || strings.Trim(id, "0123456789abcdef") != "" {
 		return ""
 	}
 	return id

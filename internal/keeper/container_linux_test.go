@@ -15,7 +15,7 @@ import (
 // A container is stopped when its client has ended, and when the router has. What the client leaves
 // behind lives until its container was stopped: it may be the container.
 func TestContainerIsStopped(t *testing.T) {
-	const id = "0123456789abcdef"
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for how, state := range map[string]string{
 		"the client ends": "alive",
 		"the router ends": "alive",
@@ -69,7 +69,7 @@ func TestContainerWithoutID(t *testing.T) {
 	if got := c.Stop(); got != nil {
 		t.Errorf("without a file: %q", got)
 	}
-	for _, text := range []string{"", "\n", "-f", "name", "../x", strings.Repeat("a", 65), "abc def"} {
+	for _, text := range []string{"", "\n", "-f", "name", "../x", "9", "db", "abc def", strings.Repeat("a", 12), strings.Repeat("a", 63), strings.Repeat("a", 65), strings.Repeat("A", 64), strings.Repeat("g", 64), strings.Repeat("a", 64) + "\nb"} {
 		if err := os.WriteFile(c.File, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

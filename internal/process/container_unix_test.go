@@ -18,7 +18,7 @@ import (
 // servers are being stopped.
 func TestContainerEndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	const id = "0123456789abcdef"
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, guard := range map[string][]string{"a guard": guardCommand(), "a killed guard": guardCommand(), "no guard": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

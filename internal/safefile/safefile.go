@@ -13,7 +13,7 @@ import (
 )
 
 // ErrIrregular is wrapped by the error about a path that leads to a device, a FIFO or a
-// socket, or, in [Append], to a link.
+// socket, or, in [ReadOwn], [OpenOwn] and [Append], to a link.
 var ErrIrregular = errors.New("it is not a regular file")
 
 // An Exposed is the error that other users can change a file or folder.
@@ -40,10 +40,19 @@ type files struct {
 	open func(path string, flag int, mode fs.FileMode) (*os.File, error)
 }
 
-var system = files{os.Stat, os.OpenFile}
+var (
+	system = files{os.Stat, os.OpenFile}
+	// own are the files that this program makes: a link in place of one would choose another file.
+	own = files{os.Lstat, func(path string, flag int, mode fs.FileMode) (*os.File, error) {
+		return os.OpenFile(path, flag|nofollow, mode)
+	}}
+)
+
+// ReadOwn is Read for a file that this program makes: it follows no link at the end of the path.
+func ReadOwn(path string, limit int64) ([]byte, error) { return own.read(path, limit) }
 
 func (s files) read(path string, limit int64) ([]byte, error) {
-	f, err := s.openRegular(path)
+	f, err := s.openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -62,30 +71,25 @@ func (s files) read(path string, limit int64) ([]byte, error) {
 }
 
 // Open opens the regular file at path for reading, as [Read] does.
-func Open(path string) (*os.File, error) { return system.openRegular(path) }
+func Open(path string) (*os.File, error) { return system.openRegular(path, os.O_RDONLY) }
 
-func (s files) openRegular(path string) (*os.File, error) {
+// OpenOwn opens a regular file that this program makes, with the flags of [os.OpenFile], and mode 0600 if it is new.
+// It follows no link at the end of the path.
+func OpenOwn(path string, flag int) (*os.File, error) { return own.openRegular(path, flag) }
+
+func (s files) openRegular(path string, flag int) (*os.File, error) {
 	// A device may do something when it is opened, so look before.
 	if info, err := s.stat(path); err == nil {
 		if err := regular("open", path, info); err != nil {
 			return nil, err
 		}
-	} // else opening fails too
-	return s.checked(path, os.O_RDONLY|nonblock, 0)
+	} // else opening fails too, or makes the file
+	return s.checked(path, flag|nonblock, 0o600)
 }
 
-// Append opens the regular file at path for appending, and creates it with mode 0600. It
-// follows no link at the end of the path: a link that was put there would choose another
-// file. flag may add to O_APPEND|O_CREATE|O_WRONLY.
+// Append is OpenOwn with O_APPEND|O_CREATE|O_WRONLY and flag.
 func Append(path string, flag int) (*os.File, error) {
-	info, err := os.Lstat(path)
-	if err == nil {
-		err = regular("open", path, info)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return system.checked(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag|nonblock|nofollow, 0o600)
+	return OpenOwn(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|flag)
 }
 
 // CanAppend returns the error that [Append] would return, with the folders of the path
@@ -101,7 +105,7 @@ func CanAppend(path string) error {
 			return err
 		}
 	}
-	f, err := system.checked(path, os.O_APPEND|os.O_WRONLY|nonblock|nofollow, 0)
+	f, err := own.checked(path, os.O_APPEND|os.O_WRONLY|nonblock, 0)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,18 @@ func TestAppendFollowsNoLink(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, f, err)
 		}
 	}
-	if _, err := system.checked(at("link"), os.O_WRONLY|nonblock|nofollow, 0); err == nil {
+	for _, path := range []string{at("fifo"), at("link"), at("dangling"), "/dev/null"} {
+		if f, err := OpenOwn(path, os.O_CREATE|os.O_RDWR); !errors.Is(err, ErrIrregular) {
+			t.Errorf("%s: %v, %v", path, f, err)
+		}
+		if b, err := ReadOwn(path, 10); !errors.Is(err, ErrIrregular) {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+	if got, err := ReadOwn(at("victim"), 10); err != nil || string(got) != "x" {
+		t.Errorf("a file of ours: %q, %v", got, err)
+	}
+	if _, err := own.checked(at("link"), os.O_WRONLY|nonblock, 0); err == nil {
 		t.Error("a link that took the file's place after it was examined is followed")
 	}
 	if got, err := os.ReadFile(at("victim")); err != nil || string(got) != "x" {

@@ -5,11 +5,15 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // quickjs is QuickJS-NG for WebAssembly, of the npm package quickjs-wasi. tools/quickjs has changed it: all its loops
@@ -73,7 +77,7 @@ func compile(config wazero.RuntimeConfig, cacheDir string) (p *program, err erro
 	}()
 	ctx := context.Background()
 	if cacheDir != "" {
-		if cache, err := wazero.NewCompilationCacheWithDir(cacheDir); err == nil {
+		if cache, err := wazero.NewCompilationCacheWithDir(cacheDir); err == nil && hasFilesOnly(cacheDir) {
 			config = config.WithCompilationCache(cache)
 		}
 	}
@@ -83,6 +87,16 @@ func compile(config wazero.RuntimeConfig, cacheDir string) (p *program, err erro
 	}
 	p.module, err = p.runtime.CompileModule(ctx, quickjs)
 	return p, err
+}
+
+// hasFilesOnly reports whether a folder has no link, pipe or device: the cache opens whatever is there.
+func hasFilesOnly(folder string) bool {
+	return filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && !e.Type().IsRegular() {
+			err = safefile.ErrIrregular
+		}
+		return err
+	}) == nil
 }
 
 // instantiate makes an instance, which frees the memory.

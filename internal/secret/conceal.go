@@ -147,7 +147,7 @@ func (all values) replacer() func(string) string {
 	for _, s := range all {
 		pairs = append(pairs, s.value, s.name)
 	}
-	return strings.NewReplacer(pairs...).Replace
+	return strings.NewReplacer(append(pairs, pairs[:2]...)...).Replace // of one pair alone, its table takes quadratic time
 }
 
 // isConcealed reports whether a value is replaced in the output of a server. A value that

@@ -42,7 +42,7 @@ func read(dataDir string) (map[string]Approval, error) {
 			return nil, err
 		}
 	}
-	data, _ := safefile.Read(path, maxApprovals)
+	data, _ := safefile.ReadOwn(path, maxApprovals)
 	approved := make(map[string]Approval)
 	if json.Unmarshal(data, &approved) != nil || approved == nil {
 		return make(map[string]Approval), nil

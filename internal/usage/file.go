@@ -57,7 +57,7 @@ type past struct {
 // file is dropped with a warning in the log. A file that cannot be read is an error.
 func Open(dir string, files []string, log *zap.Logger) (*Store, error) {
 	config := strings.Join(files, "\n")
-	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1), open: safefile.Open, memory: newMemory(0)}
+	s := &Store{config: config, log: log.Named("usage"), wake: make(chan struct{}, 1), open: openOwn, memory: newMemory(0)}
 	if dir == "" {
 		return s, nil
 	}
@@ -68,6 +68,8 @@ func Open(dir string, files []string, log *zap.Logger) (*Store, error) {
 	}
 	return s, nil
 }
+
+func openOwn(path string) (*os.File, error) { return safefile.OpenOwn(path, os.O_RDONLY) }
 
 // Run saves new lessons, a few seconds later, until ctx ends, and then the rest. Other
 // routers may save to the same file: each reads the lessons of the others. A router that

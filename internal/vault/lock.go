@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/filelock"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 // waits up to two minutes while another process has it. doing says why that process has the lock, for the
 // error: "changes the secrets".
 func Lock(ctx context.Context, path, doing string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := safefile.OpenOwn(path, os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package hostile
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -95,6 +96,47 @@ func TestFiles(t *testing.T) {
 				{"import", "cursor", "--file", ".mcp.json", "--config", "other.json"},
 			} {
 				runCommand(t, dir, command)
+			}
+		})
+	}
+}
+
+// A stranger has put a pipe, or a link to another file, in the place of each file of the data folder. No command waits for the
+// pipe, and the other file stays as it is.
+func TestDataFolder(t *testing.T) {
+	t.Parallel()
+	for what, put := range map[string]func(victim, path string) error{
+		"pipe": func(_, path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link": os.Symlink,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := prepare(t, nil) // no command goes on without an audit log that it can write
+			victim, script := filepath.Join(r.dir, "victim"), filepath.Join(r.dir, "a.js")
+			if err := os.WriteFile(script, []byte(`return await call("honest:echo", {})`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			runAll := func() {
+				t.Helper()
+				for _, command := range [][]string{{"trust", "--yes"}, {"serve"}, {"call", "honest:echo", "{}"}, {"script", script}, {"search", "echo"}, {"doctor"}} {
+					runCommand(t, r.dir, append(command, "--config", r.config))
+				}
+			}
+			runAll()
+			replaced := 0
+			err := filepath.WalkDir(r.data(), func(path string, e os.DirEntry, err error) error {
+				if err != nil || !e.Type().IsRegular() {
+					return err
+				}
+				replaced++
+				return errors.Join(os.Remove(path), os.WriteFile(victim, []byte("precious"), 0o600), put(victim, path))
+			})
+			if err != nil || replaced < 4 {
+				t.Fatalf("%d files were replaced: %v", replaced, err)
+			}
+			runAll()
+			if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+				t.Errorf("the other file has %.100q, %v", text, err)
 			}
 		})
 	}

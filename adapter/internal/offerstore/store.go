@@ -100,7 +100,7 @@ func (s *Store) replace(path string, body []byte) error {
 // parse reads a file of the store, which may be about a server, and calls f with the bytes behind
 // its header. A damaged file, or one about which f returns an error, is removed.
 func (s *Store) parse(path, server string, f func(body []byte) error) bool {
-	data, err := safefile.Read(path, maxStored)
+	data, err := safefile.ReadOwn(path, maxStored)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.log.Warn("can't read what was stored", zap.String("server", server), zap.Error(err))

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,19 +85,36 @@ func (d *Directory) putDefinitions(ctx context.Context, kv jetstream.KeyValue, s
 	d.mu.Lock()
 	p := d.mine[sum]
 	fresh := p == nil || time.Since(p.put) < putAgain/2
+	if !fresh {
+		p.put = time.Now() // before, so that a value that is replaced meanwhile is put again
+	}
 	d.mu.Unlock()
 	if fresh {
 		return nil
 	}
 	for i := range p.Chunks {
 		if err := put(ctx, kv, chunkKey(d.options.Own.Key, sum, i), p.chunk(i)); err != nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if p := d.mine[sum]; p != nil {
+				p.put = time.Time{}
+			}
 			return err
 		}
 	}
+	return nil
+}
+
+// check has definitions put again if another client of NATS has replaced or removed a value of them.
+func (d *Directory) check(name string, value []byte) {
+	sum, number, _ := strings.Cut(name, ".")
+	i, err := strconv.Atoi(number)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p.put = time.Now()
-	return nil
+	if p := d.mine[sum]; p != nil && err == nil && i >= 0 && i < p.Chunks && !bytes.Equal(value, p.chunk(i)) {
+		p.put = time.Time{}
+		signal.Leave(d.dirty)
+	}
 }
 
 // beat puts the load each second, and when it has changed.
@@ -176,7 +194,7 @@ func (d *Directory) watch(ctx context.Context) {
 }
 
 // follow reads the values and their changes until ctx ends or the watch has to start again: then it
-// returns nil. One consumer reads both kinds.
+// returns nil. One consumer reads all kinds, and of the definitions only those of this node.
 func (d *Directory) follow(ctx context.Context) error {
 	kv, err := d.open(ctx)
 	if err != nil {
@@ -185,7 +203,7 @@ func (d *Directory) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	starting := time.AfterFunc(try, cancel)
-	w, err := kv.WatchFiltered(ctx, []string{"*.*.node", "*.*.load"})
+	w, err := kv.WatchFiltered(ctx, []string{"*.*.node", "*.*.load", d.options.Own.Key + ".def.*.*"})
 	if !starting.Stop() {
 		err = context.DeadlineExceeded
 	}
@@ -242,13 +260,15 @@ func (d *Directory) take(e jetstream.KeyValueEntry, stored bool) {
 	if a := d.self(); key == a.Key && router == a.Router {
 		d.mu.Lock()
 		d.seen = time.Now()
-		if kind == "node" && !stored && !a.Leaving && (!isPut || sha256.Sum256(e.Value()) != d.last) {
+		if kind == "node" && !a.Leaving && (!isPut || sha256.Sum256(e.Value()) != d.last) {
 			signal.Leave(d.dirty) // another client of NATS has removed or replaced it
 		}
 		d.mu.Unlock()
 		return
 	}
 	switch {
+	case router == "def":
+		d.check(kind, e.Value())
 	case !isPut:
 	case kind == "node":
 		d.options.Announced(key, router, e.Value(), stored)

@@ -189,7 +189,7 @@ func (s *Store) open(principal string, id uint64, flag int) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(s.folder, name), os.O_RDWR|flag, 0o600) // the folder is ours alone
+	f, err := safefile.OpenOwn(filepath.Join(s.folder, name), os.O_RDWR|flag)
 	if err != nil {
 		return nil, err
 	}
@@ -379,12 +379,12 @@ func (j *Journal) Close(keep bool) error {
 
 // keyIn returns the key of 32 bytes in a file, which is made if need be.
 func keyIn(path string) ([]byte, error) {
-	key, err := safefile.Read(path, sha256.Size)
+	key, err := safefile.ReadOwn(path, sha256.Size)
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, sha256.Size)
 		rand.Read(key)
 		if err = atomicfile.Create(path, key); err == nil { // another process may have made it
-			key, err = safefile.Read(path, sha256.Size)
+			key, err = safefile.ReadOwn(path, sha256.Size)
 		}
 	}
 	if err == nil && len(key) != sha256.Size {

@@ -54,9 +54,11 @@ func (l *browserSessions) expire(s *browserSession, why string) {
 	l.Audit.Record(audit.Event{Action: audit.LogOut, Outcome: audit.OK, Principal: name, From: s.from, Target: s.issuer, Reason: why})
 }
 
-// fits reports whether the token, or else the issuer, is in the configuration as it was at the login.
+// fits reports whether the token, or else the issuer, is in the configuration as it was at the login. Rules are in force
+// a moment before the logins end that they do not permit.
 func (s *browserSession) fits(r *Rules) bool {
-	return s.issuer == "" && s.last().Context.Err() == nil || s.issuer != "" && s.issued.fits(r)
+	g := s.last()
+	return s.issuer == "" && g.Context.Err() == nil && r.grants[g.Principal] != nil || s.issuer != "" && s.issued.fits(r)
 }
 
 // fits reports whether the issuer is in the configuration as it was at the login.

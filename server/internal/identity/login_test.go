@@ -5,7 +5,33 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 )
+
+// No login by a token lets a request in under rules without the token, also before an edit has ended the login.
+func TestLoginWithoutItsToken(t *testing.T) {
+	one, demoted := clientauth.Principal{Name: "one", Hash: "1", Admin: true}, clientauth.Principal{Name: "one", Hash: "1"}
+	other := clientauth.Principal{Name: "other", Hash: "2", Admin: true}
+	before := NewRules([]clientauth.Principal{one}, nil, "", nil, nil)
+	l := New(t.Context(), Options{Port: "1"}).login
+	for name, tt := range map[string]struct {
+		now []clientauth.Principal
+		in  bool
+	}{
+		"another token is added": {[]clientauth.Principal{other, one}, true},
+		"removed":                {[]clientauth.Principal{other}, false},
+		"no admin's":             {[]clientauth.Principal{demoted}, false},
+		"no tokens at all":       {nil, false},
+	} {
+		s := l.sessions.begin(before.grants[one], issued{})
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.AddCookie(&http.Cookie{Name: cookieName("1", before), Value: s.id})
+		if in, _, err := l.bySession(r, NewRules(tt.now, nil, "", before, nil)); err != nil || (in == s) != tt.in {
+			t.Errorf("%s: let in %v, want %v; %v", name, in == s, tt.in, err)
+		}
+	}
+}
 
 // Routers on several ports of a host, or below several paths of a proxy, do not take each other's cookies away.
 func TestLoginCookiesDiffer(t *testing.T) {

@@ -93,7 +93,7 @@ func (c *Cache) load(hash string) ProbeResult {
 
 // read reads the result from the file.
 func (c *Cache) read(hash string) (t ProbeResult) {
-	if b, err := safefile.Read(filepath.Join(c.dir, hash), maxFile); err == nil && json.Unmarshal(b, &t) != nil {
+	if b, err := safefile.ReadOwn(filepath.Join(c.dir, hash), maxFile); err == nil && json.Unmarshal(b, &t) != nil {
 		t = ProbeResult{} // damaged: the server is probed again
 	}
 	if t.Era != peer.LegacyEra && t.Era != peer.ModernEra && t.Era != peer.BothEras {

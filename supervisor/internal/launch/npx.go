@@ -270,7 +270,7 @@ func (l *Launcher) recall(c process.Command) (p *plan, ok bool) {
 	if file == "" || safefile.OwnersOnly(l.dataDir) != nil || safefile.OwnersOnly(filepath.Dir(file)) != nil {
 		return nil, false
 	}
-	b, err := safefile.Read(file, maxFile)
+	b, err := safefile.ReadOwn(file, maxFile)
 	return p, err == nil && json.Unmarshal(b, &p) == nil && p != nil
 }
 

@@ -22,6 +22,9 @@ type clientEntry struct {
 	member hujson.ObjectMember
 }
 
+// maxServers is how many servers a client may have: as many as our configuration.
+const maxServers = 2000
+
 // find collects the entries of the sources. Of entries with one name, it takes the one of
 // the first source, and within a source the last one.
 func (c Client) find(sources []Source) (all []clientEntry, notes []string, err error) {
@@ -57,6 +60,9 @@ func (c Client) find(sources []Source) (all []clientEntry, notes []string, err e
 			if slices.ContainsFunc(all, func(f clientEntry) bool { return f.name == name }) {
 				notes = append(notes, fmt.Sprintf("%q is in %s too; metarouter uses the entry that it found first", name, s.Path))
 				continue
+			}
+			if len(all) == maxServers {
+				return nil, nil, fmt.Errorf("%s has more than %d servers; remove those that are not needed", s.Path, maxServers)
 			}
 			here[name] = len(all)
 			all = append(all, f)

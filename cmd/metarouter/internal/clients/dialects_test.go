@@ -222,11 +222,16 @@ func TestInstallByHand(t *testing.T) {
 	}
 }
 
-// The diff of a file in TOML or YAML shows our entry, and no value of the others.
+// The diff of a file in TOML or YAML shows our entry, and no value of the others. Of our entry it hides what JSON would hide.
 func TestDiffOfLines(t *testing.T) {
 	for file, text := range map[string]string{
-		"c.toml": "[mcp_servers.a]\ntoken = \"geheim\"\nargs = [\n  \"geheim\",\n]\n'geheim=x' = 1\n# geheim: x\n\n[mcp_servers.metarouter]\ncommand = \"/m\"\n",
-		"c.yaml": "extensions:\n  metarouter:\n    cmd: \"/m\"\n  a:\n    envs:\n      A: geheim\n    text: |\n      geheim\n      - geheim: x\n",
+		"ours.toml":  "[mcp_servers.metarouter]\ncommand = \"/m\"\nenv = { A = \"geheim\" }\nargs = [\"--token\", \"geheim\"]\nmore = [\n  \"geheim\",\n  [\"geheim\"],\n]\n\n[mcp_servers.metarouter.env]\nA = \"geheim\"\n",
+		"ours.yaml":  "extensions:\n  metarouter:\n    cmd: \"/m\"\n    envs:\n      A: geheim\n    environment: {\"A\": \"geheim\"}\n    secrets: [\"geheim\"]\n    args:\n    - --token\n    - geheim\n",
+		"flow.yaml":  "extensions: {a: {envs: {A: geheim}}}\nb:\n  metarouter:\n    cmd: \"/m\"\n",
+		"ours.json":  `{"mcpServers": {"metarouter": {"command": "/m", "environment": {"A": "geheim"}, "secrets": {"b": ["geheim"]}}}}`,
+		"ours.jsonc": `{"mcp": {"metarouter": {"command": ["/m"], "environment": {"A": "geheim"}, "http_headers": {"X": "geheim"}}}}`,
+		"c.toml":     "[mcp_servers.a]\ntoken = \"geheim\"\nargs = [\n  \"geheim\",\n]\n'geheim=x' = 1\n# geheim: x\n\n[mcp_servers.metarouter]\ncommand = \"/m\"\n",
+		"c.yaml":     "extensions:\n  metarouter:\n    cmd: \"/m\"\n  a:\n    envs:\n      A: geheim\n    text: |\n      geheim\n      - geheim: x\n",
 	} {
 		got := Diff(file, nil, []byte(text))
 		if strings.Contains(got, "geheim") || !strings.Contains(got, `"/m"`) {

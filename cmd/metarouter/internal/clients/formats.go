@@ -28,6 +28,7 @@ type format string
 const (
 	maxLinesFile = 4 << 20 // bytes of a file in TOML or YAML
 	maxOpen      = 1000    // brackets that may be open in TOML, whose reader recurses
+	maxKeys      = 10_000  // keys, since the readers compare each with all others of its object
 )
 
 // Rewrites reports whether entries of other servers can be taken out of the client's file.
@@ -61,10 +62,21 @@ func (f format) decode(s Source) (map[string]any, error) {
 	}
 	var root map[string]any
 	if f == inYAML {
-		if err := yaml.Unmarshal(data, &root); err != nil {
+		var doc yaml.Node
+		err := yaml.Unmarshal(data, &doc)
+		if keysOf(&doc) > maxKeys {
+			return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
+		}
+		if err == nil {
+			err = doc.Decode(&root)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s is no YAML that can be read (%s); correct it", s.Path, lineIn(err))
 		}
 		return root, nil
+	}
+	if bytes.Count(data, []byte("="))+bytes.Count(data, []byte("\n[")) > maxKeys { // there are no more keys than these
+		return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
 	}
 	depth := 0
 	for _, b := range data {
@@ -82,6 +94,19 @@ func (f format) decode(s Source) (map[string]any, error) {
 		return nil, fmt.Errorf("%s is no TOML that can be read (%s); correct it", s.Path, lineIn(err))
 	}
 	return root, nil
+}
+
+const tooManyKeys = "%s has more than %d keys; remove those that are not needed"
+
+// keysOf returns the number of keys in YAML.
+func keysOf(n *yaml.Node) (keys int) {
+	if n.Kind == yaml.MappingNode {
+		keys = len(n.Content) / 2
+	}
+	for _, child := range n.Content {
+		keys += keysOf(child)
+	}
+	return keys
 }
 
 // lineIn returns the line of an error of a reader, which may quote the file.
@@ -212,21 +237,26 @@ func insertLines(text string, at gap, lines []string, newline string) string {
 	return before + strings.Join(lines, newline) + newline + after
 }
 
-// maskedLines is masked for TOML and YAML: of all but our entry, only headers are shown.
+// maskedLines is masked for TOML and YAML: all but the names of tables and our entry is hidden, whose values are shown
+// as those of JSON.
 func maskedLines(data []byte) (shown []string) {
-	ours, depth := false, 0 // in our entry; its indentation
+	ours, depth, level := false, 0, 0 // in our entry; its indentation, and that of its keys
 	for _, line := range lines(data) {
-		text := strings.TrimLeft(line, " \t")
-		indent := line[:len(line)-len(text)]
+		text := strings.TrimSpace(line)
+		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		isHead := text == "" || line == "extensions:"
 		switch {
-		case strings.HasPrefix(text, "["):
-			ours, depth = strings.HasSuffix(strings.TrimSpace(text), "."+EntryName+"]"), -1
-		case strings.TrimSpace(text) == EntryName+":":
-			ours, depth = true, len(indent)
+		case strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.ContainsAny(text, `"',`):
+			ours, depth, level, isHead = strings.HasSuffix(text, "."+EntryName+"]"), -1, len(indent), true
+		case text == EntryName+":":
+			ours, depth, level, isHead = true, len(indent), -1, true
 		case ours && text != "" && len(indent) <= depth:
 			ours = false
 		}
-		if !ours && text != "" && !strings.HasPrefix(text, "[") && !strings.HasPrefix(line, "extensions:") {
+		if at := strings.IndexAny(text, ":="); !isHead && ours && at > 0 && (level < 0 || level == len(indent)) {
+			level = len(indent)
+			text = text[:at+1] + " " + maskedValue(strings.TrimSpace(text[:at]), strings.TrimSpace(text[at+1:]))
+		} else if !isHead {
 			text = hidden
 		}
 		shown = append(shown, indent+secret.HideMaybe(text, hidden))

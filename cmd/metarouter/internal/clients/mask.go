@@ -16,7 +16,7 @@ import (
 // hidden stands for a value that may be a secret, or is too long to look for one.
 const hidden = "•••"
 
-// masked are the lines of data from from to to, with the values of env and headers, and
+// masked are the lines of data from from to to, with the values of objects such as env and headers, and
 // whatever else looks like a secret, hidden; at their places among to lines, of which the
 // others are empty. No value of JSON goes over the end of a line.
 func masked(path string, data []byte, from, to int) []string {
@@ -37,6 +37,16 @@ func masked(path string, data []byte, from, to int) []string {
 	said := lines(d.bytes())
 	copy(all[from:], said[min(from, len(said)):min(to, len(said))])
 	return all
+}
+
+// maskedValue is masked for the value of a key in one line of JSON; hidden if it is not JSON.
+func maskedValue(key, value string) string {
+	begin := "{" + quoted(key) + ":"
+	shown, ok := strings.CutPrefix(masked("entry", []byte(begin+value+"}"), 0, 1)[0], begin)
+	if !ok {
+		return hidden
+	}
+	return strings.TrimSuffix(shown, "}")
 }
 
 // Hides reports whether anything of data is hidden where it is shown.
@@ -67,6 +77,13 @@ type stretch struct {
 
 func (d stretch) has(v *hujson.Value) bool { return v.EndOffset > d.from && v.StartOffset < d.to }
 
+// isBag reports whether every value in an object or array of that name may be a secret: env, environment, envs, headers,
+// http_headers, secrets, credentials.
+func isBag(name string) bool {
+	lower := strings.ToLower(name)
+	return strings.Contains(lower, "env") || strings.Contains(lower, "header") || secret.Maybe(name)
+}
+
 // mask hides the secrets in v, which is the value of key. all says that every value is one.
 func (d stretch) mask(v *hujson.Value, key string, all bool) {
 	if !d.has(v) {
@@ -74,7 +91,7 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 	}
 	switch value := v.Value.(type) {
 	case *hujson.Object:
-		all = all || key == "env" || key == "headers"
+		all = all || isBag(key)
 		for i := range value.Members {
 			m := &value.Members[i]
 			name := jsonc.Key(*m)
@@ -87,7 +104,7 @@ func (d stretch) mask(v *hujson.Value, key string, all bool) {
 			d.mask(&m.Value, name, all)
 		}
 	case *hujson.Array:
-		all = all || secret.Maybe(key)
+		all = all || isBag(key)
 		option := "" // the element before, whose value may come next
 		for i := range value.Elements {
 			e := &value.Elements[i]

@@ -172,10 +172,7 @@ func shownMember(entry *hujson.Value, key string) string {
 	if m == nil {
 		return "nothing"
 	}
-	begin := "{" + quoted(key) + ":"
-	value := oneLine.write(m.Value.Value, "")
-	line := masked("entry", []byte(begin+value+"}"), 0, 1)[0]
-	shown := []rune(strings.TrimSuffix(strings.TrimPrefix(line, begin), "}"))
+	shown := []rune(maskedValue(key, oneLine.write(m.Value.Value, "")))
 	if len(shown) > maxShown {
 		shown = append(shown[:maxShown], '…')
 	}

@@ -124,6 +124,13 @@ func listenAt(path string) (net.Listener, error) {
 	}
 }
 
+// setAside renames the socket of a router that hangs, so that only one client waits for it. Commands still find it, and
+// when it has ended, its socket is removed.
+func (s Sockets) setAside(socket string) {
+	id := strings.TrimPrefix(filepath.Base(socket), s.prefix+shared)
+	_ = os.Rename(socket, filepath.Join(s.dir, s.prefix+"frozen-"+id)) // else the next client waits too
+}
+
 // running returns the sockets of this kind of running routers, the newest first: so an
 // old router that hangs delays no process if there is a newer one.
 func (s Sockets) running(kind string) (alive []string) { return s.probe(kind, false) }

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -241,6 +243,31 @@ func TestFolderOfAnother(t *testing.T) {
 	}
 	if got := sockets.running(""); len(got) > 0 {
 		t.Errorf("%q would be asked", got)
+	}
+}
+
+// A link in the place of the lock makes no file, and a pipe is not waited for.
+func TestLockThatIsNoFile(t *testing.T) {
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	if err := sockets.open(); err != nil {
+		t.Fatal(err)
+	}
+	for _, put := range []func(path string) error{
+		func(path string) error { return os.Symlink("new", path) },
+		func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		if err := put(sockets.lockFile()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sockets.lock(t.Context()); !errors.Is(err, safefile.ErrIrregular) {
+			t.Errorf("the lock: %v", err)
+		}
+		if err := os.Remove(sockets.lockFile()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(sockets.dir, "new")); err == nil {
+		t.Error("a file was made through the link")
 	}
 }
 

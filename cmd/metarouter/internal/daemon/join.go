@@ -81,6 +81,9 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 		if err == nil || errors.Is(err, ErrRefused) {
 			return s, err
 		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+			j.Sockets.setAside(socket)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

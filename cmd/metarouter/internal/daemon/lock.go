@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/filelock"
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // lock keeps other processes from looking for a router to share and starting one,
@@ -41,7 +42,7 @@ func (s Sockets) tryLock() (unlock func(), err error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(s.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := safefile.OpenOwn(s.lockFile(), os.O_RDWR|os.O_CREATE)
 	if errors.Is(err, fs.ErrNotExist) { // tidy has removed the folder meanwhile
 		return nil, errLocked
 	}
