@@ -39,42 +39,43 @@ func (f *fixture) underWay(server, arguments string) (slow chan error) {
 }
 
 func TestEdit(t *testing.T) {
-	t.Parallel()
-	a, b := fake("a", "-tools", "pid,sleep"), fake("b", "-tools", "pid")
-	f := supervise(t, a, b)
-	pidA, pidB := f.mustCall("a", "pid", "{}"), f.mustCall("b", "pid", "{}")
+	bubble(t, func(t *testing.T) {
+		a, b := fake("a", "-tools", "pid,sleep"), fake("b", "-tools", "pid")
+		f := supervise(t, a, b)
+		pidA, pidB := f.mustCall("a", "pid", "{}"), f.mustCall("b", "pid", "{}")
 
-	// A call under way ends on the old process, while the new one takes over.
-	slow := f.underWay("a", `{"ms":1500}`)
-	edited := a
-	edited.Env = map[string]string{"X": "1"}
-	f.apply(edited, b)
-	mcptest.WaitFor(t, "the edited server to take over", func() bool { return fmt.Sprint(f.state("a").PID) != pidA })
-	if got := f.mustCall("b", "pid", "{}"); got != pidB {
-		t.Error("an edit of one server restarted another")
-	}
-	if err := <-slow; err != nil {
-		t.Errorf("the call under way during the edit: %v", err)
-	}
+		// A call under way ends on the old process, while the new one takes over.
+		slow := f.underWay("a", `{"ms":1500}`)
+		edited := a
+		edited.Env = map[string]string{"X": "1"}
+		f.apply(edited, b)
+		mcptest.WaitFor(t, "the edited server to take over", func() bool { return fmt.Sprint(f.state("a").PID) != pidA })
+		if got := f.mustCall("b", "pid", "{}"); got != pidB {
+			t.Error("an edit of one server restarted another")
+		}
+		if err := <-slow; err != nil {
+			t.Errorf("the call under way during the edit: %v", err)
+		}
 
-	// What does not concern the process leaves it alone.
-	pidA = f.mustCall("a", "pid", "{}")
-	edited.Timeout = time.Minute
-	f.apply(edited, b)
-	mcptest.WaitFor(t, "the tools to be listed by the new rules", func() bool { n, _ := f.listings("a"); return n >= 3 })
-	if got := f.mustCall("a", "pid", "{}"); got != pidA {
-		t.Error("an edit of the time-out restarted the server")
-	}
+		// What does not concern the process leaves it alone.
+		pidA = f.mustCall("a", "pid", "{}")
+		edited.Timeout = time.Minute
+		f.apply(edited, b)
+		mcptest.WaitFor(t, "the tools to be listed by the new rules", func() bool { n, _ := f.listings("a"); return n >= 3 })
+		if got := f.mustCall("a", "pid", "{}"); got != pidA {
+			t.Error("an edit of the time-out restarted the server")
+		}
 
-	// A removed server drains.
-	slow = f.underWay("a", `{"ms":1000}`)
-	f.apply(b)
-	if err := <-slow; err != nil {
-		t.Errorf("the call under way during the removal: %v", err)
-	}
-	if _, err := f.call("a", "pid", "{}"); err == nil || !strings.Contains(err.Error(), "no server") {
-		t.Errorf("a call to a removed server: %v", err)
-	}
+		// A removed server drains.
+		slow = f.underWay("a", `{"ms":1000}`)
+		f.apply(b)
+		if err := <-slow; err != nil {
+			t.Errorf("the call under way during the removal: %v", err)
+		}
+		if _, err := f.call("a", "pid", "{}"); err == nil || !strings.Contains(err.Error(), "no server") {
+			t.Errorf("a call to a removed server: %v", err)
+		}
+	})
 }
 
 func TestEditOfExclusiveServer(t *testing.T) {
@@ -93,19 +94,20 @@ func TestEditOfExclusiveServer(t *testing.T) {
 }
 
 func TestEditThatDoesNotStart(t *testing.T) {
-	t.Parallel()
-	good := fake("s", "-tools", "pid")
-	f := supervise(t, good, fake("keyed"))
-	f.await("s", status.Ready)
-	f.await("keyed", status.Ready)
-	leaked := fake("keyed", "-exit")
-	leaked.Env = map[string]string{"KEY": "new"}
-	f.apply(fake("s", "-exit"), leaked)
-	mcptest.WaitFor(t, "the entry before the edit to run again", func() bool {
-		return strings.Contains(f.state("s").LastError, "the edited entry does not start")
+	bubble(t, func(t *testing.T) {
+		good := fake("s", "-tools", "pid")
+		f := supervise(t, good, fake("keyed"))
+		f.await("s", status.Ready)
+		f.await("keyed", status.Ready)
+		leaked := fake("keyed", "-exit")
+		leaked.Env = map[string]string{"KEY": "new"}
+		f.apply(fake("s", "-exit"), leaked)
+		mcptest.WaitFor(t, "the entry before the edit to run again", func() bool {
+			return strings.Contains(f.state("s").LastError, "the edited entry does not start")
+		})
+		f.mustCall("s", "pid", "{}")
+		f.await("keyed", status.Failed) // a withdrawn key is not used again
+		f.apply(fake("s", "-tools", "pid", "-version", "2"))
+		mcptest.WaitFor(t, "the next edit to be used", func() bool { st := f.state("s"); return st.State == status.Ready && st.LastError == "" })
 	})
-	f.mustCall("s", "pid", "{}")
-	f.await("keyed", status.Failed) // a withdrawn key is not used again
-	f.apply(fake("s", "-tools", "pid", "-version", "2"))
-	mcptest.WaitFor(t, "the next edit to be used", func() bool { st := f.state("s"); return st.State == status.Ready && st.LastError == "" })
 }

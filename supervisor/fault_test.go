@@ -3,12 +3,6 @@
 package supervisor
 
 import (
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,77 +11,39 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// The kind of a fault says why a server does not start, and the fault goes once the
-// server is ready.
-func TestFaults(t *testing.T) {
-	f := supervise(t)
-	dir := t.TempDir()
-	write := func(name, text string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	stdio := func(command string, args ...string) config.Server {
-		return config.Server{Transport: config.Stdio, Command: command, Args: args, StartTimeout: 20 * time.Second}
-	}
-	late := fake("", "-mute")
-	late.StartTimeout = 500 * time.Millisecond
-	text := stdio("sh", "-c", "echo 'Usage: x'; exec sleep 600")
-	text.StartTimeout = 5 * time.Minute // its fault is another one after that
-	lateLister := fake("", "-hang", "tools/list")
-	lateLister.StartTimeout = 20 * time.Second
-	lost := stdio("true")
-	lost.Cwd = filepath.Join(dir, "nowhere")
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	answer := func(code int, header ...string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if len(header) > 0 {
-				w.Header().Set(header[0], header[1])
-			}
-			w.WriteHeader(code)
-		}))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
-	https := httptest.NewTLSServer(http.NotFoundHandler())
-	t.Cleanup(https.Close)
-	remote := func(url string) config.Server {
-		return config.Server{Transport: config.StreamableHTTP, URL: url, StartTimeout: 20 * time.Second}
-	}
-	bearer := remote(answer(401))
-	bearer.Headers = map[string]string{"Authorization": "Bearer x"}
-	speaks := fake("", "-protocol", "2099-01-01")
+// The same for servers that run, and the fault goes once the server is ready.
+func TestFaultsOfServers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := supervise(t)
+		late := fake("", "-mute")
+		late.StartTimeout = 500 * time.Millisecond
+		lateLister := fake("", "-hang", "tools/list")
+		lateLister.StartTimeout = 20 * time.Second
+		f.checkFaults(map[string]faultCase{
+			"exits":    {fake("", "-exit"), status.Fault{Kind: status.Exited, Code: 3}},
+			"mute":     {late, status.Fault{Kind: status.TimedOut, After: late.StartTimeout}},
+			"no list":  {lateLister, status.Fault{Kind: status.TimedOut, After: lateLister.StartTimeout, Listing: true}},
+			"protocol": {fake("", "-protocol", "2099-01-01"), status.Fault{Kind: status.WrongProtocol, Protocol: "2099-01-01"}},
+		})
+		good := fake("exits", "-start-delay", "1s")
+		f.apply(good)
+		mcptest.WaitFor(t, "the edited server to have no fault", func() bool {
+			st := f.state("exits")
+			return st.State == status.Ready && st.Fault == nil && st.Took == time.Second
+		})
+	})
+}
 
-	tests := map[string]struct {
-		entry config.Server
-		want  status.Fault // but for what differs from run to run
-	}{
-		"missing":     {stdio("no-such-program-anywhere"), status.Fault{Kind: status.CommandMissing, Command: "no-such-program-anywhere", Path: os.Getenv("PATH")}},
-		"no file":     {stdio(filepath.Join(dir, "none")), status.Fault{Kind: status.CommandMissing, Command: filepath.Join(dir, "none")}},
-		"not allowed": {stdio(write("plain", "x", 0o600)), status.Fault{Kind: status.CommandUnusable, Command: filepath.Join(dir, "plain")}},
-		"no program":  {stdio(write("text", "\x00\x01", 0o700)), status.Fault{Kind: status.CommandUnusable, Command: filepath.Join(dir, "text")}},
-		"interpreter": {stdio(write("script", "#!/no/such/interpreter\n", 0o700)), status.Fault{Kind: status.InterpreterMissing, Command: filepath.Join(dir, "script")}},
-		"no folder":   {lost, status.Fault{Kind: status.FolderMissing, Folder: lost.Cwd}},
-		"exits":       {fake("", "-exit"), status.Fault{Kind: status.Exited, Code: 3}},
-		"killed":      {stdio("sh", "-c", "kill -9 $$"), status.Fault{Kind: status.Exited, Code: -1, Signal: "signal: killed"}},
-		"mute":        {late, status.Fault{Kind: status.TimedOut, After: late.StartTimeout}},
-		"no list":     {lateLister, status.Fault{Kind: status.TimedOut, After: lateLister.StartTimeout, Listing: true}},
-		"refused":     {remote("http://" + closed.Addr().String()), status.Fault{Kind: status.Unreachable, Net: status.ConnectionRefused}},
-		"certificate": {remote(https.URL), status.Fault{Kind: status.Unreachable, Net: status.BadCertificate}},
-		"no TLS":      {remote(strings.Replace(answer(200), "http:", "https:", 1)), status.Fault{Kind: status.Unreachable, Net: status.NotTLS}},
-		"token":       {remote(answer(401)), status.Fault{Kind: status.Unauthorized, Code: 401}},
-		"bad token":   {bearer, status.Fault{Kind: status.Unauthorized, Code: 401, HadToken: true}},
-		"not there":   {remote(answer(404)), status.Fault{Kind: status.BadStatus, Code: 404}},
-		"elsewhere":   {remote(answer(307, "Location", "http://example.invalid/mcp")), status.Fault{Kind: status.Redirected}},
-		"text":        {text, status.Fault{Kind: status.PrintsText, Message: "Usage: x"}},
-		"protocol":    {speaks, status.Fault{Kind: status.WrongProtocol, Protocol: "2099-01-01"}},
-	}
+// A faultCase is an entry that does not start, and its fault but for what differs from run to run.
+type faultCase struct {
+	entry config.Server
+	want  status.Fault
+}
+
+// checkFaults applies the entries and compares their faults.
+func (f *fixture) checkFaults(tests map[string]faultCase) {
+	t := f.t
+	t.Helper()
 	var entries []config.Server
 	for name, tc := range tests {
 		tc.entry.Name = name
@@ -118,27 +74,10 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: %+v", name, st)
 		}
 	}
-	good := fake("exits")
-	f.apply(good)
-	mcptest.WaitFor(t, "the edited server to have no fault", func() bool {
-		st := f.state("exits")
-		return st.State == status.Ready && st.Fault == nil && st.Took > 0
-	})
 }
 
 func equalFaults(a, b status.Fault) bool {
 	a.Fetches, b.Fetches, a.Said, b.Said = nil, nil, nil, nil
 	return a.Kind == b.Kind && a.Command == b.Command && a.Path == b.Path && a.Folder == b.Folder && a.Code == b.Code && a.Signal == b.Signal &&
 		a.After == b.After && a.HadToken == b.HadToken && a.Protocol == b.Protocol && a.Net == b.Net && a.Listing == b.Listing
-}
-
-// The first line of noise is kept, unless it may hold a result.
-func TestStrayLine(t *testing.T) {
-	f := supervise(t)
-	command, args := mcptest.Command("-name", "noisy")
-	script := `echo '{"secret": 1}'; echo 'Hello, I am noisy'; echo again; exec "$0" "$@"`
-	f.apply(config.Server{Name: "noisy", Transport: config.Stdio, Command: "sh", Args: append([]string{"-c", script, command}, args...), StartTimeout: 30 * time.Second})
-	if st := f.await("noisy", status.Ready); st.StrayLine != "Hello, I am noisy" || st.StrayLines != 3 {
-		t.Errorf("it tells of %d lines, such as %q", st.StrayLines, st.StrayLine)
-	}
 }

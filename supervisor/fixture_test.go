@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -100,6 +101,18 @@ type fixture struct {
 	stop    func()
 }
 
+// bubbles has the tests that run in fake time, without processes.
+var bubbles sync.Map
+
+// bubble runs a test in fake time. The servers are played in this process.
+func bubble(t *testing.T, test func(*testing.T)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bubbles.Store(t, true)
+		test(t)
+	})
+}
+
 func guardCommand() []string {
 	self, err := os.Executable()
 	if err != nil {
@@ -126,7 +139,11 @@ func superviseWith(t *testing.T, data string, set func(*Supervisor), entries ...
 	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel), zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, operator) })))
 	l := &learner{learned: make(map[string]int), tools: make(map[string]string), known: make(map[string]bool)}
 	f := &fixture{t: t, learner: l, data: data, logged: logged, configs: make(chan config.Config)}
-	f.Supervisor = New(l, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0], Version: "test", Play: play.Server}, log)
+	o := Options{DataDir: data, Version: "test", Play: play.Server}
+	if _, fake := bubbles.Load(t); !fake {
+		o.Guard, o.Reporter = guardCommand(), guardCommand()[0]
+	}
+	f.Supervisor = New(l, o, log)
 	set(f.Supervisor)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -16,127 +16,132 @@ import (
 )
 
 func TestLazy(t *testing.T) {
-	t.Parallel()
-	pids := pidFile(t)
-	lazy := fake("s", "-pid-file", pids)
-	lazy.Lazy = true
-	f := supervise(t)
-	f.known["s"] = true
-	f.apply(lazy)
-	f.await("s", status.Idle)
-	if n := len(mcptest.PIDs(t, pids)); n != 0 {
-		t.Errorf("%d processes before the first call", n)
-	}
-	f.mustCall("s", "echo", "{}")
+	bubble(t, func(t *testing.T) {
+		pids := pidFile(t)
+		lazy := fake("s", "-pid-file", pids)
+		lazy.Lazy = true
+		f := supervise(t)
+		f.known["s"] = true
+		f.apply(lazy)
+		f.await("s", status.Idle)
+		if n := len(mcptest.PIDs(t, pids)); n != 0 {
+			t.Errorf("%d processes before the first call", n)
+		}
+		f.mustCall("s", "echo", "{}")
+	})
 }
 
 // A server that no client uses is stopped, and started again by the next call. No
 // call is lost by that, and none under way is cut short.
 func TestIdleTimeout(t *testing.T) {
-	t.Parallel()
-	entry := fake("s", "-tools", "echo,sleep")
-	entry.IdleTimeout = 600 * time.Millisecond
-	f := supervise(t)
-	f.known["s"] = true
-	f.apply(entry)
-	f.await("s", status.Idle)
-	before := f.starter.Started()
-	if st := f.state("s"); st.PID != 0 || before != 1 {
-		t.Errorf("%d processes were started; %+v", before, st)
-	}
-	for limit := time.Now().Add(time.Minute); ; {
-		_, err := f.call("s", "sleep", `{"ms":1300}`)
-		if err == nil {
-			break
+	bubble(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo,sleep")
+		entry.IdleTimeout = 600 * time.Millisecond
+		f := supervise(t)
+		f.known["s"] = true
+		f.apply(entry)
+		f.await("s", status.Idle)
+		before := f.starter.Started()
+		if st := f.state("s"); st.PID != 0 || before != 1 {
+			t.Errorf("%d processes were started; %+v", before, st)
 		}
-		if !errors.Is(err, session.ErrNotSent) || time.Now().After(limit) { // it was stopped before the call came
-			t.Fatal(err)
+		for limit := time.Now().Add(time.Minute); ; {
+			_, err := f.call("s", "sleep", `{"ms":1300}`)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, session.ErrNotSent) || time.Now().After(limit) { // it was stopped before the call came
+				t.Fatal(err)
+			}
+			f.await("s", status.Idle)
+			before = f.starter.Started()
+		}
+		if n := f.starter.Started(); n != before+1 {
+			t.Errorf("the call took %d starts", n-before)
+		}
+		for i := range 8 { // some of them at the moment of the stop
+			if _, err := f.call("s", "echo", "{}"); err != nil && !errors.Is(err, session.ErrNotSent) {
+				t.Fatalf("lost: %v", err)
+			} // its caller sends it again
+			time.Sleep(580*time.Millisecond + time.Duration(i)*5*time.Millisecond)
 		}
 		f.await("s", status.Idle)
-		before = f.starter.Started()
-	}
-	if n := f.starter.Started(); n != before+1 {
-		t.Errorf("the call took %d starts", n-before)
-	}
-	for i := range 8 { // some of them at the moment of the stop
-		if _, err := f.call("s", "echo", "{}"); err != nil && !errors.Is(err, session.ErrNotSent) {
-			t.Fatalf("lost: %v", err)
-		} // its caller sends it again
-		time.Sleep(580*time.Millisecond + time.Duration(i)*5*time.Millisecond)
-	}
-	f.await("s", status.Idle)
-	entry.IdleTimeout = 0
-	f.apply(entry)
-	f.await("s", status.Ready)
+		entry.IdleTimeout = 0
+		f.apply(entry)
+		f.await("s", status.Ready)
+	})
 }
 
 // Calls that wake a server together do not wake it again when it is idle.
 func TestIdleServerIsWokenOnce(t *testing.T) {
-	t.Parallel()
-	entry := fake("s", "-tools", "echo")
-	entry.Lazy, entry.IdleTimeout = true, 5*time.Second
-	f := supervise(t)
-	f.known["s"] = true
-	f.apply(entry)
-	f.await("s", status.Idle)
-	f.mustCall("s", "echo", "{}")
-	s := f.Supervisor.servers.get("s")
-	s.public.mu.Lock()
-	in := s.public.latest
-	s.public.mu.Unlock()
-	signal.Leave(s.control.woken) // as a call does that saw it idle just before
-	<-in.done
-	time.Sleep(300 * time.Millisecond)
-	if n := f.starter.Started(); n != 1 {
-		t.Errorf("one call took %d starts", n)
-	}
+	bubble(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo")
+		entry.Lazy, entry.IdleTimeout = true, 5*time.Second
+		f := supervise(t)
+		f.known["s"] = true
+		f.apply(entry)
+		f.await("s", status.Idle)
+		f.mustCall("s", "echo", "{}")
+		s := f.Supervisor.servers.get("s")
+		s.public.mu.Lock()
+		in := s.public.latest
+		s.public.mu.Unlock()
+		signal.Leave(s.control.woken) // as a call does that saw it idle just before
+		<-in.done
+		time.Sleep(300 * time.Millisecond)
+		if n := f.starter.Started(); n != 1 {
+			t.Errorf("one call took %d starts", n)
+		}
+	})
 }
 
 // A server that nothing was sent to for longer than a call may take is no worse for
 // it.
 func TestLongSilence(t *testing.T) {
-	t.Parallel()
-	entry := fake("s", "-tools", "echo")
-	entry.Timeout = 5 * time.Second
-	f := supervise(t, entry)
-	before := f.await("s", status.Ready)
-	s, err := f.Session(t.Context(), "s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
-	if err := s.Notify(t.Context(), "notifications/roots/list_changed", more); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(entry.Timeout + time.Second)
-	f.mustCall("s", "echo", "{}")
-	if after := f.state("s"); after.PID != before.PID {
-		t.Errorf("it was started again: pid %d, then %d", before.PID, after.PID)
-	}
+	bubble(t, func(t *testing.T) {
+		entry := fake("s", "-tools", "echo")
+		entry.Timeout = 5 * time.Second
+		f := supervise(t, entry)
+		before := f.await("s", status.Ready)
+		s, err := f.Session(t.Context(), "s", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
+		if err := s.Notify(t.Context(), "notifications/roots/list_changed", more); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(entry.Timeout + time.Second)
+		f.mustCall("s", "echo", "{}")
+		if after := f.state("s"); after.PID != before.PID {
+			t.Errorf("it was started again: pid %d, then %d", before.PID, after.PID)
+		}
+	})
 }
 
 // An edit that is undone starts no idle server; a restart does.
 func TestIdleServerStaysIdle(t *testing.T) {
-	t.Parallel()
-	lazy := fake("s")
-	lazy.Lazy = true
-	f := supervise(t)
-	f.known["s"] = true
-	f.apply(lazy)
-	f.await("s", status.Idle)
-	edited := lazy
-	edited.Timeout = time.Minute
-	for range 20 {
-		f.apply(edited)
+	bubble(t, func(t *testing.T) {
+		lazy := fake("s")
+		lazy.Lazy = true
+		f := supervise(t)
+		f.known["s"] = true
 		f.apply(lazy)
-	}
-	time.Sleep(100 * time.Millisecond)
-	if st := f.state("s"); st.State != status.Idle || f.starter.Started() != 0 {
-		t.Errorf("after edits that were undone: %+v", st)
-	}
-	for range 2 {
-		if err := f.Restart(t.Context(), "s"); err != nil || f.state("s").State != status.Ready {
-			t.Errorf("after a restart: %+v, %v", f.state("s"), err)
+		f.await("s", status.Idle)
+		edited := lazy
+		edited.Timeout = time.Minute
+		for range 20 {
+			f.apply(edited)
+			f.apply(lazy)
 		}
-	}
+		time.Sleep(100 * time.Millisecond)
+		if st := f.state("s"); st.State != status.Idle || f.starter.Started() != 0 {
+			t.Errorf("after edits that were undone: %+v", st)
+		}
+		for range 2 {
+			if err := f.Restart(t.Context(), "s"); err != nil || f.state("s").State != status.Ready {
+				t.Errorf("after a restart: %+v, %v", f.state("s"), err)
+			}
+		}
+	})
 }

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
-	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -24,58 +23,61 @@ import (
 )
 
 func TestServeAndStop(t *testing.T) {
-	t.Parallel()
-	pids := pidFile(t)
-	f := supervise(t, fake("a", "-tools", "echo,pid", "-pid-file", pids), fake("b", "-era", "modern", "-pid-file", pids))
-	if got := f.mustCall("b", "echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
-		t.Errorf("echo answered %s", got)
-	}
-	a, b := f.await("a", status.Ready), f.await("b", status.Ready)
-	if a.Era != "legacy" || b.Era != "modern" || a.PID == 0 || f.mustCall("a", "pid", "{}") != fmt.Sprint(a.PID) {
-		t.Errorf("status %+v and %+v", a, b)
-	}
-	f.stop()
-	for _, pid := range mcptest.PIDs(t, pids) {
-		if mcptest.Alive(pid) {
-			t.Errorf("process %d is alive after Run has returned", pid)
+	bubble(t, func(t *testing.T) {
+		pids := pidFile(t)
+		f := supervise(t, fake("a", "-tools", "echo,pid", "-pid-file", pids), fake("b", "-era", "modern", "-pid-file", pids))
+		if got := f.mustCall("b", "echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
+			t.Errorf("echo answered %s", got)
 		}
-	}
+		a, b := f.await("a", status.Ready), f.await("b", status.Ready)
+		if a.Era != "legacy" || b.Era != "modern" || a.PID == 0 || f.mustCall("a", "pid", "{}") != fmt.Sprint(a.PID) {
+			t.Errorf("status %+v and %+v", a, b)
+		}
+		f.stop()
+		for _, pid := range mcptest.PIDs(t, pids) {
+			if mcptest.Alive(pid) {
+				t.Errorf("process %d is alive after Run has returned", pid)
+			}
+		}
+	})
 }
 
 func TestFailsWithReasonOthersServe(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("bad", "-exit"), fake("good"))
-	f.mustCall("good", "echo", "{}")
-	st := f.await("bad", status.Failed)
-	if !strings.Contains(st.LastError, "status 3") || !strings.Contains(st.LastError, "stderr") || len(st.Stderr) == 0 {
-		t.Errorf("last error %q, stderr %q", st.LastError, st.Stderr)
-	}
-	_, err := f.call("bad", "echo", "{}")
-	var unavailable *status.UnavailableError
-	if !errors.As(err, &unavailable) || unavailable.State != status.Failed || !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), `"bad"`) {
-		t.Errorf("a call to a failed server: %v", err)
-	}
-	mcptest.WaitFor(t, "its failure to be logged", func() bool { return f.logged.FilterMessage("server failed").Len() > 0 })
-	if n := f.logged.FilterField(zap.String("server", "bad")).Len(); n != 2 { // at the first failure, and when it is given up
-		t.Errorf("an operator reads of its failures %d times:\n%v", n, f.logged.All())
-	}
-	if log, err := os.ReadFile(filepath.Join(f.data, "logs", "bad.log")); err != nil || len(log) == 0 {
-		t.Errorf("log of its stderr: %q, %v", log, err)
-	}
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("bad", "-exit"), fake("good"))
+		f.mustCall("good", "echo", "{}")
+		st := f.await("bad", status.Failed)
+		if !strings.Contains(st.LastError, "status 3") || !strings.Contains(st.LastError, "stderr") || len(st.Stderr) == 0 {
+			t.Errorf("last error %q, stderr %q", st.LastError, st.Stderr)
+		}
+		_, err := f.call("bad", "echo", "{}")
+		var unavailable *status.UnavailableError
+		if !errors.As(err, &unavailable) || unavailable.State != status.Failed || !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), `"bad"`) {
+			t.Errorf("a call to a failed server: %v", err)
+		}
+		mcptest.WaitFor(t, "its failure to be logged", func() bool { return f.logged.FilterMessage("server failed").Len() > 0 })
+		if n := f.logged.FilterField(zap.String("server", "bad")).Len(); n != 2 { // at the first failure, and when it is given up
+			t.Errorf("an operator reads of its failures %d times:\n%v", n, f.logged.All())
+		}
+		if log, err := os.ReadFile(filepath.Join(f.data, "logs", "bad.log")); err != nil || len(log) == 0 {
+			t.Errorf("log of its stderr: %q, %v", log, err)
+		}
+	})
 }
 
 func TestFailedServerComesBackByRestart(t *testing.T) {
-	t.Parallel()
-	state := filepath.Join(t.TempDir(), "starts")
-	f := supervise(t, fake("s", "-crash-at-start-times", "12", "-exit-on-unknown", "-state", state))
-	f.await("s", status.Failed)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	for f.Restart(ctx, "s") != nil && ctx.Err() == nil {
-	}
-	if st := f.state("s"); st.State != status.Ready || st.Restarts == 0 {
-		t.Errorf("after restart: %+v", st)
-	}
+	bubble(t, func(t *testing.T) {
+		state := filepath.Join(t.TempDir(), "starts")
+		f := supervise(t, fake("s", "-crash-at-start-times", "12", "-exit-on-unknown", "-state", state))
+		f.await("s", status.Failed)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		for f.Restart(ctx, "s") != nil && ctx.Err() == nil {
+		}
+		if st := f.state("s"); st.State != status.Ready || st.Restarts == 0 {
+			t.Errorf("after restart: %+v", st)
+		}
+	})
 }
 
 func TestCommandNotFound(t *testing.T) {
@@ -87,269 +89,211 @@ func TestCommandNotFound(t *testing.T) {
 }
 
 func TestExitsAtProbe(t *testing.T) {
-	t.Parallel()
-	data := t.TempDir()
-	for _, want := range []int{2, 3} { // a second process the first time, none after that
-		pids := filepath.Join(data, "pids")
-		f := superviseIn(t, data, fake("s", "-exit-on-unknown", "-pid-file", pids))
-		if st := f.await("s", status.Ready); st.Era != "legacy" {
-			t.Errorf("status %+v", st)
+	bubble(t, func(t *testing.T) {
+		data := t.TempDir()
+		for _, want := range []int{2, 3} { // a second process the first time, none after that
+			pids := filepath.Join(data, "pids")
+			f := superviseIn(t, data, fake("s", "-exit-on-unknown", "-pid-file", pids))
+			if st := f.await("s", status.Ready); st.Era != "legacy" {
+				t.Errorf("status %+v", st)
+			}
+			f.stop()
+			if n := len(mcptest.PIDs(t, pids)); n != want {
+				t.Errorf("%d processes so far, want %d", n, want)
+			}
 		}
-		f.stop()
-		if n := len(mcptest.PIDs(t, pids)); n != want {
-			t.Errorf("%d processes so far, want %d", n, want)
-		}
-	}
+	})
 }
 
 func TestMuteServerTimesOut(t *testing.T) {
-	t.Parallel()
-	mute := fake("mute", "-mute")
-	mute.StartTimeout = 300 * time.Millisecond
-	f := supervise(t, mute, fake("good"))
-	f.mustCall("good", "echo", "{}")
-	if st := f.await("mute", status.Failed); !strings.Contains(st.LastError, "not ready within 300ms") {
-		t.Errorf("last error %q", st.LastError)
-	}
+	bubble(t, func(t *testing.T) {
+		mute := fake("mute", "-mute")
+		mute.StartTimeout = 300 * time.Millisecond
+		f := supervise(t, mute, fake("good"))
+		f.mustCall("good", "echo", "{}")
+		if st := f.await("mute", status.Failed); !strings.Contains(st.LastError, "not ready within 300ms") {
+			t.Errorf("last error %q", st.LastError)
+		}
+	})
 }
 
 func TestNoiseAndFlood(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("noisy", "-noise"), fake("flood", "-stderr-flood", "10000000"))
-	for range 3 {
-		f.mustCall("noisy", "echo", "{}")
-		f.mustCall("flood", "echo", "{}")
-	}
-	if st := f.state("noisy"); st.StrayLines < 3 {
-		t.Errorf("%d stray lines counted", st.StrayLines)
-	}
-	if st := f.state("flood"); len(st.Stderr) == 0 {
-		t.Error("nothing kept of stderr")
-	}
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("noisy", "-noise"), fake("flood", "-stderr-flood", "10000000"))
+		for range 3 {
+			f.mustCall("noisy", "echo", "{}")
+			f.mustCall("flood", "echo", "{}")
+		}
+		if st := f.state("noisy"); st.StrayLines < 3 {
+			t.Errorf("%d stray lines counted", st.StrayLines)
+		}
+		if st := f.state("flood"); len(st.Stderr) == 0 {
+			t.Error("nothing kept of stderr")
+		}
+	})
 }
 
 // Messages far above the 16 MiB at which the SDK's transport ends are passed on.
 func TestLargeMessages(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("s", "-tools", "big,echo"))
-	const size = 40 << 20
-	if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
-		t.Errorf("a result of %d bytes, want %d", len(got), size)
-	}
-	argument := strings.Repeat("x", 20<<20)
-	if got := f.mustCall("s", "echo", `{"message":"`+argument+`"}`); !strings.Contains(got, argument) {
-		t.Errorf("an echo of %d bytes, want %d", len(got), len(argument))
-	}
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("s", "-tools", "big,echo"))
+		const size = 40 << 20
+		if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
+			t.Errorf("a result of %d bytes, want %d", len(got), size)
+		}
+		argument := strings.Repeat("x", 20<<20)
+		if got := f.mustCall("s", "echo", `{"message":"`+argument+`"}`); !strings.Contains(got, argument) {
+			t.Errorf("an echo of %d bytes, want %d", len(got), len(argument))
+		}
+	})
 }
 
 func TestHangingCallHarmsNoOther(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("s", "-tools", "hang,echo"))
-	s, err := f.Session(t.Context(), "s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	hung := make(chan error, 1)
-	go func() {
-		_, err := s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"hang"}`)})
-		hung <- err
-	}()
-	f.mustCall("s", "echo", "{}")
-	cancel()
-	if err := <-hung; !errors.Is(err, context.Canceled) {
-		t.Errorf("the cancelled call: %v", err)
-	}
-	f.mustCall("s", "echo", "{}")
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("s", "-tools", "hang,echo"))
+		s, err := f.Session(t.Context(), "s", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		hung := make(chan error, 1)
+		go func() {
+			_, err := s.Call(ctx, session.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"hang"}`)})
+			hung <- err
+		}()
+		f.mustCall("s", "echo", "{}")
+		cancel()
+		if err := <-hung; !errors.Is(err, context.Canceled) {
+			t.Errorf("the cancelled call: %v", err)
+		}
+		f.mustCall("s", "echo", "{}")
+	})
 }
 
 func TestCrashInCall(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("s", "-tools", "crash,pid"))
-	before := f.mustCall("s", "pid", "{}")
-	_, err := f.call("s", "crash", "{}")
-	if !errors.Is(err, session.ErrClosed) || !strings.Contains(err.Error(), "exited with status") {
-		t.Errorf("the call under way: %v", err)
-	}
-	if after := f.mustCall("s", "pid", "{}"); after == before {
-		t.Error("the same process after a crash")
-	}
-	if st := f.state("s"); st.Restarts != 1 || !strings.Contains(st.LastError, "exited") {
-		t.Errorf("status %+v", st)
-	}
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("s", "-tools", "crash,pid"))
+		before := f.mustCall("s", "pid", "{}")
+		_, err := f.call("s", "crash", "{}")
+		if !errors.Is(err, session.ErrClosed) || !strings.Contains(err.Error(), "exited with status") {
+			t.Errorf("the call under way: %v", err)
+		}
+		if after := f.mustCall("s", "pid", "{}"); after == before {
+			t.Error("the same process after a crash")
+		}
+		if st := f.state("s"); st.Restarts != 1 || !strings.Contains(st.LastError, "exited") {
+			t.Errorf("status %+v", st)
+		}
+	})
 }
 
 // A server that answers calls between its crashes is never given up, and calls wait for
 // its next start. One that answers none is.
 func TestCrashesOfAUsefulServer(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("useful", "-tools", "crash,echo"), fake("useless", "-tools", "crash"))
-	for range loopFailures + 1 {
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("useful", "-tools", "crash,echo"), fake("useless", "-tools", "crash"))
+		for range loopFailures + 1 {
+			f.mustCall("useful", "echo", "{}")
+			f.call("useful", "crash", "{}")
+		}
 		f.mustCall("useful", "echo", "{}")
-		f.call("useful", "crash", "{}")
-	}
-	f.mustCall("useful", "echo", "{}")
-	mcptest.WaitFor(t, "the useless one to be given up", func() bool {
-		if f.state("useless").State == status.Failed {
-			return true
-		}
-		f.call("useless", "crash", "{}")
-		return false
-	})
-}
-
-func TestStubbornServersAndTheirChildren(t *testing.T) {
-	t.Parallel()
-	pids := pidFile(t)
-	f := supervise(t,
-		fake("stubborn", "-ignore-eof", "-ignore-term", "-pid-file", pids),
-		fake("parent", "-grandchild", "-grandchild-setsid", "-pid-file", pids),
-		fake("crasher", "-tools", "crash", "-grandchild", "-grandchild-setsid", "-pid-file", pids),
-	)
-	for _, name := range []string{"stubborn", "parent", "crasher"} {
-		f.await(name, status.Ready)
-	}
-	first := mcptest.PIDs(t, pids)
-	f.call("crasher", "crash", "{}")
-	mcptest.WaitFor(t, "the crashed server to be back", func() bool { return f.state("crasher").Restarts == 1 && f.state("crasher").State == status.Ready })
-	crashed := 0
-	mcptest.WaitFor(t, "what the crashed server left to be gone", func() bool {
-		crashed = 0
-		for _, pid := range first {
-			if !mcptest.Alive(pid) {
-				crashed++
+		mcptest.WaitFor(t, "the useless one to be given up", func() bool {
+			if f.state("useless").State == status.Failed {
+				return true
 			}
-		}
-		return crashed == 3
+			f.call("useless", "crash", "{}")
+			return false
+		})
 	})
-	f.stop()
-	mcptest.Gone(t, pids, 10)
 }
 
 func TestToolsChange(t *testing.T) {
-	t.Parallel()
-	for _, era := range []string{"legacy", "modern"} {
-		f := supervise(t, fake("s", "-tools", "grow", "-era", era))
-		f.mustCall("s", "grow", "{}")
-		mcptest.WaitFor(t, era+": the changed tools to be listed", func() bool {
-			n, tools := f.listings("s")
-			return n >= 2 && strings.Count(tools, `"inputSchema"`) == 2
-		})
-	}
-}
-
-func TestEnvironment(t *testing.T) {
-	t.Setenv("SECRET_OF_ANOTHER", "x")
-	t.Setenv("INHERITED", "yes")
-	t.Setenv("HTTPS_PROXY", "http://proxy")
-	entry := fake("s", "-tools", "env,cwd")
-	entry.Env = map[string]string{"OWN": "1", process.DepthVariable: "7", "npm_config_@scope:registry": "x", "a.b": "y"}
-	entry.InheritEnv = []string{"INHERITED"}
-	entry.Cwd = t.TempDir()
-	f := supervise(t, entry)
-	env := f.mustCall("s", "env", "{}")
-	for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", process.DepthVariable + "=1", process.MarkVariable + "="} {
-		if !strings.Contains(env, want) {
-			t.Errorf("%s is missing from the environment", want)
+	bubble(t, func(t *testing.T) {
+		for _, era := range []string{"legacy", "modern"} {
+			f := supervise(t, fake("s", "-tools", "grow", "-era", era))
+			f.mustCall("s", "grow", "{}")
+			mcptest.WaitFor(t, era+": the changed tools to be listed", func() bool {
+				n, tools := f.listings("s")
+				return n >= 2 && strings.Count(tools, `"inputSchema"`) == 2
+			})
 		}
-	}
-	if strings.Contains(env, "SECRET_OF_ANOTHER") {
-		t.Error("the server got a variable that its entry does not name")
-	}
-	if got := f.mustCall("s", "cwd", "{}"); got != entry.Cwd {
-		t.Errorf("working directory %s, want %s", got, entry.Cwd)
-	}
+	})
 }
 
 // A restart and an edit end a start that hangs.
 func TestHangingStartIsEnded(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, fake("s", "-mute"))
-	mcptest.WaitFor(t, "the start to hang", func() bool { return f.starter.Started() == 1 })
-	go f.Restart(t.Context(), "s")
-	mcptest.WaitFor(t, "another start", func() bool { return f.starter.Started() == 2 })
-	f.apply(fake("s"))
-	f.await("s", status.Ready)
-	self := fake("self")
-	self.Self = true
-	f.apply(self)
-	f.await("self", status.Self)
-	if err := f.Restart(t.Context(), "self"); err == nil || !strings.Contains(err.Error(), "router") {
-		t.Errorf("restart of an entry that would start a router: %v", err)
-	}
-}
-
-// A restart during a start starts the server once more, not twice.
-func TestRestartDuringAStart(t *testing.T) {
-	t.Parallel()
-	entry := fake("s")
-	begun := filepath.Join(t.TempDir(), "begun")
-	entry.Args = append([]string{"-c", `[ -e "$0" ] && exec "$@"; touch "$0"; exec sleep 60`, begun, entry.Command}, entry.Args...)
-	entry.Command = "sh"
-	f := supervise(t, entry)
-	mcptest.WaitFor(t, "the start to hang", func() bool { _, err := os.Stat(begun); return err == nil })
-	if err := f.Restart(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
-	f.apply(entry, fake("other"))
-	f.await("other", status.Ready) // by now another restart would have begun
-	f.mustCall("s", "echo", `{"message": "x"}`)
-	if n := f.starter.Started(); n != 3 {
-		t.Errorf("%d processes were started, want 3: one that hung, its replacement and the other server", n)
-	}
+	bubble(t, func(t *testing.T) {
+		f := supervise(t, fake("s", "-mute"))
+		mcptest.WaitFor(t, "the start to hang", func() bool { return f.starter.Started() == 1 })
+		go f.Restart(t.Context(), "s")
+		mcptest.WaitFor(t, "another start", func() bool { return f.starter.Started() == 2 })
+		f.apply(fake("s"))
+		f.await("s", status.Ready)
+		self := fake("self")
+		self.Self = true
+		f.apply(self)
+		f.await("self", status.Self)
+		if err := f.Restart(t.Context(), "self"); err == nil || !strings.Contains(err.Error(), "router") {
+			t.Errorf("restart of an entry that would start a router: %v", err)
+		}
+	})
 }
 
 // The words of an earlier process, or of another, are not this one's.
 func TestReasonsAreTheProcessesOwn(t *testing.T) {
-	t.Parallel()
-	missing := fake("missing")
-	missing.Cwd = "/no/such/folder"
-	f := supervise(t, missing, fake("s", "-stderr-flood", "1000"))
-	if st := f.await("missing", status.Failed); !strings.Contains(st.LastError, "/no/such/folder is no folder") {
-		t.Errorf("a missing working directory: %s", st.LastError)
-	}
-	f.await("s", status.Ready)
-	f.apply(config.Server{Name: "s", Transport: config.Stdio, StartTimeout: time.Minute, Command: "sh", Args: []string{"-c", "exit 9"}, Env: map[string]string{"K": "1"}})
-	if st := f.await("s", status.Failed); st.LastError != "exited with status 9" {
-		t.Errorf("last error %q", st.LastError)
-	}
+	bubble(t, func(t *testing.T) {
+		missing := fake("missing")
+		missing.Cwd = "/no/such/folder"
+		f := supervise(t, missing, fake("s", "-stderr-flood", "1000"))
+		if st := f.await("missing", status.Failed); !strings.Contains(st.LastError, "/no/such/folder is no folder") {
+			t.Errorf("a missing working directory: %s", st.LastError)
+		}
+		f.await("s", status.Ready)
+		f.apply(config.Server{Name: "s", Transport: config.Stdio, StartTimeout: time.Minute, Command: "sh", Args: []string{"-c", "exit 9"}, Env: map[string]string{"K": "1"}})
+		if st := f.await("s", status.Failed); st.LastError != "exited with status 9" {
+			t.Errorf("last error %q", st.LastError)
+		}
+	})
 }
 
 func TestRestingEntries(t *testing.T) {
-	t.Parallel()
-	disabled, broken, self := fake("disabled"), fake("broken"), fake("self")
-	disabled.Disabled, broken.Misconfigured, self.Self = true, "TOKEN is not set", true
-	f := supervise(t, disabled, broken, self)
-	for name, state := range map[string]status.State{"disabled": status.Disabled, "broken": status.Misconfigured, "self": status.Self} {
-		f.await(name, state)
-		if _, err := f.call(name, "echo", "{}"); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("a call to %s: %v", name, err)
+	bubble(t, func(t *testing.T) {
+		disabled, broken, self := fake("disabled"), fake("broken"), fake("self")
+		disabled.Disabled, broken.Misconfigured, self.Self = true, "TOKEN is not set", true
+		f := supervise(t, disabled, broken, self)
+		for name, state := range map[string]status.State{"disabled": status.Disabled, "broken": status.Misconfigured, "self": status.Self} {
+			f.await(name, state)
+			if _, err := f.call(name, "echo", "{}"); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("a call to %s: %v", name, err)
+			}
 		}
-	}
-	disabled.Disabled = false
-	f.apply(disabled)
-	f.await("disabled", status.Ready)
+		disabled.Disabled = false
+		f.apply(disabled)
+		f.await("disabled", status.Ready)
+	})
 }
 
 // A router that is started by a router says so, and is left alone.
 func TestSelfFoundByItsAnswer(t *testing.T) {
-	t.Parallel()
-	answer := string(wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: session.CodeSelf, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)})))
-	f := supervise(t, config.Server{
-		Name: "s", Transport: config.Stdio, StartTimeout: time.Minute,
-		Command: "sh", Args: []string{"-c", "read x; printf '%s' '" + answer + "'; exit 2"},
+	bubble(t, func(t *testing.T) {
+		answer := string(wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: session.CodeSelf, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)})))
+		f := supervise(t, config.Server{
+			Name: "s", Transport: config.Stdio, StartTimeout: time.Minute,
+			Command: "sh", Args: []string{"-c", "read x; printf '%s' '" + answer + "'; exit 2"},
+		})
+		f.await("s", status.Self)
 	})
-	f.await("s", status.Self)
 }
 
 func TestManyStartAtOnce(t *testing.T) {
-	t.Parallel()
-	var entries []config.Server
-	for i := range 30 {
-		entries = append(entries, fake(fmt.Sprint("s", i)))
-	}
-	f := supervise(t, entries...)
-	for _, e := range entries {
-		f.mustCall(e.Name, "echo", "{}")
-	}
+	bubble(t, func(t *testing.T) {
+		var entries []config.Server
+		for i := range 30 {
+			entries = append(entries, fake(fmt.Sprint("s", i)))
+		}
+		f := supervise(t, entries...)
+		for _, e := range entries {
+			f.mustCall(e.Name, "echo", "{}")
+		}
+	})
 }

@@ -274,23 +274,24 @@ func TestEraOfSharedSession(t *testing.T) {
 // A shared session that is opened again next to the session of the clients of an era leaves that
 // era to it, whatever clients there are.
 func TestEraAfterCrash(t *testing.T) {
-	t.Parallel()
-	for _, first := range []bool{true, false} {
-		var legacy atomic.Bool
-		legacy.Store(first)
-		f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.options.Legacy = legacy.Load }, fake("r", "-era", "both", "-tools", "echo,pid,crash"))
-		before := f.await("r", status.Ready)
-		c := clientOf("ann")
-		c.modern = first
-		if err := f.callAs(t.Context(), c); err != nil {
-			t.Fatal(err)
+	bubble(t, func(t *testing.T) {
+		for _, first := range []bool{true, false} {
+			var legacy atomic.Bool
+			legacy.Store(first)
+			f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.options.Legacy = legacy.Load }, fake("r", "-era", "both", "-tools", "echo,pid,crash"))
+			before := f.await("r", status.Ready)
+			c := clientOf("ann")
+			c.modern = first
+			if err := f.callAs(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			legacy.Store(!first)
+			f.call("r", "crash", "{}")
+			mcptest.WaitFor(t, "the server to start again", func() bool { st := f.state("r"); return st.State == status.Ready && st.PID != before.PID })
+			after := f.state("r")
+			if after.Era != before.Era || len(after.Sessions) != 1 {
+				t.Errorf("%v: the shared session was %s and is %s next to %v", first, before.Era, after.Era, after.Sessions)
+			}
 		}
-		legacy.Store(!first)
-		f.call("r", "crash", "{}")
-		mcptest.WaitFor(t, "the server to start again", func() bool { st := f.state("r"); return st.State == status.Ready && st.PID != before.PID })
-		after := f.state("r")
-		if after.Era != before.Era || len(after.Sessions) != 1 {
-			t.Errorf("%v: the shared session was %s and is %s next to %v", first, before.Era, after.Era, after.Sessions)
-		}
-	}
+	})
 }

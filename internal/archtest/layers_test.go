@@ -2,7 +2,6 @@ package archtest
 
 import (
 	_ "embed"
-	"fmt"
 	"go/ast"
 	"go/token"
 	"io/fs"
@@ -162,7 +161,7 @@ func table(t *testing.T, file, text string) map[string]int {
 		number, name, _ := strings.Cut(line, " ")
 		n, err := strconv.Atoi(number)
 		if _, twice := all[strings.TrimSpace(name)]; err != nil || twice {
-			t.Fatal(fmt.Sprintf("%s: %q is no line with a number and a new name", file, line))
+			t.Fatalf("%s: %q is no line with a number and a new name", file, line)
 		}
 		all[strings.TrimSpace(name)] = n
 	}

@@ -1,6 +1,7 @@
 package fakeserver
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -71,8 +72,17 @@ type Played struct {
 	Terminate, Kill func()
 }
 
+// played are the process ids of the servers of [Play] that run.
+var played sync.Map
+
+// IsPlayed reports whether a process id is that of a server of [Play], and whether the server runs.
+func IsPlayed(pid int) (is, runs bool) {
+	_, runs = played.Load(pid)
+	return pid > 1<<30, runs
+}
+
 // Play runs a command of [Command] as a part of this process. It returns nil for other commands, and for servers that have
-// children, read signals or note their process ids: they need a process of their own.
+// children or read signals: they need a process of their own.
 func Play(command string, args []string, dir string, env []string) *Played {
 	if self, err := os.Executable(); err != nil || command != self || len(args) == 0 || args[0] != marker {
 		return nil
@@ -85,7 +95,7 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	stderr, errs := newPipe()
 	p := &process{pid: 1<<30 + int(lastPID.Add(1)), dir: dir, env: env, stdin: in, stdout: out, stderr: errs, killed: make(chan struct{})}
 	o := parseOptions(p, args[1:])
-	if o.grandchild || o.setsid || o.onlySleeping || o.onlyEra != "" || o.pidFile != "" || o.ignoreTerm {
+	if o.grandchild || o.setsid || o.onlySleeping || o.onlyEra != "" || o.ignoreTerm {
 		return nil
 	}
 	var code int
@@ -100,6 +110,7 @@ func Play(command string, args []string, dir string, env []string) *Played {
 		for _, f := range p.last {
 			f()
 		}
+		played.Delete(p.pid)
 		close(p.killed)
 		in.Close()
 		out.Close()
@@ -108,6 +119,10 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	p.end = func(status int) {
 		ended(status, "")
 		runtime.Goexit()
+	}
+	played.Store(p.pid, true)
+	if o.pidFile != "" {
+		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", p.pid))
 	}
 	go o.play()
 	bySignal := func(s syscall.Signal) func() { return func() { ended(-1, "signal: "+s.String()) } }

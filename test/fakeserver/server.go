@@ -46,12 +46,14 @@ func newServer(o *options) *server {
 		tasks:     map[string]*task{},
 	}
 	o.atExit(func() {
-		s.mu.Lock()
-		peers := slices.Collect(maps.Keys(s.peers))
-		s.mu.Unlock()
-		for _, p := range peers {
-			p.leave()
-		}
+		go func() { // the caller may hold a lock
+			s.mu.Lock()
+			peers := slices.Collect(maps.Keys(s.peers))
+			s.mu.Unlock()
+			for _, p := range peers {
+				p.leave()
+			}
+		}()
 	})
 	return s
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 )
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
@@ -18,6 +20,9 @@ func signalGroup(leader *os.Process, sig syscall.Signal) error {
 // Alive reports whether the process runs. A process that ended but was not waited for is
 // not alive, where the system shows the difference.
 func Alive(pid int) bool {
+	if is, runs := fakeserver.IsPlayed(pid); is {
+		return runs
+	}
 	if syscall.Kill(pid, 0) == syscall.ESRCH {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 )
 
 func ownGroup() *syscall.SysProcAttr {
@@ -16,6 +18,9 @@ func signalGroup(leader *os.Process, _ syscall.Signal) error { return leader.Kil
 
 // Alive reports whether the process runs.
 func Alive(pid int) bool {
+	if is, runs := fakeserver.IsPlayed(pid); is {
+		return runs
+	}
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 	if err != nil {
 		return false

@@ -3,16 +3,22 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/layer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // Only one client waits for a process at the socket that accepts connections and does not answer.
@@ -58,5 +64,176 @@ func TestHungRouterIsSetAside(t *testing.T) {
 	}
 	if found := sockets.running(""); !slices.ContainsFunc(found, func(path string) bool { return strings.Contains(path, "frozen-") }) {
 		t.Errorf("commands do not find it: %q", found)
+	}
+}
+
+// A client ends the router that it started and that does not let it join: no other
+// client will.
+func TestRefusingHostIsEnded(t *testing.T) {
+	layer.Integration(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	c := &Joiner{
+		Sockets: sockets, Terms: func() Terms { return Terms{} },
+		Host: []string{self, "refusing-host"}, Log: filepath.Join(t.TempDir(), "log"),
+	}
+	if s, err := c.Join(t.Context()); !errors.Is(err, ErrLost) {
+		t.Fatalf("Join = %v, %v", s, err)
+	}
+	for _, socket := range sockets.running(shared) {
+		mcptest.WaitFor(t, "the end of the router", func() bool {
+			conn, err := net.Dial("unix", socket)
+			if err == nil {
+				conn.Close()
+			}
+			return err != nil
+		})
+	}
+}
+
+// A router that was killed leaves its socket. The next one with the same
+// configuration clears it away, and leaves the sockets of running routers.
+func TestSocketOfAKilledRouter(t *testing.T) {
+	layer.Integration(t)
+	t.Setenv("TMPDIR", t.TempDir()) // where sockets are if the path of the data is long
+	sockets := SocketsOf(t.TempDir(), []string{"mcp.json"})
+	if err := sockets.open(); err != nil {
+		t.Fatal(err)
+	}
+	socket := func(pid string, alive bool) string {
+		path := filepath.Join(sockets.dir, sockets.prefix+pid)
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alive {
+			t.Cleanup(func() { l.Close() })
+			return path
+		}
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		l.Close()
+		old := time.Now().Add(-2 * staleAfter)
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	killed, alive := socket("1", false), socket("2", true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Serve(ctx, sockets, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(killed); err == nil {
+		t.Error("the socket of a killed router is still there")
+	}
+	if _, err := os.Stat(alive); err != nil {
+		t.Error("the socket of a router that runs was removed")
+	}
+}
+
+// When the last client has left, nothing of the routers is left either, also if one of
+// them was killed.
+func TestNothingIsLeftBehind(t *testing.T) {
+	layer.Integration(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	data := filepath.Join(t.TempDir(), strings.Repeat("long", 20)) // so that the sockets are in the temporary folder
+	sockets, other := SocketsOf(data, []string{"mcp.json"}), SocketsOf(data, []string{"other.json"})
+	left := func() (names []string) {
+		filepath.WalkDir(temp, func(path string, _ fs.DirEntry, _ error) error {
+			if path != temp {
+				names = append(names, filepath.Base(path))
+			}
+			return nil
+		})
+		return names
+	}
+
+	unlock, err := sockets.lock(t.Context()) // as a client does that looks for a router
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := sockets.newSocket(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.SetUnlinkOnClose(false)
+	alive, err := sockets.listen(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	neighbour, err := other.listen(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.Close()
+	sockets.tidy()
+	if n := len(left()); n != 5 {
+		t.Errorf("while the lock is held: %q", left())
+	}
+	unlock()
+	sockets.tidy()
+	if n := len(left()); n != 4 { // the folder, the lock and two sockets
+		t.Errorf("while a router runs: %q", left())
+	}
+	alive.Close()
+	sockets.tidy()
+	if n := len(left()); n != 2 { // the folder and the neighbour's socket
+		t.Errorf("while a neighbour runs: %q", left())
+	}
+	neighbour.Close()
+	if socketsAt(neighbour.Addr().String()).tidy(); len(left()) > 0 {
+		t.Errorf("left behind: %q", left())
+	}
+}
+
+// A client that waits for the lock gets it though its file is removed meanwhile, and
+// no two have it.
+func TestLockIsRemovedMeanwhile(t *testing.T) {
+	layer.Integration(t)
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	var held atomic.Int32
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for range 50 {
+				unlock, err := sockets.lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if held.Add(1) > 1 {
+					t.Error("two have the lock")
+				}
+				held.Add(-1)
+				unlock()
+				sockets.tidy()
+			}
+		})
+	}
+	running.Wait()
+}
+
+// With an ended context, a client does not wait for the lock.
+func TestLockGivesUp(t *testing.T) {
+	layer.Integration(t)
+	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
+	unlock, err := sockets.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sockets.lock(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context, not of the lock", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // The test binary plays the guard process.
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 
 // A link that the router does not read delays no other server, and loses no report.
 func TestFullLink(t *testing.T) {
+	layer.Integration(t)
 	g := startGuard(t)
 	full := newTestLink(t)
 	before := full.fill(t)
@@ -50,6 +53,7 @@ func TestFullLink(t *testing.T) {
 // The router's mark may come again while the descendants of a server are killed. With the race
 // detector, the test fails if the mark is not guarded.
 func TestMarkComesAgain(t *testing.T) {
+	layer.Integration(t)
 	g := startGuard(t)
 	for number := range int64(5) {
 		l := newTestLink(t)

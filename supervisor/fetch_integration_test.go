@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -91,6 +92,7 @@ func (n *fakeNPM) runs() int {
 // Under npx there is nothing but the server: it has npx's environment, its
 // arguments, and all signals.
 func TestNPXDoesNotStay(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	n := newNPM(t, "a", "pkg")
 	// What packages run while they are installed gets a shell.
@@ -124,6 +126,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 
 // An exact version is looked for once, a tag at each start, as npx does.
 func TestNPXFreshness(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for spec, want := range map[string]int{"pkg@1.2.3": 1, "pkg@latest": 2, "pkg": 2, "pkg@1.2.4": 2} {
 		t.Run(spec, func(t *testing.T) {
@@ -148,6 +151,7 @@ func TestNPXFreshness(t *testing.T) {
 
 // Where npx can't be had to report, it stays.
 func TestNPXAsWritten(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for why, change := range map[string]func(*fakeNPM){
 		"an old npm":             func(n *fakeNPM) { n.version = "6.14.18" },
@@ -175,6 +179,7 @@ func TestNPXAsWritten(t *testing.T) {
 // What npm says is the reason why the server fails, and there is no use in asking
 // for a package again that is not there.
 func TestNPXFails(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	n := newNPM(t, "a", "@a/b@1.0.0")
 	n.fetch = `cat >&2 <<-'E'
@@ -204,6 +209,7 @@ func TestNPXFails(t *testing.T) {
 
 // Packages are fetched one after another; what is cached does not wait for them.
 func TestFetchOneAtATime(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	var entries []config.Server
@@ -241,6 +247,7 @@ func TestFetchOneAtATime(t *testing.T) {
 // A fetch that hangs keeps others waiting for its share of time only, and ends with
 // its startTimeout. A call says meanwhile what it waits for.
 func TestFetchHangs(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	hung := newNPM(t, "hung", "pkg")
 	hung.entry.StartTimeout = 30 * time.Second
@@ -267,6 +274,7 @@ func TestFetchHangs(t *testing.T) {
 
 // An edit ends a fetch under way.
 func TestFetchEdited(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	n := newNPM(t, "a", "pkg")
 	n.fetch = "sleep 1000"
@@ -280,6 +288,7 @@ func TestFetchEdited(t *testing.T) {
 // uvx does not say when it has fetched, so others wait until its server is ready;
 // one that was ready once is taken to be cached.
 func TestUVX(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")

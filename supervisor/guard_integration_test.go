@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -64,6 +65,7 @@ func startRouter(t *testing.T, servers ...string) (router *exec.Cmd, guard int) 
 }
 
 func TestNoOrphanWhenKilled(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for name, kill := range map[string]func(router *exec.Cmd){
 		"SIGKILL": func(r *exec.Cmd) { r.Process.Kill() },
@@ -87,6 +89,7 @@ func TestNoOrphanWhenKilled(t *testing.T) {
 }
 
 func TestGuardComesBack(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	pids := pidFile(t)
 	f := supervise(t, fake("s", "-ignore-eof", "-pid-file", pids))
@@ -100,6 +103,7 @@ func TestGuardComesBack(t *testing.T) {
 
 // A stopped guard does not keep the router from ending.
 func TestStoppedGuard(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	f := supervise(t, fake("s"))
 	f.await("s", status.Ready)
@@ -114,6 +118,7 @@ func TestStoppedGuard(t *testing.T) {
 
 // With killStrays false in its entry, a server's strays outlive it.
 func TestKeptStrays(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for _, keep := range []bool{false, true} {
 		pids := pidFile(t)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package keeper
 
 import (
@@ -9,12 +11,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // A container is stopped when its client has ended, and when the router has. What the client leaves
 // behind lives until its container was stopped: it may be the container.
 func TestContainerIsStopped(t *testing.T) {
+	layer.Integration(t)
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for how, state := range map[string]string{
 		"the client ends": "alive",
@@ -64,6 +68,7 @@ func TestContainerIsStopped(t *testing.T) {
 // A client that has made no container is no reason to start a command, and neither is a file that
 // holds something else than an ID.
 func TestContainerWithoutID(t *testing.T) {
+	layer.Integration(t)
 	dir := t.TempDir()
 	c := testContainer(t, dir)
 	if got := c.Stop(); got != nil {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 func open(t *testing.T) (r, w *End) {
@@ -27,6 +29,7 @@ func open(t *testing.T) (r, w *End) {
 
 // TryWrite writes as much as fits and does not wait.
 func TestTryWrite(t *testing.T) {
+	layer.Integration(t)
 	r, w := open(t)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB
 	n, err := w.TryWrite(data)
@@ -46,6 +49,7 @@ func TestTryWrite(t *testing.T) {
 }
 
 func TestTryWriteToNobody(t *testing.T) {
+	layer.Integration(t)
 	r, w := open(t)
 	r.Close()
 	if n, err := w.TryWrite([]byte("x")); n != 0 || !errors.Is(err, syscall.EPIPE) {
@@ -58,6 +62,7 @@ func TestTryWriteToNobody(t *testing.T) {
 }
 
 func TestHasReader(t *testing.T) {
+	layer.Integration(t)
 	r, w := open(t)
 	if !w.HasReader() {
 		t.Error("a pipe with a reader has none")

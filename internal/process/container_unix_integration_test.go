@@ -11,12 +11,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 // Stop returns when the container is stopped, whoever is the parent of its client, and also while all
 // servers are being stopped.
 func TestContainerEndsWithItsClient(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, guard := range map[string][]string{"a guard": guardCommand(), "a killed guard": guardCommand(), "no guard": nil} {
@@ -67,6 +69,7 @@ esac
 
 // The files of a container are removed if its client can't be started.
 func TestContainerOfNoClient(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	s := NewStarter(nil, make(chan struct{}), zap.NewNop())
 	if err := s.Open(); err != nil {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package process
 
 import (
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -135,6 +138,7 @@ func (p *Process) stopAndClose() {
 // Orphans die with the server that they descend from, although they have left its group
 // and session, wiped their environment ("wiped"), and changed their limits ("hidden").
 func TestOrphansDieWithTheirServer(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for _, orphan := range []string{"marked", "wiped", "hidden"} {
 		for _, crash := range []bool{false, true} {
@@ -167,6 +171,7 @@ func TestOrphansDieWithTheirServer(t *testing.T) {
 // An orphan of one server survives the end of another one, although nothing but its
 // tag tells whose it is.
 func TestOrphanOutlivesOtherServers(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	s, other := newStage(t), newStage(t)
 	starter, end := s.starter()
@@ -182,6 +187,7 @@ func TestOrphanOutlivesOtherServers(t *testing.T) {
 
 // All descendants die with a router that is killed.
 func TestOrphansDieWithTheRouter(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for _, orphan := range []string{"marked", "wiped", "hidden"} {
 		t.Run(orphan, func(t *testing.T) {
@@ -206,6 +212,7 @@ func TestOrphansDieWithTheRouter(t *testing.T) {
 // environment, and so have its helpers. It also ends if its first thread has ended before the others,
 // as is so for a moment whenever a process is killed.
 func TestBrowserOfPlaywrightDies(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for _, kind := range []string{"whole", "without its first thread"} {
 		t.Run(kind, func(t *testing.T) {
@@ -234,6 +241,7 @@ func TestBrowserOfPlaywrightDies(t *testing.T) {
 // A real browser as Playwright starts it, which has zygotes, sandboxes and a crash
 // handler.
 func TestChromiumDies(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -265,6 +273,7 @@ func TestChromiumDies(t *testing.T) {
 
 // With killStrays false, a server's group alone is killed.
 func TestKeepStrays(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	for _, orphan := range []string{"marked", "wiped"} {
 		s, other := newStage(t), newStage(t)
@@ -298,6 +307,7 @@ func (s stage) fakeOpen() []string {
 
 // What a server opens for the user by xdg-open outlives the server and the router.
 func TestOpenedPageLives(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	s := newStage(t)
 	starter, end := s.starter()
@@ -334,6 +344,7 @@ func TestOpenedPageLives(t *testing.T) {
 
 // An opener leaves nothing behind, even if no file can be opened.
 func TestOpenerIsRemoved(t *testing.T) {
+	layer.Integration(t)
 	s := newStage(t)
 	o, err := newOpener(guardCommand()[0])
 	if err != nil {
@@ -355,6 +366,7 @@ func TestOpenerIsRemoved(t *testing.T) {
 
 // A server whose PATH has no program to open things with gets none.
 func TestNoOpenerIsInvented(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	s := newStage(t)
 	starter, end := s.starter()
@@ -368,6 +380,7 @@ func TestNoOpenerIsInvented(t *testing.T) {
 
 // Servers survive the death of the process guard, and end in order.
 func TestServersOutliveTheGuard(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	s := newStage(t)
 	starter, end := s.starter()

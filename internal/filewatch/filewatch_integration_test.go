@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 func TestWatchWithoutTheSystem(t *testing.T) {
+	layer.Integration(t)
 	w := &Watcher{log: zap.NewNop()}
 	w.pollSince(errors.New("no watches left"))
 	defer w.Close()

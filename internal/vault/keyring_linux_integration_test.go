@@ -1,3 +1,5 @@
+//go:build linux
+
 package vault
 
 import (
@@ -17,6 +19,7 @@ import (
 
 // The key is kept in a real Secret Service, and other processes find it there.
 func TestSecretService(t *testing.T) {
+	layer.Integration(t)
 	for _, program := range []string{"dbus-run-session", "gnome-keyring-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if layer.Strict() {
@@ -71,6 +74,7 @@ func useService(folder, does string) error {
 
 // A bus that is not there, or never answers, costs no more than the deadline.
 func TestNoSecretService(t *testing.T) {
+	layer.Integration(t)
 	t.Run("broken", func(t *testing.T) {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+filepath.Join(t.TempDir(), "none"))
 		if inFile, err := with(t.TempDir(), system{}).Set(t.Context(), "A", "one"); err != nil || !inFile {

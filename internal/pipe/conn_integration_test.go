@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // connect returns both ends of a connection; the first is one of Listen's.
@@ -34,6 +36,7 @@ func connect(t *testing.T) (accepted, dialled net.Conn) {
 }
 
 func TestConn(t *testing.T) {
+	layer.Integration(t)
 	c, peer := connect(t)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // more than the system buffers
 	sent := make(chan error, 2)
@@ -62,6 +65,7 @@ func TestConn(t *testing.T) {
 
 // Errors are those of a connection, which net/http acts on.
 func TestConnErrors(t *testing.T) {
+	layer.Integration(t)
 	c, peer := connect(t)
 	c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/keeper"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -44,6 +45,7 @@ func guardCommand() []string {
 // The guard does not end by the signals that end a router. When its socket closes, it
 // kills a group that is registered, and not one that was struck off.
 func TestGuardKillsWhatIsRegistered(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	start := func() *exec.Cmd {
 		cmd := exec.Command("sleep", "600")
@@ -98,6 +100,7 @@ func TestGuardKillsWhatIsRegistered(t *testing.T) {
 
 // When a guard process is killed, another one is started.
 func TestGuardIsStartedAgain(t *testing.T) {
+	layer.Integration(t)
 	t.Parallel()
 	g, err := startGuard(guardCommand(), "of-this-test", nil, zap.NewNop())
 	if err != nil {

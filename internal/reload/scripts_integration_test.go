@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 const hello = "/* Says hello. */"
@@ -51,6 +52,7 @@ func expectScripts(t *testing.T, out <-chan config.Config, want string) {
 }
 
 func TestWatchScripts(t *testing.T) {
+	layer.Integration(t)
 	file, folder := withScripts(t, named)
 	w := watch(t, file)
 	write(t, filepath.Join(folder, "a.js"), hello+"1")
@@ -73,6 +75,7 @@ func TestWatchScripts(t *testing.T) {
 }
 
 func TestWatchLinkedScript(t *testing.T) {
+	layer.Integration(t)
 	file, folder := withScripts(t, named)
 	behind := filepath.Join(filepath.Dir(file), "behind.txt")
 	write(t, behind, hello)
@@ -84,6 +87,7 @@ func TestWatchLinkedScript(t *testing.T) {
 
 // The approval of a script's last edit is noticed, also if the folder is new.
 func TestWatchWaitingScripts(t *testing.T) {
+	layer.Integration(t)
 	file, folder := withScripts(t, "{}")
 	first, err := config.Load(file)
 	if err != nil {

@@ -1,13 +1,18 @@
+//go:build linux
+
 package keeper
 
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // A child counts until it is reaped: what it has left may have been looked at before it died, when
 // it was no child of the guard process yet.
 func TestDeadChildCounts(t *testing.T) {
+	layer.Integration(t)
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

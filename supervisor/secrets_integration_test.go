@@ -1,0 +1,83 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/layer"
+)
+
+// The log file of a server hides the same values as its state, and no ordinary ones.
+func TestLogFileHidesVariables(t *testing.T) {
+	layer.Integration(t)
+	t.Parallel()
+	f := supervise(t, config.Server{
+		Name: "s", Transport: config.Stdio, Command: "sh", StartTimeout: 20 * time.Second,
+		Args: []string{"-c", `echo "$API_TOKEN $DEBUG $ROOT $PASSWORD $LEVEL" >&2; exit 3`},
+		Env:  map[string]string{"API_TOKEN": "tok-value-1", "PASSWORD": "true", "DEBUG": "1", "ROOT": "/home", "LEVEL": "info"},
+	})
+	st := f.await("s", status.Failed)
+	log, err := os.ReadFile(filepath.Join(f.data, "logs", "s.log"))
+	const want = "${API_TOKEN} 1 /home true info"
+	if line, _, _ := strings.Cut(string(log), "\n"); err != nil || line != want || st.Stderr[0] != want {
+		t.Errorf("log %q, state %q, %v", log, st.Stderr, err)
+	}
+}
+
+// A token that has expired is replaced in the middle of a session: its command runs again,
+// once, and the call is answered.
+func TestExpiredTokenOfACommand(t *testing.T) {
+	layer.Integration(t)
+	t.Parallel()
+	folder := t.TempDir()
+	token, runs := filepath.Join(folder, "token"), filepath.Join(folder, "runs")
+	write := func(text string) {
+		if err := os.WriteFile(token, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	var valid atomic.Value
+	valid.Store("one")
+	server := newFar(t, func(f *far) {
+		f.id = "s"
+		f.early = func(w http.ResponseWriter, v visit) bool {
+			if v.Header.Get("Authorization") == "Bearer "+valid.Load().(string) {
+				return false
+			}
+			http.Error(w, "bad token "+v.Header.Get("Authorization"), http.StatusUnauthorized)
+			return true
+		}
+	})
+	entry := at(server.URL, config.StreamableHTTP)
+	body := "cat token; echo run >> runs"
+	entry.Headers = map[string]string{"Authorization": "Bearer ${cmd:" + body + "}"}
+	entry.References = []reference.Reference{{Text: "${cmd:" + body + "}", Kind: reference.Command, Body: body, Dir: folder}}
+	f := supervise(t, entry)
+	f.await("r", status.Ready)
+	ran := func() int {
+		data, _ := os.ReadFile(runs)
+		return strings.Count(string(data), "run")
+	}
+	if n := ran(); n != 1 {
+		t.Errorf("the command ran %d times for the start", n)
+	}
+	write("two")
+	valid.Store("two")
+	if got := f.mustCall("r", "echo", "{}"); !strings.Contains(got, "called") {
+		t.Errorf("answer %s", got)
+	}
+	if n := ran(); n != 2 {
+		t.Errorf("the command ran %d times, want once more", n)
+	}
+}
