@@ -38,13 +38,6 @@ func (c calls) Explain(ctx context.Context, task string, candidates []selector.C
 // It is for Assistant of a [selector.Query].
 func (c calls) Assistant() selector.Assistant { return c.router.assistance.assistant() }
 
-// Learn is [Router.Learn], of visible tools.
-func (c calls) Learn(ctx context.Context, u selector.Use) {
-	if _, ok := c.scope.Visible().Snapshot.Tool(u.Tool); ok {
-		c.router.Learn(ctx, u)
-	}
-}
-
 // Check implements [selector.Provider]. Arguments of a tool that the clients may not call have one
 // fault.
 func (c calls) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {

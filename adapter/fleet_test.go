@@ -60,22 +60,21 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// Edits of "metarouter" change how the router tags, learns and classifies, without a
-// restart of servers.
+// Edits of "metarouter" change how the router tags and classifies, without a restart of
+// servers.
 func TestSettingsAreLive(t *testing.T) {
 	data, pids := t.TempDir(), t.TempDir()+"/pids"
 	entry := fake("s", "-tools", "frobnicate", "-pid-file", pids)
-	c := config.Config{Servers: []config.Server{entry}, Router: config.Router{Learning: true}}
+	c := config.Config{Servers: []config.Server{entry}}
 	r, edits := runningWith(t, c, Options{DataDir: data})
 	settled(t, r)
-	if r.learning.store.Load() == nil || r.parts.Classifier().HasOutside() || len(r.FindByCapability("oddity")) != 0 {
+	if r.parts.Classifier().HasOutside() || len(r.FindByCapability("oddity")) != 0 {
 		t.Fatal("it does not begin as configured")
 	}
 
 	c.Router = config.Router{Capabilities: map[string][]string{"oddity": {"frobnicate"}}}
 	edits <- c
 	mcptest.WaitFor(t, "the new tag", func() bool { return len(r.FindByCapability("oddity")) == 1 })
-	mcptest.WaitFor(t, "the end of learning", func() bool { return r.learning.store.Load() == nil })
 	mcptest.WaitFor(t, "the tag as a category", func() bool {
 		return slices.Contains(r.parts.Classifier().Categories(t.Context()).Categories, "oddity")
 	})
@@ -86,13 +85,12 @@ func TestSettingsAreLive(t *testing.T) {
 	}
 
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
-	c.Router = config.Router{Learning: true, Classification: o.classification()}
+	c.Router = config.Router{Classification: o.classification()}
 	edits <- c
 	mcptest.WaitFor(t, "the outside classifier's tag", func() bool { return len(r.FindByCapability("music")) == 1 })
-	mcptest.WaitFor(t, "the start of learning", func() bool { return r.learning.store.Load() != nil })
 	mcptest.WaitFor(t, "the end of the tag that was taken out", func() bool { return len(r.FindByCapability("oddity")) == 0 })
 
-	c.Router = config.Router{Learning: true}
+	c.Router = config.Router{}
 	edits <- c
 	mcptest.WaitFor(t, "the end of the outside classifier's tags", func() bool { return len(r.FindByCapability("music")) == 0 })
 

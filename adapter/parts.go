@@ -55,9 +55,6 @@ func (a administration) Audit(e AuditEvent) { a.router.options.Audit.Record(e) }
 // Approvals returns the desk with the calls that wait for a person's approval.
 func (a administration) Approvals() *Desk { return a.router.approvals }
 
-// Usage returns the learned uses, or nil if the configuration turns learning off.
-func (a administration) Usage() *Usage { return a.router.learning.store.Load() }
-
 // Seen notes that a person has seen how the definitions of the server's tools changed; see
 // LastSeen of [registry.Offer].
 func (a administration) Seen(server string) error { return a.router.writer.Seen(server) }

@@ -115,7 +115,6 @@ type Router struct {
 	supervisor *supervisor.Supervisor
 	sessions   sessions
 	parts      *Parts
-	learning   *learning
 	sorting    *sorting
 	assistance *assistance
 	meanings   *meanings
@@ -149,12 +148,11 @@ func New(c config.Config, o Options) *Router {
 	r.sorting = newSorting(c, t, r.sessions, r.writer, o)
 	r.assistance = &assistance{current: r.current, log: o.Log}
 	r.meanings = newMeanings(r.registry, o)
-	r.learning = newLearning(c, o)
 	r.executor = execute.New(execute.Options{
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
 	r.selector = selector.New(r.registry, selector.Options{
-		Executor: r.executor, Experience: r.learning, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
+		Executor: r.executor, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
@@ -190,7 +188,6 @@ func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
 	configs := make(chan config.Config, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.selector.Run(ctx) })
-	g.Go(func() error { return r.learning.run(ctx, r.current) })
 	g.Go(func() error { return r.sorting.run(ctx, r.current) })
 	g.Go(func() error { return r.meanings.run(ctx, r.current) })
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx)) // they outlive the node, which may have calls for others under way
@@ -305,21 +302,6 @@ func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result,
 		return selector.Result{}, err
 	}
 	return r.executor.Execute(ctx, c)
-}
-
-// Learn notes that a client called a tool after a search, so that the tool ranks higher for such
-// tasks. It fills in the words of u. The influence of one client is limited.
-func (r *Router) Learn(ctx context.Context, u selector.Use) {
-	if store := r.learning.store.Load(); store != nil {
-		if u, ok := r.selector.Credit(ctx, u); ok {
-			store.Record(u)
-		}
-	}
-}
-
-// Match implements [selector.Experience].
-func (r *Router) Match(words []string, now time.Time) map[string]float64 {
-	return r.learning.Match(words, now)
 }
 
 // Settled waits until the tools of each server are known, or the server has failed. In a cluster it

@@ -10,13 +10,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/internal/usage"
 )
 
 type (
-	// A Usage has the learned uses of tools; see Usage of [Parts].
-	Usage = usage.Store
-
 	// A Client is asked by servers for sampling, elicitation and roots.
 	Client = session.Client
 

@@ -149,7 +149,6 @@ type Router struct {
 	MaxResultTokens int           `key:"maxResultTokens"`
 	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5
-	Learning        bool          `key:"learning"`       // default true
 	FillArguments   bool          `key:"fillArguments"`
 	AccessLog       AccessLog     `key:"accessLog"`
 	Audit           Audit         `key:"audit"`

@@ -192,8 +192,7 @@ func TestWorkspaceFolder(t *testing.T) {
 }
 
 func TestRouter(t *testing.T) {
-	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s",
-		"pinned": ["files:read_file"], "findThreshold": 0.3, "routeThreshold": 0.75, "learning": false, "fillArguments": true, "accessLog": "x.log",
+	c := loadText(t, `{"metarouter": {"mode": "search", "names": "bare", "separator": ".", "toolBudget": 1, "listWait": "1s", "pinned": ["files:read_file"], "findThreshold": 0.3, "routeThreshold": 0.75, "fillArguments": true, "accessLog": "x.log",
 		"http": {"addr": "[::1]:1", "allowedHosts": ["h"], "allowedOrigins": ["o"], "tokens": ["${TOKEN}"], "maxBody": "1KiB", "maxBodyMemory": "3KiB", "maxConnections": 7,
 			"tlsCert": "tls/${TOKEN}.pem", "tlsKey": "/k.pem", "maxHeader": "2KiB", "maxBatch": 3, "readTimeout": "5s", "maxSessions": 4,
 			"sessionTimeout": "6s", "rate": "5/s burst 9"},

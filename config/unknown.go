@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/typo"
@@ -28,7 +29,7 @@ const (
 // unknown reports a key that has no effect where it stands, unless another client knows it.
 func (d *checker) unknown(m hujson.ObjectMember, known fields) {
 	key, at := jsonc.Key(m), m.Name.StartOffset
-	if d.ofOthers(m) {
+	if d.ofOthers(m) || d.hasEnded(m) {
 		return
 	}
 	if d.level == "" && foreign.IsOpencode(m) {
@@ -103,6 +104,15 @@ func (d *checker) ofOthers(m hujson.ObjectMember) bool {
 		return m.Value.Value.Kind() == '{' && !similarAt(atTools, key)
 	}
 	return false
+}
+
+// hasEnded reports whether metarouter no longer has the key, and warns of it.
+func (d *checker) hasEnded(m hujson.ObjectMember) bool {
+	line, ok := ended.Keys()[keys.Below(d.level, jsonc.Key(m))]
+	if ok {
+		d.warn(m.Name.StartOffset, "%s", line)
+	}
+	return ok
 }
 
 // similarAt reports whether a key is probably a misspelled one of the level.

@@ -18,7 +18,6 @@ type Assistant interface {
 // Values of By of [Ranking].
 const (
 	byRanking = "ranking"
-	byUsage   = "usage"
 	byModel   = "model"
 )
 

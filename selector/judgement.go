@@ -41,22 +41,3 @@ func (s *Selector) threshold() float64 {
 	}
 	return DefaultFindThreshold
 }
-
-// decidedBy returns the reason why the first tool is first, but for an Assistant. share and tagged are
-// as in weighCapabilities; share is 0 without capabilities.
-func decidedBy(ranked []Candidate, threshold, share float64, tagged int) string {
-	switch {
-	case len(ranked) == 0:
-		return ""
-	case ranked[0].Features[rank.UseFeature] <= 0:
-		return byRanking
-	}
-	without := rank.WithoutUse(ranked)
-	if share > 0 {
-		weighCapabilities(without, share, tagged)
-	}
-	if without[0].Tool != ranked[0].Tool || sure(ranked, threshold) && !sure(without, threshold) {
-		return byUsage
-	}
-	return byRanking
-}

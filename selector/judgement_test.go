@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -64,35 +63,5 @@ func TestFindThresholdDefault(t *testing.T) {
 	}
 	if err := json.Unmarshal(text, &schema); err != nil || schema.Properties.Metarouter.Properties.FindThreshold.Default != DefaultFindThreshold {
 		t.Errorf("the schema says %v (error %v), the default is %v", schema.Properties.Metarouter.Properties.FindThreshold.Default, err, DefaultFindThreshold)
-	}
-}
-
-// An experience knows one tool that did well after every task.
-type experience string
-
-func (e experience) Match([]string, time.Time) map[string]float64 {
-	return map[string]float64{string(e): 1}
-}
-
-func TestDecidedBy(t *testing.T) {
-	s := picker(t, append(git, browser...)...)
-	for _, test := range []struct {
-		task string
-		used string // a tool that did well after the task
-		want string
-	}{
-		{"", "", ""},
-		{"show the commit logs", "", "ranking"},
-		{"show the commit logs", "git:git_log", "ranking"},                       // it is first and sure without
-		{"the web page", "playwright:browser_snapshot", "usage"},                 // another is first without
-		{"bake a chocolate cake", "playwright:browser_take_screenshot", "usage"}, // none is sure without
-	} {
-		if s.experience = nil; test.used != "" {
-			s.experience = experience(test.used)
-		}
-		got, err := s.Select(t.Context(), Query{Task: test.task})
-		if err != nil || got.By != test.want || test.used != "" && got.Tool.ID != test.used {
-			t.Errorf("%q after %q: %+v by %q, error %v; want %q", test.task, test.used, got.Tool, got.By, err, test.want)
-		}
 	}
 }

@@ -65,7 +65,6 @@ type ScriptRun struct {
 
 	Find   func(ctx context.Context, q Query) (Ranking, error)                        // finds tools; nil asks the provider
 	Allow  func(t *registry.NormalizedTool) error                                     // its error is why the script may not call a tool; may be nil
-	Found  func(task string, r Ranking)                                               // is told of each search; may be nil
 	Called func(ctx context.Context, t *registry.NormalizedTool, r Result, err error) // is told of each call that has ended; may be nil
 }
 
@@ -183,9 +182,6 @@ func (h *scriptHost) Search(ctx context.Context, task string) (json.RawMessage, 
 	ranking, err := find(ctx, Query{Task: task, Kinds: []string{registry.KindTool}, Limit: maxScriptFound})
 	if err != nil {
 		return nil, err
-	}
-	if h.run.Found != nil {
-		h.run.Found(task, ranking)
 	}
 	found := []scriptTool{}
 	for _, c := range ranking.Candidates {

@@ -56,9 +56,8 @@ type Ranking struct {
 	// Abstained says that this confidence is below 0.1: no candidate is an answer.
 	Abstained bool
 
-	// By is the reason why the first tool is first: "ranking", "usage" (without the lessons from
-	// use, another tool would be first or the answer would not be sure) or "model" (the Assistant chose
-	// it). It is "" without tools.
+	// By is the reason why the first tool is first: "ranking", or "model" if the Assistant chose it. It
+	// is "" without tools.
 	By string
 
 	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
@@ -175,8 +174,8 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	return Ranking{Candidates: ranked[:min(len(ranked), q.Limit)], By: byRanking}, nil
 }
 
-// search ranks the items of a collection that have words of the task, that mean about the
-// same, or that did well after such tasks. near and args, of the call to come, may be nil.
+// search ranks the items of a collection that have words of the task, or that mean about the
+// same. near and args, of the call to come, may be nil.
 func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, near *nearness, args json.RawMessage) ([]Candidate, error) {
 	within := request.Within.Collection()
 	t.Respell(within.Has)
@@ -199,13 +198,6 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 		p.Nearness = near.of
 		for _, d := range near.nearest(request) {
 			add(d)
-		}
-	}
-	for id, x := range p.Use { // in any order: they are ranked
-		if tool, ok := c.Snapshot.Tool(id); ok && x > 0 {
-			if d, ok := c.Document(registry.Item{Tool: tool}); ok && request.Admits(d) {
-				add(d)
-			}
 		}
 	}
 	documents, p.Complete = takers(request, documents, args)
@@ -251,7 +243,10 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		ranked = appendMissing(c, ranked, tagged, q.Limit)
 		weighCapabilities(ranked, share, choices(c, tagged))
 	}
-	answer := Ranking{By: decidedBy(ranked, s.threshold(), share, choices(c, tagged)), Partial: tags}
+	answer := Ranking{Partial: tags}
+	if len(ranked) > 0 {
+		answer.By = byRanking
+	}
 	if len(t.Words) > 0 && ask(ctx, q, ranked) {
 		answer.By = byModel
 	}
@@ -270,9 +265,6 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.Prior) {
 	if len(t.Words) == 0 {
 		return p
-	}
-	if s.experience != nil {
-		p.Use = s.experience.Match(useWords(t), time.Now())
 	}
 	if s.classifier != nil {
 		p.Category, p.Probability = s.classifier.Category(ctx, task)

@@ -1,11 +1,10 @@
 // Package selector picks the tool that suits a task. [Route] also runs it.
 //
-// [Selector.Find] finds candidates by words, by meaning and by use, and ranks them with a
+// [Selector.Find] finds candidates by words and by meaning, and ranks them with a
 // confidence. If the confidence is too low, the answer says that it is not sure, or that no
 // tool suits the task.
 //
-// Package text reads the task, rank scores the candidates, internal/execute runs calls, and
-// internal/usage learns.
+// Package text reads the task, rank scores the candidates, and internal/execute runs calls.
 package selector
 
 import (
@@ -24,7 +23,6 @@ import (
 type Selector struct {
 	index      *index.Indexes
 	executor   *execute.Executor // nil without
-	experience Experience        // nil without
 	classifier Classifier        // nil without
 	meanings   Meanings          // nil without
 	observer   Observer          // nil without
@@ -36,7 +34,6 @@ type Selector struct {
 // Options configure a Selector. The zero value finds tools by words.
 type Options struct {
 	Executor   *execute.Executor // knows which server is meant if several have the same tool; may be nil
-	Experience Experience        // lessons from use; may be nil
 	Classifier Classifier        // knows categories of tasks; may be nil
 	Meanings   Meanings          // knows vectors of sentences; nil to find by words alone
 	Observer   Observer          // is notified of searches; may be nil
@@ -55,7 +52,7 @@ func New(r *registry.Registry, o Options) *Selector {
 		o.Log = zap.NewNop()
 	}
 	return &Selector{
-		index: index.New(r), executor: o.Executor, experience: o.Experience, classifier: o.Classifier, meanings: o.Meanings,
+		index: index.New(r), executor: o.Executor, classifier: o.Classifier, meanings: o.Meanings,
 		observer: o.Observer, log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 }
@@ -66,13 +63,6 @@ func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.lo
 
 // Close frees the index. Later searches fail.
 func (s *Selector) Close() error { return s.index.Close() }
-
-// Experience holds lessons from use.
-type Experience interface {
-	// Match returns evidence by tool ID, from −0.3 to 1: whether the tool did well after
-	// tasks with these words.
-	Match(words []string, now time.Time) map[string]float64
-}
 
 // A Classifier knows the categories of tasks. Each has a capability tag.
 type Classifier interface {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -17,6 +16,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector/internal/rank"
 )
+
+var office = []string{
+	"books:update_invoice Change the status of an invoice",
+	"books:list_invoices List the invoices of a customer",
+	"memory:save Keep a note for later",
+	"sky:get_forecast The weather of the next days",
+	"deploy:rollback_release Restore the previous version of a service",
+	"chat:post_message Send a message to a channel",
+}
 
 // A without is a [registry.Filter]: all but the servers. It fixes the argument owner of the
 // tools that have it.
@@ -32,13 +40,6 @@ func (without) Tool(t *registry.NormalizedTool) *registry.NormalizedTool {
 	clone := *t
 	clone.ServerSchema, clone.InputSchema, clone.Fixed = t.InputSchema, json.RawMessage(`{"type":"object"}`), json.RawMessage(`{"owner":"acme"}`)
 	return &clone
-}
-
-// A remembering is an [Experience] that knows one tool for all tasks.
-type remembering string
-
-func (r remembering) Match([]string, time.Time) map[string]float64 {
-	return map[string]float64{string(r): 1}
 }
 
 // TestWithin searches a catalog that hides the tool that each source of candidates would find.
@@ -59,7 +60,6 @@ func TestWithin(t *testing.T) {
 		{"capabilities", Query{Capabilities: []string{"secrecy"}}, "secret:launch", nil},
 		{"capabilities and words", Query{Task: "screenshot", Capabilities: []string{"browser", "secrecy"}}, "secret:browser_take_screenshot", nil},
 		{"a server", Query{Task: "commit logs", Servers: []string{"secret"}}, "secret:git_log", nil},
-		{"use", Query{Task: "the weather of tomorrow"}, "secret:launch", func(_ *testing.T, s *Selector) { s.experience = remembering("secret:launch") }},
 		{"other vectors", Query{Task: "quux zorbl", Limit: 20}, "secret:launch", func(t *testing.T, s *Selector) {
 			k := &knowing{same: map[string]string{"zorbl": "zeppelin", "quux": "launch"}}
 			know(t, k, lines...)
@@ -84,9 +84,6 @@ func TestWithin(t *testing.T) {
 			found, err := s.Find(t.Context(), test.query)
 			if told := shown(found) + strings.Join(choices, " "); err != nil || strings.Contains(told, "secret:") {
 				t.Errorf("found %s, %v", told, err)
-			}
-			if found.By == byUsage {
-				t.Error("the use of a hidden tool decided")
 			}
 			if slices.Contains(test.query.Capabilities, "secrecy") && !slices.Contains(found.Partial, "secrecy") {
 				t.Errorf("the capabilities that lack are %q", found.Partial)

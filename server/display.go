@@ -32,8 +32,7 @@ type display struct {
 	decider *decider
 	live    func() (*Options, <-chan struct{})
 	version string // of the router
-	names   serverNames
-	runs    bool // scripts can be run
+	runs    bool   // scripts can be run
 	log     *zap.Logger
 
 	mu  sync.Mutex // one goroutine at a time replaces now
@@ -51,7 +50,7 @@ type displayed struct {
 }
 
 func newDisplay(r Router, o Options, log *zap.Logger) *display {
-	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, names: serverNames{uses: o.Uses}, runs: o.Runner != nil, log: log}
+	d := &display{router: r, decider: &decider{router: r, log: log}, live: o.Live, version: o.Version, runs: o.Runner != nil, log: log}
 	if d.live == nil {
 		d.live = func() (*Options, <-chan struct{}) { return &o, nil }
 	}
@@ -108,7 +107,7 @@ func (d *display) current() *displayed {
 	defer d.mu.Unlock()
 	next := &displayed{options: o, decision: decided, snapshot: snapshot}
 	if decided.search {
-		next.servers = d.names.of(d.router.Servers())
+		next.servers = namesOf(d.router.Servers())
 	}
 	if now := d.now.Load(); now != nil && now.options == o && now.catalog.Search == decided.search && slices.Equal(now.servers, next.servers) {
 		next.catalog, next.info = now.catalog, now.info
@@ -182,7 +181,7 @@ func (d *display) listedOwn(o *Options, next *displayed) (listed []catalog.OwnTo
 		lists, definition := next.decision.search, mine.Definition(own)
 		switch own.Name {
 		case "find_tools":
-			definition = d.names.add(definition, next.servers)
+			definition = nameServers(definition, next.servers)
 		case "read_result":
 			lists = o.LimitsResults || mine.Scripts
 		case "list_categories", "classify_text":
@@ -218,18 +217,8 @@ func (d *display) warnOfBudget() bool {
 // maxFindTools is how long the description of find_tools may be, in characters: clients cut longer ones.
 const maxFindTools = 2000
 
-// serverNames names the servers in the description of find_tools: agents that do not know the servers behind
-// a search do not search. The text changes only when servers come or go, since each change costs clients
-// their cache of the prompt.
-type serverNames struct {
-	uses func() map[string]int // calls by server; nil if that is not known
-
-	once sync.Once
-	used map[string]int // as it was when names did not fit first
-}
-
-// of returns the names of the servers that clients may see and that can have tools, sorted.
-func (n *serverNames) of(servers []adapter.ServerInfo) (names []string) {
+// namesOf returns the names of the servers that clients may see and that can have tools, sorted.
+func namesOf(servers []adapter.ServerInfo) (names []string) {
 	for _, s := range servers {
 		if s.State != status.Disabled && s.State != status.Self && s.State != status.Misconfigured {
 			names = append(names, plain.Line(s.Name))
@@ -239,40 +228,25 @@ func (n *serverNames) of(servers []adapter.ServerInfo) (names []string) {
 	return names
 }
 
-// add returns the definition of find_tools with the names in its description, as many as have room:
-// the names of the servers that were used most.
-func (n *serverNames) add(definition []byte, names []string) []byte {
+// nameServers returns the definition of find_tools with the first names in its description, as many as
+// have room: agents that do not know the servers behind a search do not search. The text changes only
+// when servers come or go, since each change costs clients their cache of the prompt.
+func nameServers(definition []byte, names []string) []byte {
 	description, _ := wire.String(wire.Member(definition, "description"))
 	if len(names) == 0 {
 		return definition
 	}
 	const title, more = " The servers: ", ", and %d more"
 	room := maxFindTools - len([]rune(description)) - len(title) - len(more) - len(".") - 8
-	length := func(name string) int { return len([]rune(name)) + len(", ") }
-	all := 0
+	shown := 0
 	for _, name := range names {
-		all += length(name)
-	}
-	shown := names
-	if all > room {
-		n.once.Do(func() {
-			if n.uses != nil {
-				n.used = n.uses()
-			}
-		})
-		byUse := slices.Clone(names)
-		slices.SortStableFunc(byUse, func(a, b string) int { return cmp.Compare(n.used[b], n.used[a]) })
-		shown = nil
-		for _, name := range byUse {
-			if room -= length(name); room < 0 {
-				break
-			}
-			shown = append(shown, name)
+		if room -= len([]rune(name)) + len(", "); room < 0 {
+			break
 		}
-		slices.Sort(shown)
+		shown++
 	}
-	text := title + strings.Join(shown, ", ")
-	if left := len(names) - len(shown); left > 0 {
+	text := title + strings.Join(names[:shown], ", ")
+	if left := len(names) - shown; left > 0 {
 		text += fmt.Sprintf(more, left)
 	}
 	return wire.SetMember(definition, "description", wire.AppendString(nil, description+text+"."))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
@@ -44,9 +43,6 @@ func (s *Server) list(ctx context.Context, c conversation.Call) (json.RawMessage
 	}
 	if c.Method == "tools/list" && cursor == "" && s.opts.Savings != nil && view.Spared > 0 {
 		s.opts.Savings.ListSpared(view.Spared)
-	}
-	if c.Method == "tools/list" && s.opts.Savings != nil {
-		s.opts.Savings.Listed(c.ClientName(), c.PrincipalName, s.display.options().Profile, len(page)/tokencount.Bytes)
 	}
 	return page, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +22,6 @@ type notebook struct {
 	mu     sync.Mutex     // guards what follows
 	spared map[string]int // tokens, by the reason
 	called []selector.Execution
-	listed []string // client, principal, profile and tokens
 }
 
 func (n *notebook) ListSpared(tokens int)   { n.spare("list", tokens) }
@@ -36,12 +34,6 @@ func (n *notebook) spare(reason string, tokens int) {
 		n.spared = make(map[string]int)
 	}
 	n.spared[reason] += tokens
-}
-
-func (n *notebook) Listed(client, principal, profile string, tokens int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.listed = append(n.listed, fmt.Sprint(client, principal, profile, tokens))
 }
 
 func (n *notebook) Executed(e selector.Execution) {
@@ -162,21 +154,6 @@ func TestCallerIsObserved(t *testing.T) {
 		if e.Principal != "one" || e.Profile != "work" {
 			t.Errorf("%s: principal %q, profile %q", e.Tool.ID, e.Principal, e.Profile)
 		}
-	}
-}
-
-// TestListsAreCounted has the tokens of a list counted for the client that got it.
-func TestListsAreCounted(t *testing.T) {
-	var told notebook
-	w := serveWeb(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Savings: &told, Profile: "work"}, HTTPOptions{Tokens: tokens("one")})
-	status, answer := w.text(http.MethodPost, "/mcp/tools/list", `{}`, "Authorization", "Bearer one", "User-Agent", "curl")
-	w.text(http.MethodPost, "/mcp/prompts/list", `{}`, "Authorization", "Bearer one")
-	if status != 200 || len(told.listed) != 1 || !strings.HasPrefix(told.listed[0], "curlonework") && !strings.HasPrefix(told.listed[0], "onework") {
-		t.Fatalf("%d %s: %q", status, answer, told.listed)
-	}
-	tokens, _ := strconv.Atoi(told.listed[0][strings.Index(told.listed[0], "work")+4:])
-	if most := len(answer) / tokencount.Bytes; tokens <= most/2 || tokens > most {
-		t.Errorf("%d tokens of a list of %d", tokens, most)
 	}
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -36,26 +35,6 @@ func newEngine(t *testing.T) *script.Engine {
 		t.Fatal(o.Err)
 	}
 	return e
-}
-
-// The router learns which tool a script calls after a search.
-func TestLearnFromScript(t *testing.T) {
-	engine := newEngine(t)
-	r := newFake(tool("a", "b"), tool("a", "c"))
-	b, _ := r.Snapshot().Tool("a:b")
-	r.ranking = selector.Ranking{Candidates: []selector.Candidate{{Tool: b, Score: 1, Confidence: 0.9}}, Sure: true}
-	c := connect(t, r, Options{Mode: exposure.Code, Scripts: true, Runner: realScripts{engine, r}})
-	c.initialize()
-	run := func(code string, want ...string) {
-		t.Helper()
-		r.learned = nil
-		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_script","arguments":{"code":`+string(wire.Marshal(code))+`}}}`, `{"jsonrpc":"2.0","id":1,"result":`)
-		if !slices.Equal(r.learned, want) {
-			t.Errorf("%s teaches %q, want %q", code, r.learned, want)
-		}
-	}
-	run(`await call("a:b")`)
-	run(`const [found] = await search("do it"); await call(found.tool); await call("a:c")`, "|do it|a:b")
 }
 
 // A token that may only read runs scripts that read: other tools are not known to them.

@@ -28,7 +28,7 @@ import (
 type Router interface {
 	catalog.Source      // Snapshot, Servers, Settled, Await
 	conversation.Router // Release, Tell
-	tools.Router        // Find, Select, Plan, Check, Execute, Classifier, Learn
+	tools.Router        // Find, Select, Plan, Check, Execute, Classifier
 	relayRouter         // Relay
 	eventSource         // Changed, Listen, Subscribe
 
@@ -76,10 +76,6 @@ type Options struct {
 	// others are. Only the fields above may change; an Options that was returned must not
 	// be modified. nil: the options never change.
 	Live func() (*Options, <-chan struct{})
-
-	// Uses returns how often the tools of each server were called; nil if that is not known. It is
-	// called once, if find_tools can't name all servers.
-	Uses func() map[string]int
 
 	Version string      // of the router
 	Log     *zap.Logger // nil discards

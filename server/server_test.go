@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,9 +61,6 @@ type fakeRouter struct {
 	forbidden    atomic.Pointer[error]                                         // why no resource can be subscribed to
 	lost         chan struct{}                                                 // closed when subscriptions are forgotten
 	unsubscribed chan string
-
-	mu      sync.Mutex
-	learned []string
 }
 
 func newFake(tools ...registry.NormalizedTool) *fakeRouter {
@@ -166,18 +162,6 @@ func (r *fakeRouter) Classifier() *classify.Classifier {
 }
 
 func (r *fakeRouter) Assistant() selector.Assistant { return r.assistant }
-
-func (r *fakeRouter) Learn(_ context.Context, u selector.Use) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	says := ""
-	for i, is := range []bool{u.Failed, u.Unsure, u.Unlisted, u.First, u.Withdrawn} {
-		if is {
-			says += []string{"|failed", "|unsure", "|unlisted", "|first", "|withdrawn"}[i]
-		}
-	}
-	r.learned = append(r.learned, u.Client+"|"+u.Task+"|"+u.Tool+says)
-}
 
 func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {
 	return r.relay(ctx, server, q)

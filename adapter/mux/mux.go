@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
@@ -82,7 +81,7 @@ type route struct {
 // slash or a colon.
 func New(name string, providers ...adapter.ProviderAdapter) (*Mux, error) {
 	m := &Mux{registry: registry.New()}
-	m.store = inprocess.NewStore(name, m.registry, servers{m}, selector.Options{Experience: m}, m.adoptAll)
+	m.store = inprocess.NewStore(name, m.registry, servers{m}, selector.Options{}, m.adoptAll)
 	for _, p := range providers {
 		if p == nil {
 			return nil, errors.Join(fmt.Errorf("mux %q: a provider is nil", name), m.store.Close())
@@ -234,37 +233,6 @@ func (m *Mux) known(id string) (*registry.NormalizedTool, bool) {
 		return t, true
 	}
 	return nil, false
-}
-
-// Match implements [selector.Experience] by the experience of the providers.
-func (m *Mux) Match(words []string, now time.Time) map[string]float64 {
-	all := make(map[string]float64)
-	for _, p := range m.providers {
-		if e, ok := p.ProviderAdapter.(selector.Experience); ok {
-			guard(func() {
-				for id, x := range e.Match(words, now) {
-					if t, ok := m.known(qualified(p, id)); ok {
-						all[t.ID] = x
-					}
-				}
-			})
-		}
-	}
-	return all
-}
-
-// Learn is Learn of the tool's provider, such as [adapter.Router.Learn]. Some do not learn.
-func (m *Mux) Learn(ctx context.Context, u selector.Use) {
-	r, ok := (*m.routes.Load())[u.Tool]
-	if !ok {
-		return
-	}
-	if learner, ok := r.to.ProviderAdapter.(interface {
-		Learn(ctx context.Context, u selector.Use)
-	}); ok {
-		u.Tool = r.tool.ID
-		guard(func() { learner.Learn(ctx, u) })
-	}
 }
 
 // enter counts a goroutine or call that Close waits for, or reports false if the Mux is closed.

@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
-	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -244,30 +243,6 @@ func TestMuxRanks(t *testing.T) {
 	}
 }
 
-// The learned uses of a router count in the ranking over all, and it learns from uses of the Mux.
-func TestMuxLearns(t *testing.T) {
-	c := config.Config{Servers: []config.Server{fake("s", "-tools", "frobnicate,echo")}, Router: config.Router{Learning: true}}
-	r, err := adapter.Start(t.Context(), c, adapter.Options{Name: "r"})
-	must(t, err)
-	m := mux(t, mux(t, r), of("b", "s:frobnicate", "s:echo"))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if r.Settled(ctx); ctx.Err() != nil {
-		t.Fatal("not settled in 30 s")
-	}
-	until(t, m, "all/s:echo all/s:frobnicate b/s:echo b/s:frobnicate")
-	task := "wobble the widget"
-	for _, client := range []string{"one", "two", "three"} {
-		m.Learn(t.Context(), selector.Use{Client: client, Task: task, Tool: "all/s:frobnicate"})
-		m.Learn(t.Context(), selector.Use{Client: client, Task: task, Tool: "b/s:echo"})
-		m.Learn(t.Context(), selector.Use{Client: client, Task: task, Tool: "nothing"})
-	}
-	found, err := m.Find(t.Context(), selector.Query{Task: task})
-	if err != nil || len(found.Candidates) == 0 || found.Candidates[0].Tool.ID != "all/s:frobnicate" || featureOf(t, m, task, found.Candidates[0], "use") <= 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
-}
-
 func TestMuxFailover(t *testing.T) {
 	down := fmt.Errorf("it is down: %w", session.ErrNotSent)
 	died := fmt.Errorf("it died: %w", session.ErrClosed)
@@ -365,24 +340,6 @@ func TestMuxOfTheSick(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 }
-
-// Nor does a provider without the tools, or one that can't learn.
-func TestMuxOfTheOdd(t *testing.T) {
-	odd := &unteachable{of("a", "x:find")}
-	m := mux(t, odd, of("b", "y:find"))
-	odd.put(nil, odd.tools[0])
-	until(t, m, "x:find y:find")
-	m.Learn(t.Context(), selector.Use{Client: "me", Task: "find something", Tool: "x:find"})
-	if _, err := m.Select(t.Context(), selector.Query{Task: "find something"}); err != nil {
-		t.Error(err)
-	}
-}
-
-// An unteachable provider panics when it is to learn, or to return its experience.
-type unteachable struct{ *stub }
-
-func (*unteachable) Learn(context.Context, selector.Use)          { panic("no more") }
-func (*unteachable) Match([]string, time.Time) map[string]float64 { panic("nothing") }
 
 // A provider in a provider in a provider.
 func TestMuxNests(t *testing.T) {

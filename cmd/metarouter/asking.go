@@ -24,7 +24,7 @@ func newSearchCommand(e *cli.Env) *cobra.Command {
 	addProfileFlag(cmd, e)
 	addCapabilityFlag(cmd, &o.Capabilities, preferTags)
 	cmd.Flags().IntVarP(&o.Limit, "limit", "k", 10, "List at most this `number` of tools.")
-	cmd.Flags().BoolVar(&o.Explain, "explain", false, "Show for each tool what its score is made of: words, meaning, use and others, each as a percentage of the score, with its value and its weight. By default only the confidence is shown.")
+	cmd.Flags().BoolVar(&o.Explain, "explain", false, "Show for each tool what its score is made of: words, meaning and others, each as a percentage of the score, with its value and its weight. By default only the confidence is shown.")
 	return cmd
 }
 
@@ -180,30 +180,6 @@ func newClassifyCommand(e *cli.Env) *cobra.Command {
 		})
 	addJSONFlag(cmd, e.Console)
 	addProfileFlag(cmd, e)
-	return cmd
-}
-
-func newUsageCommand(e *cli.Env) *cobra.Command {
-	var clear, tokens bool
-	cmd := newCommand("usage", "Show what was learned from calls: tools for queries",
-		`  metarouter usage
-  metarouter usage --clear
-  metarouter usage --tokens`,
-		noArguments, func(ctx context.Context, _ []string) error {
-			switch {
-			case tokens:
-				return cli.Tokens(ctx, e)
-			case clear:
-				return cli.ClearUsage(ctx, e)
-			}
-			return cli.Usage(ctx, e)
-		})
-	addJSONFlag(cmd, e.Console)
-	addNamedProfileFlag(cmd, e, "Show only tools that the patterns of the `profile` of this name allow. (default all tools)")
-	cmd.Flags().BoolVar(&clear, "clear", false, "Forget everything that was learned. By default it is shown and kept.")
-	cmd.Flags().BoolVar(&tokens, "tokens", false, "Show what clients of the running router have cost since its start, in tokens of 4 bytes: results and lists of tools, by server, client and profile. By default what was learned is shown.")
-	cmd.MarkFlagsMutuallyExclusive("profile", "clear")
-	cmd.MarkFlagsMutuallyExclusive("tokens", "clear")
 	return cmd
 }
 

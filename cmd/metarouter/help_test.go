@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/internal/ended"
 )
 
 // The help of every command fits a terminal of 80 columns.
@@ -21,6 +22,9 @@ func TestHelpFits(t *testing.T) {
 		all = append(all, cmd.Commands()...)
 	}
 	for _, cmd := range all {
+		if ended.Commands()[cmd.Name()] != "" {
+			continue
+		}
 		text.Reset()
 		root.SetArgs(append(strings.Fields(cmd.CommandPath())[1:], "--help"))
 		if err := root.Execute(); err != nil {

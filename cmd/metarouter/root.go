@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/oneshot"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
+	"github.com/mcp-metarouter/metarouter/internal/ended"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
@@ -46,8 +47,8 @@ one MCP server.`,
 	root.Flags().BoolP("version", "v", false, "Print the version.")
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&local.Files.Paths, "config", nil, "Read the servers from this configuration `file`. Repeat the flag to read several files; a later file wins over an earlier one. (default ./.mcp.json, else metarouter/mcp.json in ~/.config; in ~/Library/Application Support on macOS, in %AppData% on Windows)")
-	flags.StringVar(&local.Files.Data, "data", configfile.DefaultData(), "Keep the catalog, the logs of servers and what was learned from calls in this `folder`. An empty name (\"\") keeps nothing.")
-	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval and usage, no log lines for other commands)")
+	flags.StringVar(&local.Files.Data, "data", configfile.DefaultData(), "Keep the catalog and the logs of servers in this `folder`. An empty name (\"\") keeps nothing.")
+	flags.StringVar(&out.LogLevel, "log-level", "", "Write log lines of this `level`, or a more serious one, to stderr: debug, info, warn or error. (default info for serve, warn for eval, no log lines for other commands)")
 	flags.BoolVar(&local.Debug, "debug", false, "Let other processes of yours read the memory and the environment of this one, as debuggers do, and let a crash write a core file. By default they can't, since both hold secrets. (Linux only)")
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
 		debug := local.Debug || cmd.Name() == "guard" && slices.Contains(args, "--debug") // it has no flags
@@ -78,7 +79,7 @@ one MCP server.`,
 
 // groups are the headings of the help, with the commands below each. The other commands come last.
 var groups = []struct{ title, commands string }{
-	{"Use tools:", "search tools call route script capabilities classify why usage skill"},
+	{"Use tools:", "search tools call route script capabilities classify why skill"},
 	{"Servers:", "servers restart doctor login logout secret"},
 	{"Configuration:", "init import add add-json remove enable disable check plan trust schema"},
 	{"Clients and other machines:", "install serve dashboard token nodes audit"},
@@ -103,10 +104,13 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 	all := []subcommand{
 		{"route", with(newRouteCommand, e)}, {"search", with(newSearchCommand, e)}, {"call", with(newCallCommand, e)}, {"tools", with(newToolsCommand, e)}, {"script", with(newScriptCommand, e)},
 		{"servers", with(newServersCommand, e)}, {"restart", with(newRestartCommand, e)}, {"capabilities", with(newCapabilitiesCommand, e)}, {"classify", with(newClassifyCommand, e)},
-		{"usage", with(newUsageCommand, e)}, {"doctor", with(newDoctorCommand, e)}, {"why", with(newWhyCommand, e)}, {"skill", with(newSkillCommand, e)},
+		{"doctor", with(newDoctorCommand, e)}, {"why", with(newWhyCommand, e)}, {"skill", with(newSkillCommand, e)},
 	}
 	for i, s := range all {
 		all[i].make = func() *cobra.Command { return standalone(s.make(), e) }
+	}
+	for name, line := range ended.Commands() {
+		all = append(all, subcommand{name, func() *cobra.Command { return newEndedCommand(name, line) }})
 	}
 	return append(all, []subcommand{
 		{"serve", func() *cobra.Command { return newServeCommand(local, args, program) }},
@@ -132,6 +136,14 @@ func commandsFor(root *cobra.Command, local *oneshot.Runner, args []string) (all
 		all = append(all, s.make())
 	}
 	return append(all, newManCommand(root))
+}
+
+// newEndedCommand returns a command that metarouter no longer has.
+func newEndedCommand(name, line string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return exit.Usage(errors.New(line)) },
+	}
 }
 
 // standalone gives a command that can ask a router the flag --standalone.

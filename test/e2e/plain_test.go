@@ -61,7 +61,7 @@ func TestHostileText(t *testing.T) {
 	}
 	commands := [][]string{
 		{"tools"}, {"tools", "--server", "evil"}, {"tools", "evil:say"}, {"tools", "no" + hostile}, {"capabilities", "no" + hostile}, {"search", "wipe"}, {"search", "--explain", "wipe say refuse"}, {"route", "--dry-run", "wipe"}, {"route", "say"},
-		{"servers"}, {"servers", "evil"}, {"servers", "broken"}, {"servers", "bad" + hostile}, {"servers", "no" + hostile}, {"why", "evil:say"}, {"why", "evil:say", "--for", "wipe"}, {"why", "evil:nothing"}, {"why", "broken:x"}, {"doctor"}, {"plan", other}, {"usage"}, {"check"}, {"capabilities"},
+		{"servers"}, {"servers", "evil"}, {"servers", "broken"}, {"servers", "bad" + hostile}, {"servers", "no" + hostile}, {"why", "evil:say"}, {"why", "evil:say", "--for", "wipe"}, {"why", "evil:nothing"}, {"why", "broken:x"}, {"doctor"}, {"plan", other}, {"check"}, {"capabilities"},
 		{"call", "evil:refuse", "text=" + hostile}, {"call", "evil:no" + hostile}, {"call", "evil:say", "text=5", "x"},
 	}
 	check := func(how string, commands ...[]string) {

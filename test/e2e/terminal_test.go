@@ -213,8 +213,8 @@ func TestWatch(t *testing.T) {
 	s := prepare(t, entries{"quick": fake("-tool", "a: A.")}, nil)
 	_, router := s.serveHTTP()
 	mcptest.WaitFor(t, "the router to take commands", func() bool {
-		_, _, code := s.run("usage", "--tokens") // which no other router answers
-		return code == 0
+		_, stderr, _ := s.run("restart", "quick")
+		return !strings.Contains(stderr, "no router runs")
 	})
 	p := openPTY(t, 80, 24)
 	cmd := s.onTerminal(p, []string{"NO_COLOR=1"}, "servers", "--watch")

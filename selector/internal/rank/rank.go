@@ -75,7 +75,6 @@ const (
 	MeaningFeature                    // how near the sentences of task and tool are; see [Nearness]
 	StepMeaningFeature                // the same of the step that is nearest
 	CoverageFeature                   // the share of the task's words that the tool has, rare ones counting more
-	UseFeature                        // whether the tool was called after such tasks before
 	CategoryFeature                   // the probability that the task is of a category with a tag of the tool
 	TaskFeature                       // the words of the whole task, divided by the best candidate's
 	NameFeature                       // the share of the name's words that the task has, rare ones counting more
@@ -98,11 +97,10 @@ func Weights(sentences bool) [NumFeatures]float64 {
 
 // A Prior is knowledge of a task besides its words. The zero value is nothing.
 type Prior struct {
-	Use         map[string]float64 // evidence from use, by tool ID
-	Category    string             // the tag of the task's category
-	Probability float64            // that the task is of the category
-	Crowd       int                // how many items there are to choose from; 0 means all of the collection
-	Complete    Complete           // by the arguments that were given
+	Category    string   // the tag of the task's category
+	Probability float64  // that the task is of the category
+	Crowd       int      // how many items there are to choose from; 0 means all of the collection
+	Complete    Complete // by the arguments that were given
 
 	// Nearness returns how near a tool is to the task by vectors of sentences; nil without.
 	Nearness func(*index.Document) Nearness
@@ -135,7 +133,6 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		features[MeaningFeature], features[StepMeaningFeature] = near.Whole, near.Step
 		if d.Tool != nil {
-			features[UseFeature] = p.Use[d.Tool.ID]
 			features[ArgumentFeature] = p.Complete.of(d.Tool.ID)
 			if p.Probability > 0 && slices.Contains(d.Tool.Capabilities, p.Category) {
 				features[CategoryFeature] = p.Probability
@@ -154,11 +151,9 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		}
 		ranked[i].Score = max(0, ranked[i].Score)
 	}
-	putUsedFirst(ranked)
 	ranked = JoinPlaces(sorted(ranked))
 	setConfidence(ranked, by.sharpness)
 	trustArguments(ranked)
-	trustUse(ranked, p.Use)
 	return ranked
 }
 

@@ -14,8 +14,8 @@ const (
 )
 
 // Why gives in plain words the reasons for the candidate: the words of the task that
-// it has and where, whether it means the same and does the action of the task's verb, and
-// whether it was used before. For example:
+// it has and where, and whether it means the same and does the action of the task's verb. For
+// example:
 //
 //	its name has "convert" and "unit", its parameters have "feet"; its meaning is near
 //
@@ -57,9 +57,6 @@ func (e Explanation) Why() string {
 	}
 	if values[names[ServerFeature]] > 0 {
 		reasons = append(reasons, "the task names its server")
-	}
-	if values[names[UseFeature]] > 0 {
-		reasons = append(reasons, "it did well for such tasks before")
 	}
 	return strings.Join(reasons, "; ")
 }

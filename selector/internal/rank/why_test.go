@@ -19,8 +19,8 @@ func TestWhy(t *testing.T) {
 			{Word: "feetz", Itself: true, Fields: map[string]float64{"parameters": 1}},
 			{Word: "unit", As: []string{"measure"}, Fields: map[string]float64{"name": 1}},
 		}}, `its name has "convert" and a synonym of "units", its parameters have "feet"`},
-		{Explanation{Features: []FeatureShare{{Name: "meaning", Value: 0.7}, {Name: "use", Value: 0.1}}},
-			"its meaning is near; it did well for such tasks before"},
+		{Explanation{Features: []FeatureShare{{Name: "meaning", Value: 0.7}, {Name: "server", Value: 1}}},
+			"its meaning is near; the task names its server"},
 	} {
 		tc.e.say(text.Speller("convert units of feet"), nil)
 		if got := tc.e.Why(); got != tc.want {

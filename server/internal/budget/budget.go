@@ -2,7 +2,7 @@
 // each set of profiles, and without a common bound each would add its own.
 //
 //	Quota    refuses more than a number: suspended requests, subscriptions
-//	Budget   evicts the oldest: kept results, findings, clients without a session
+//	Budget   evicts the oldest: kept results, clients without a session
 //	Share    the part of a Budget that one server holds
 //	Map      a map with a Share, in entries
 //

@@ -12,7 +12,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/server/internal/budget"
 )
 
-const createMessage = "sampling/createMessage"
+const (
+	createMessage = "sampling/createMessage"
+
+	maxClients = 1000 // of all servers of the router that have a breaker
+)
 
 // assistants knows which model is asked where a search for a client is not sure. It has a breaker for the model
 // of each client.

@@ -47,7 +47,7 @@ const (
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
 	Abstained           bool          `json:"abstained"`      // nothing fits
-	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking", "usage" or "model"
+	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking" or "model"
 	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
 	Tools               []foundItem   `json:"tools"`
 	Nearest             []foundItem   `json:"nearest,omitempty"`              // if nothing fits
@@ -85,7 +85,6 @@ type handle struct {
 // A finder finds and describes the tools, prompts and resources of servers.
 type finder struct {
 	*Options
-	memory *memory
 	models *assistants
 }
 
@@ -113,13 +112,6 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 	entries, left := f.entries(first, int(min(max(cmp.Or(a.Budget, defaultBudget), 1), maxBudget)), ranking.Sure, c.declares)
 	if len(entries) == len(first) && !ranking.Abstained {
 		reply.More = idsOf(ranking.Candidates[len(first):], left)
-	}
-	ids := slices.Clone(reply.More)
-	for _, e := range entries {
-		ids = append(append(ids, e.ID), e.OtherIDs...)
-	}
-	if len(a.Kinds) == 0 || slices.Contains(a.Kinds, registry.KindTool) {
-		f.memory.note(c.Owner(), finding{task: a.Query, tools: ids, sure: ranking.Sure})
 	}
 	reply.Sure, reply.Abstained, reply.Hint = ranking.Sure, ranking.Abstained, hint(ranking, c.declares)
 	if len(ranking.Candidates) == 0 && len(f.Router.Servers()) == 0 {

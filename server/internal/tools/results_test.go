@@ -152,7 +152,7 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 		t.Errorf("%d bytes are kept", got)
 	}
 	for _, r := range servers {
-		(&Tools{memory: newMemory(b.findings), models: newAssistants(&Options{Budgets: b}), results: r}).Clear()
+		(&Tools{models: newAssistants(&Options{Budgets: b}), results: r}).Clear()
 	}
 	if got := held(); got != 0 {
 		t.Errorf("%d bytes stay", got)

@@ -77,7 +77,6 @@ const (
 // A taskRouter selects the tool for a task and runs it.
 type taskRouter struct {
 	*Options
-	memory *memory
 	runner *runner
 	finder *finder
 }
@@ -111,7 +110,6 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 	others := selection.Alternatives[:min(len(selection.Alternatives), shownAlternatives)]
 	switch {
 	case routed.Ran:
-		r.memory.note(c.Owner(), finding{task: a.Task, tools: []string{tool.ID}, sure: true})
 		result, err := r.runner.finish(c, tool, routed.Result, err)
 		if err != nil {
 			return nil, err
@@ -123,9 +121,8 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 	case err != nil:
 		return nil, err
 	case len(routed.Plan) > 0:
-		return r.planned(routed.Plan, c), nil
+		return r.planned(routed.Plan), nil
 	}
-	r.memory.note(c.Owner(), proposedFinding(a.Task, selection, settings.RouteThreshold))
 	if tool == nil {
 		others = others[:min(len(others), maxNearest)]
 		return answer(Proposal{
@@ -136,18 +133,6 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 		}), nil
 	}
 	return r.proposed(request, routed, others), nil
-}
-
-// proposedFinding returns the tools of a proposal for the task.
-func proposedFinding(task string, s selector.Selection, threshold float64) finding {
-	f := finding{task: task, sure: !s.Abstained && s.Confidence >= threshold}
-	if s.Tool != nil {
-		f.tools = append(append(f.tools, s.Tool.ID), placementOf(s.Places, false).OtherIDs...)
-	}
-	for _, c := range s.Alternatives[:min(len(s.Alternatives), shownAlternatives)] {
-		f.tools = append(f.tools, c.IDs()...)
-	}
-	return f
 }
 
 // proposed answers with the selected tool, which was not run, and says at once all that
@@ -200,10 +185,9 @@ func (r *taskRouter) proposed(request selector.RouteRequest, routed selector.Rou
 }
 
 // planned answers with the steps of a task that needs several tools.
-func (r *taskRouter) planned(plan []selector.Step, c *toolCall) json.RawMessage {
+func (r *taskRouter) planned(plan []selector.Step) json.RawMessage {
 	p := Proposal{Reason: "the task needs several tools; run each with call_tool", Sure: true, Confidence: 1}
 	for _, part := range plan {
-		r.memory.note(c.Owner(), finding{task: part.Task, tools: []string{part.Tool.ID}, sure: true})
 		p.Sure, p.Confidence = p.Sure && part.Sure, min(p.Confidence, round(part.Confidence))
 		p.Plan = append(p.Plan, step{
 			Task: part.Task, Tool: part.Tool.ID, placement: placementOf(part.Places, part.Ambiguous), Signature: signature(part.Tool),

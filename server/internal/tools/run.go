@@ -15,7 +15,6 @@ import (
 // A runner runs tools of servers on behalf of clients.
 type runner struct {
 	*Options
-	memory  *memory
 	results *results
 }
 
@@ -58,9 +57,6 @@ func (r *runner) callOf(c *toolCall, tool *registry.NormalizedTool, args json.Ra
 // or the error. It marks c as executed.
 func (r *runner) finish(c *toolCall, tool *registry.NormalizedTool, result selector.Result, err error) (json.RawMessage, error) {
 	c.executed = true
-	if c.Context().Err() == nil {
-		r.learn(c, tool, result.JSON, err)
-	}
 	if c.Plain && len(result.Mismatch) > 0 {
 		return nil, mismatched(tool, "do not fit", result.Mismatch, wire.Member(result.JSON, "_meta"))
 	}
@@ -68,16 +64,6 @@ func (r *runner) finish(c *toolCall, tool *registry.NormalizedTool, result selec
 		tool = result.Tool
 	}
 	return r.limited(r.Tasks.Expose(c.Principal, tool.ID, result.JSON), result.Limit, tool.ID, c.Owner()), err
-}
-
-// learn has the router learn from a call of the tool, if the client searched a short time
-// before. All clients that proved no identity count as one.
-func (r *runner) learn(c *toolCall, tool *registry.NormalizedTool, result []byte, err error) {
-	failed := err != nil || string(wire.Member(result, "isError")) == "true"
-	for _, u := range r.memory.called(c.Owner(), tool.ID, failed) {
-		u.Client = c.Principal
-		r.Router.Learn(c.Context(), u)
-	}
 }
 
 // find returns the tool of the name. If its server was never listed and needs a login, the

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -85,16 +84,8 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 		return j.Result(), nil
 	}
 	one := selector.ScriptRun{
-		Call: r.callOf(c, tool, nil),
-		Tool: r.find,
-		Found: func(task string, found selector.Ranking) {
-			r.memory.note(c.Owner(), finding{task: task, tools: idsOf(found.Candidates, math.MaxInt), sure: found.Sure})
-		},
-		Called: func(ctx context.Context, tool *registry.NormalizedTool, result selector.Result, err error) {
-			if ctx.Err() == nil {
-				r.learn(c, tool, result.JSON, err)
-			}
-		},
+		Call:    r.callOf(c, tool, nil),
+		Tool:    r.find,
 		Waiting: func(waits bool) { j.Flush(); c.Hold(!waits) },
 	}
 	if token := wire.Member(c.Meta, "progressToken"); token != nil {

@@ -7,9 +7,7 @@
 // A runner runs a tool of a server for a client; all ways to run one use it. A
 // finder finds and describes, a taskRouter selects and runs, a reporter says in
 // _meta and to the observer how our own tools ran. Long results are cut to the
-// server's limit; results keeps the rest for the client that got them, and a memory
-// keeps which tools were found for a task, so that the router learns from the tools that are
-// called then.
+// server's limit; results keeps the rest for the client that got them.
 package tools
 
 import (
@@ -56,20 +54,13 @@ type Router interface {
 	// needed. It reports false if a login would not help. With a nil error, a person has logged in. Errors
 	// wrap [session.ErrNotSent] if they are no [*session.Error].
 	LogIn(ctx context.Context, from session.Client, err error) (bool, error)
-
-	// Learn notes that the client called a tool after it had searched for a task.
-	Learn(ctx context.Context, u selector.Use)
 }
 
-// Savings counts how many tokens clients were spared, and how many the definitions of tools
-// cost that they listed. Its methods are called by many goroutines at once, and must not block.
+// Savings counts how many tokens clients were spared. Its methods are called by many goroutines
+// at once, and must not block.
 type Savings interface {
 	ListSpared(tokens int)   // in search mode: a list of all tools would have been so much longer
 	ResultSpared(tokens int) // a result was so much longer than the part of it that was shown
-
-	// Listed counts a list of tools, or a page of one, that a client got. The names are as in a
-	// [selector.Execution].
-	Listed(client, principal, profile string, tokens int)
 }
 
 // Options say how tools are called. Observer, Tracer, Savings and Scripts may be nil.
@@ -104,15 +95,14 @@ type Settings struct {
 
 // Budgets are common to the servers of one router.
 type Budgets struct {
-	results  *budget.Budget // in bytes
-	findings *budget.Budget // in clients, as models
-	models   *budget.Budget
-	scripts  *budget.Quota // that run or are suspended, by principal
+	results *budget.Budget // in bytes
+	models  *budget.Budget // in clients
+	scripts *budget.Quota  // that run or are suspended, by principal
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
-	return &Budgets{results: budget.New(maxAllKeptBytes), findings: budget.New(maxClients), models: budget.New(maxClients), scripts: budget.NewQuota(maxScripts, math.MaxInt)}
+	return &Budgets{results: budget.New(maxAllKeptBytes), models: budget.New(maxClients), scripts: budget.NewQuota(maxScripts, math.MaxInt)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -121,7 +111,6 @@ type Tools struct {
 	own      map[string]ownTool
 	runner   *runner
 	reporter *reporter
-	memory   *memory
 	models   *assistants
 	results  *results
 }
@@ -145,15 +134,15 @@ func (c *toolCall) repair(how ...string) {
 // New returns the tools of a router.
 func New(o Options) *Tools {
 	t := &Tools{
-		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o}, memory: newMemory(o.Budgets.findings), models: newAssistants(&o),
+		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o}, models: newAssistants(&o),
 		results: newResults(o.Budgets.results, func(tool string) bool {
 			_, ok := o.Router.Snapshot().Tool(tool)
 			return ok || tool == scriptTool && o.Settings().Scripts
 		}),
 	}
-	t.runner = &runner{&o, t.memory, t.results}
-	found := &finder{&o, t.memory, t.models}
-	routes := &taskRouter{&o, t.memory, t.runner, found}
+	t.runner = &runner{&o, t.results}
+	found := &finder{&o, t.models}
+	routes := &taskRouter{&o, t.runner, found}
 	handlers := map[string]ownHandler{
 		"find_tools":      handler("find_tools", found.find),
 		"describe_tools":  handler("describe_tools", found.describe),
@@ -181,14 +170,12 @@ func New(o Options) *Tools {
 // Forget drops all that is kept for a client that has left; see Owner of
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
-	t.memory.Forget(owner)
 	t.models.breakers.Forget(owner)
 	t.results.forget(owner)
 }
 
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
-	t.memory.Clear()
 	t.models.breakers.Clear()
 	t.results.clear()
 }

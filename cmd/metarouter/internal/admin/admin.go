@@ -42,9 +42,8 @@ type API struct {
 	born    time.Time
 	pages   atomic.Int32 // open pages
 
-	router *adapter.Parts // set by Register, as the two below are
+	router *adapter.Parts // set by Register, as mcp is
 	mcp    *server.Servers
-	costs  func() []telemetry.Cost
 	names  atomic.Pointer[exposedNames]
 
 	diagnoses sync.Map // a diagnosis by server, of those that do not work
@@ -74,11 +73,11 @@ func New(c config.Config, o Options) *API {
 	return a
 }
 
-// Register adds the routes to mux. Call it once. mcp and costs, the costs of clients, are nil for a router
-// that runs for one command and serves no client. The routes must be served only to clients of the role
-// "admin", as [server.HTTPOptions.Pages] are.
-func (a *API) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Servers, costs func() []telemetry.Cost) {
-	a.router, a.mcp, a.costs = r, mcp, costs
+// Register adds the routes to mux. Call it once. mcp is nil for a router that runs for one command and
+// serves no client. The routes must be served only to clients of the role "admin", as
+// [server.HTTPOptions.Pages] are.
+func (a *API) Register(mux *http.ServeMux, r *adapter.Parts, mcp *server.Servers) {
+	a.router, a.mcp = r, mcp
 	for _, route := range routes {
 		mux.HandleFunc(route.pattern, a.handler(route))
 	}
@@ -123,10 +122,6 @@ var routes = []route{
 	{"GET /dashboard/servers/{name}", ownPage, showServer, nil},
 	{"GET /dashboard/servers/{name}/hints", ownPage, listHints, nil},
 	{"POST /dashboard/servers/{name}/{action}", ownPage, act, nil},
-
-	{"GET /dashboard/usage", ownPage, showUsage, nil},
-	{"POST /dashboard/usage/clear", ownPage, clearUsage, nil},
-	{"GET /dashboard/tokens", ownPage, showTokens, nil},
 
 	{"GET /dashboard/profiles", ownPage, listProfiles, nil},
 	{"GET /dashboard/approvals", ownPage, listApprovals, nil},

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
@@ -62,7 +61,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 	})}
 	d.Register(mux, r.Parts(), server.NewServers(server.Profiles{
 		Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
-	}), func() []telemetry.Cost { return nil })
+	}))
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		s.CloseClientConnections()

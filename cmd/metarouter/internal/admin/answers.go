@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -257,41 +256,6 @@ type Classified struct {
 }
 
 // GET /dashboard/why?tool=NAME&for=TASK answers with a [why.Answer].
-
-// GET /dashboard/usage answers with the Usage that was learned from calls. POST /dashboard/usage/clear
-// with the body {} forgets it.
-type Usage struct {
-	Tools []LearnedTool `json:"tools"`
-}
-
-// A LearnedTool is a tool, and the queries after which it was called.
-type LearnedTool struct {
-	Tool     string         `json:"tool"`
-	Calls    int            `json:"calls"`
-	Failures int            `json:"failures"`
-	Queries  []string       `json:"queries"` // of Learned
-	Learned  []LearnedQuery `json:"learned"` // the strongest first
-}
-
-type LearnedQuery struct {
-	Query string    `json:"query"` // as it was typed, or its words if that is not known
-	Words []string  `json:"words"`
-	Votes float64   `json:"votes"`
-	Last  time.Time `json:"last"`
-}
-
-// GET /dashboard/tokens answers with Tokens: the costs of the router's clients.
-type Tokens struct {
-	Servers []DefinedTokens  `json:"servers"` // the dearest first
-	Clients []telemetry.Cost `json:"clients"` // since the router's start
-}
-
-// A DefinedTokens is the cost of a list of all tools of a server.
-type DefinedTokens struct {
-	Server      string `json:"server"`
-	Tools       int    `json:"tools"`
-	Definitions int    `json:"definitions"` // tokens
-}
 
 // POST /dashboard/doctor?standalone=1 starts the servers that do not run, and answers with a
 // [doctor.Diagnosis]. The parameter says that other routers of the configuration may run.

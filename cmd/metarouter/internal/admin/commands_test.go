@@ -77,13 +77,6 @@ func TestCommands(t *testing.T) {
 	if s.command("POST", "/dashboard/doctor", "{}", &d); d.Verdict != "all 2 servers work" {
 		t.Errorf("the doctor: %+v", d)
 	}
-	var used Tokens
-	if s.command("GET", "/dashboard/tokens", "", &used); len(used.Servers) != 2 || used.Servers[0].Server != "a" {
-		t.Errorf("tokens: %+v", used)
-	}
-	if _, notes := s.command("GET", "/dashboard/usage", "", nil); len(notes) != 1 || !strings.Contains(notes[0], `"learning" is false`) {
-		t.Errorf("usage notes %q", notes)
-	}
 	for _, c := range []struct {
 		method, path, body string
 		status             int

@@ -19,7 +19,7 @@ import (
 func TestRoutesNeedAdmin(t *testing.T) {
 	s := open(t)
 	mux := http.NewServeMux()
-	s.API.Register(mux, s.router, s.mcp, s.costs)
+	s.API.Register(mux, s.router, s.mcp)
 	principal := func(token string, admin bool) clientauth.Principal {
 		return clientauth.Principal{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Name: token, Admin: admin}
 	}

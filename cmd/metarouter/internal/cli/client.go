@@ -106,7 +106,7 @@ func (e *Env) askAlone(ctx context.Context, c config.Config, n need, do func(con
 	local.Quiet, local.Observed = n.quiet, n.observed
 	return local.Run(ctx, c, func(ctx context.Context, r *adapter.Parts) error {
 		mux := http.NewServeMux()
-		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil, nil)
+		admin.New(c, admin.Options{Version: e.Version, DataDir: e.Files.Data}).Register(mux, r, nil)
 		return do(ctx, &apiClient{Env: e, config: c, alone: r, routers: []http.RoundTripper{inProcess{admin.ForCommands(mux)}}})
 	})
 }

@@ -27,14 +27,14 @@ func answering(status int, text string) (*apiClient, *bytes.Buffer) {
 
 // Notes are printed once, and are no part of the answer that a command prints.
 func TestNotes(t *testing.T) {
-	c, notes := answering(http.StatusOK, `{"tools":[],"notes":["one","two\nlines"]}`)
-	var used admin.Usage
+	c, notes := answering(http.StatusOK, `{"servers":[],"notes":["one","two\nlines"]}`)
+	var shown admin.Servers
 	for range 2 {
-		if err := c.get(t.Context(), "/", nil, &used); err != nil {
+		if err := c.get(t.Context(), "/", nil, &shown); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if text, _ := json.Marshal(used); string(text) != `{"tools":[]}` || notes.String() != "one\ntwo lines\n" {
+	if text, _ := json.Marshal(shown); string(text) != `{"servers":[]}` || notes.String() != "one\ntwo lines\n" {
 		t.Errorf("answer %s, notes %q", text, notes)
 	}
 }

@@ -158,7 +158,7 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 		Always: always,
 		Open: func(chosen []string) (server.Router, server.Options) {
 			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, chosen) })
-			options := server.Options{Live: live, Uses: func() map[string]int { return usesOf(r) }, Version: s.Version, Log: s.Log}
+			options := server.Options{Live: live, Version: s.Version, Log: s.Log}
 			s.Observers.observeServer(&options)
 			view := r.Scope(chosen...)
 			options.Runner = view
@@ -184,16 +184,6 @@ func (s *Service) journals() *journal.Store {
 		return nil
 	}
 	return store
-}
-
-// usesOf returns how often the tools of each server were called, as far as the router has learned it.
-func usesOf(r *adapter.Parts) map[string]int {
-	uses := make(map[string]int)
-	for _, used := range r.Usage().Tools() {
-		server, _, _ := strings.Cut(used.Tool, ":")
-		uses[server] += used.Calls
-	}
-	return uses
 }
 
 func serverOptions(c config.Config, chosen []string) *server.Options {

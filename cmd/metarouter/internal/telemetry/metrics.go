@@ -44,7 +44,6 @@ type Metrics struct {
 	cached     *prometheus.CounterVec   // by server
 	bytesIn    *prometheus.CounterVec   // by server
 	bytesOut   *prometheus.CounterVec   // by server
-	callers    *callers
 	searches   map[bool]prometheus.Counter
 	failed     prometheus.Counter
 	searchTime prometheus.Histogram
@@ -79,8 +78,6 @@ func NewMetrics(version string) *Metrics {
 	m.bytesIn = counter("call_arguments_bytes_total", "Bytes of the arguments of calls.", "server")
 	m.bytesOut = counter("call_results_bytes_total", "Bytes of the results of calls.", "server")
 
-	m.callers = newCallers(counter)
-
 	searches := counter("searches_total", "Searches for tools; abstained is true if no tool fitted.", "abstained")
 	for _, abstained := range []bool{false, true} {
 		m.searches[abstained] = searches.WithLabelValues(strconv.FormatBool(abstained))
@@ -108,7 +105,6 @@ func (m *Metrics) CountDropped(l *AccessLog) {
 
 // Executed implements [selector.Observer].
 func (m *Metrics) Executed(e selector.Execution) {
-	m.callers.count(e)
 	server, tool := m.labels(e.Tool)
 	m.calls.WithLabelValues(server, tool, string(e.Outcome)).Inc()
 	m.durations.WithLabelValues(server, tool).Observe(e.Took.Seconds())
@@ -143,22 +139,6 @@ func (m *Metrics) ListSpared(tokens int) { m.savedBy.search.Add(float64(max(toke
 
 // ResultSpared counts tokens that a limit of results has saved.
 func (m *Metrics) ResultSpared(tokens int) { m.savedBy.limit.Add(float64(max(tokens, 0))) }
-
-// Listed counts a list of tools that a client got.
-func (m *Metrics) Listed(client, principal, profile string, tokens int) {
-	m.callers.listed(client, principal, profile, tokens)
-}
-
-// Costs returns the costs of the tools of the router's present servers, by server,
-// client and profile.
-func (m *Metrics) Costs(r Router) []Cost {
-	present := make(map[string]bool)
-	for _, s := range r.Servers() {
-		present[s.Name] = true
-	}
-	m.forget(present)
-	return m.callers.costs()
-}
 
 // serverOf returns the server of a tool, or ownServer for the router's own tools.
 func serverOf(t *registry.NormalizedTool) string {
@@ -211,7 +191,6 @@ func value(name string) string { return strings.ToValidUTF8(name, string(utf8.Ru
 // forget removes the series of servers that no longer exist. Otherwise they would add up
 // with each edit of the configuration.
 func (m *Metrics) forget(present map[string]bool) {
-	m.callers.forget(present)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, tools := range m.tools {

@@ -247,7 +247,7 @@ func TestDescribeIsBounded(t *testing.T) {
 // lists are about leaves: of "headers" only the values are shown.
 var (
 	shown = set(
-		"pinned", "scripts.folder", "validate", "routeThreshold", "learning", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
+		"pinned", "scripts.folder", "validate", "routeThreshold", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
 		"embeddings", "embeddings.url", "embeddings.model", "embeddings.headers", "accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
 		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",

@@ -1,0 +1,18 @@
+// Package ended is the table of commands and keys that metarouter no longer has. Each says in one line
+// why it ended and what to do instead. An old command prints its line and exits with 2; an old key of a
+// configuration is a warning and has no effect.
+package ended
+
+// Commands returns the lines of the commands, by name.
+func Commands() map[string]string {
+	return map[string]string{
+		"usage": "usage ended: metarouter no longer learns from use; nothing replaces it",
+	}
+}
+
+// Keys returns the lines of the keys, by path in a configuration file, such as "metarouter.http.addr".
+func Keys() map[string]string {
+	return map[string]string{
+		"metarouter.learning": "learning ended: metarouter no longer learns from use; remove the key",
+	}
+}
