@@ -275,8 +275,8 @@ func isFinal(raw json.RawMessage) bool {
 }
 
 // callParams returns the parameters for the server: its own name of the tool, the
-// arguments, and the other members that the client sent.
-func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
+// arguments, and the other members that the client sent. They are the bytes that are sent, which another node signs.
+func callParams(c *Call, tool string, args wire.Object) (wire.Object, error) {
 	b := make([]byte, 0, len(args.Bytes())+len(c.Params)+64)
 	b = append(b, `{"name":`...)
 	b = wire.AppendString(b, tool)
@@ -288,5 +288,5 @@ func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
 		b = append(b, ':')
 		b = append(b, value...)
 	})
-	return append(b, '}')
+	return wire.ParseObject(append(b, '}'))
 }

@@ -204,6 +204,9 @@ func SetMember(object []byte, key string, value []byte) []byte {
 func AddMember(object []byte, key string, value []byte) []byte {
 	out := make([]byte, 0, len(object)+len(key)+len(value)+4)
 	end := bytes.LastIndexByte(object, '}')
+	if end < 0 {
+		return object
+	}
 	out = append(out, object[:end]...)
 	if begin := skipSpace(object, 0) + 1; skipSpace(object, begin) < end {
 		out = append(out, ',')

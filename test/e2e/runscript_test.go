@@ -110,7 +110,7 @@ func TestScriptCallsAreCalls(t *testing.T) {
 	if strings.Contains(got.Found, "s:cwd") || !strings.Contains(got.Found, "s:pid") {
 		t.Errorf("search finds %s", got.Found)
 	}
-	if hidden := strings.ReplaceAll(got.Hidden, "s:cwd", "s:cwt"); hidden != got.Missing || got.Described != got.Hidden {
+	if hidden := strings.ReplaceAll(got.Hidden, "s:cwd", "s:cwt"); hidden != got.Missing || got.Described != "describe: "+got.Hidden {
 		t.Errorf("a hidden tool: %s\ndescribed: %s\na tool that does not exist: %s", got.Hidden, got.Described, got.Missing)
 	}
 	if got.Fixed.Message != "fixed" || got.Repaired != 3 || got.PID == 0 || !strings.Contains(got.Wrong, "bytes") || !strings.Contains(got.Soon, "1 an hour") || !strings.Contains(got.Near, "s:echo") {

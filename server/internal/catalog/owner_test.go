@@ -45,6 +45,7 @@ func TestLongURI(t *testing.T) {
 		{t.Context(), "notes://x0y", 1},
 		{left, "notes://x0y", 2},
 		{t.Context(), "notes://" + strings.Repeat("a", 4<<20) + "0", 2}, // they may have it
+		{t.Context(), "notes://" + strings.Repeat("ab,", 2700) + "!", 2},
 	} {
 		if found := v.locate(test.ctx, test.uri, []string{"a", "b"}); len(found) != test.want {
 			t.Errorf("%.20s: %d servers, want %d", test.uri, len(found), test.want)

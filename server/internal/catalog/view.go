@@ -261,8 +261,8 @@ func (v *View) addInterfaces() {
 
 // locate returns where to ask for a resource, to be tried one after the other: the
 // server to which it belongs, or the servers with templates that match it, in the order in which they had
-// them first, or else all the given servers that have any resources. A URI of 8 KiB takes up to 70 ms to
-// match a template, and a longer one matches none.
+// them first, or else all the given servers that have any resources. A URI that is long for a template, whose pattern
+// takes quadratic time or more, does not match it.
 func (v *View) locate(ctx context.Context, uri string, servers []string) []Address {
 	if at, ok := v.addresses[uri]; ok {
 		return []Address{at}
@@ -277,8 +277,9 @@ func (v *View) locate(ctx context.Context, uri string, servers []string) []Addre
 		return []Address{{claim.Server, uri}}
 	}
 	var found []Address
+	const most = 4 << 10 // bytes of a URI times the variables of a template: at most some 20 ms
 	for _, t := range v.templates {
-		if ctx.Err() == nil && len(uri) <= 8<<10 && t.pattern.Match(uri) != nil && !slices.Contains(found, Address{t.Server, uri}) {
+		if ctx.Err() == nil && len(uri)*max(1, len(t.pattern.Varnames())) <= most && t.pattern.Match(uri) != nil && !slices.Contains(found, Address{t.Server, uri}) {
 			found = append(found, Address{t.Server, uri})
 		}
 	}

@@ -52,6 +52,9 @@ func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, e
 		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)
 	}
 	object, err := wire.ParseObject(params)
+	if err == nil {
+		_, err = wire.ParseObject(r.Meta) // whose members stamp has copied one by one
+	}
 	if err != nil {
 		return nil, &session.Error{Code: session.CodeInvalidParams, Message: "params: " + err.Error()}
 	}
@@ -159,10 +162,9 @@ func (c *Conn) respond(id, result json.RawMessage, err error) error {
 // that the message is a stray.
 func (c *Conn) Receive(m wire.Message, origin int64) error {
 	c.Spoke.Store(true)
-	if string(m.Params) == "null" || string(m.Params) == "[]" {
-		m.Params = nil // as some languages write no parameters
-	}
-	if _, err := wire.ParseObject(m.Params); err != nil && m.Fault == nil {
+	if m.IsResponse() || !wire.IsObject(m.Params) || strings.HasSuffix(m.Method, "/list_changed") {
+		m.Params = nil // some languages write [] or null for no parameters
+	} else if _, err := wire.ParseObject(m.Params); err != nil && m.Fault == nil {
 		m.Fault = fmt.Errorf("faulty in its parameters: %w", err)
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -184,6 +185,36 @@ func TestListenInWireOrder(t *testing.T) {
 	stop()
 	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil || len(heard) != 1000 {
 		t.Errorf("after stop: %d heard, %v", len(heard), err)
+	}
+}
+
+// Parameters that nobody uses may be anything. Others are an object with each key once.
+func TestParametersOfServers(t *testing.T) {
+	p, s := pair(t)
+	var heard []string // written on the reading goroutine, read after Call
+	p.Listen(func(m session.Message) { heard = append(heard, m.Method+string(m.Params)) })
+	go func() {
+		m := s.read()
+		for _, params := range []string{"null", "[ ]", "[1]", `"x"`, `{"a":1,"a":1}`} {
+			s.write(`{"method":"notifications/tools/list_changed","params":%s}`, params)
+			s.write(`{"method":"notifications/x","params":%s}`, params)
+		}
+		s.write(`{"id":%s,"result":{"n":1},"params":{"a":1,"a":1}}`, m.ID)
+	}()
+	if raw, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil || string(raw) != `{"n":1}` {
+		t.Fatalf("the call: %s, %v", raw, err)
+	}
+	want := slices.Repeat([]string{"notifications/tools/list_changed", "notifications/x"}, 4)
+	if want = append(want, "notifications/tools/list_changed"); !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+	for _, r := range []session.Request{
+		{Method: "m", Params: []byte(`{"a":1,"a":2}`)}, {Method: "m", Params: []byte(`{"a":1}},"id":1`)}, {Method: "m", Params: []byte(`[1]`), Meta: []byte(`{"a":1}`)},
+		{Method: "m", Params: []byte(`{}`), Meta: []byte(`{"a":1,"a":2}`)},
+	} {
+		if _, err := p.Call(t.Context(), r); err == nil || !strings.Contains(err.Error(), "params: ") {
+			t.Errorf("%s, %s: %v", r.Params, r.Meta, err)
+		}
 	}
 }
 

@@ -26,9 +26,10 @@ const (
 type format string
 
 const (
-	maxLinesFile = 4 << 20 // bytes of a file in TOML or YAML
-	maxOpen      = 1000    // brackets that may be open in TOML, whose reader recurses
-	maxKeys      = 10_000  // keys, since the readers compare each with all others of its object
+	maxLinesFile  = 4 << 20 // bytes of a file in TOML or YAML
+	maxOpen       = 1000    // brackets that may be open in TOML, whose reader recurses
+	maxKeys       = 10_000  // keys, since the readers compare each with all others of its object
+	maxDirectives = 100     // of YAML, for the same reason
 )
 
 // Rewrites reports whether entries of other servers can be taken out of the client's file.
@@ -63,6 +64,9 @@ func (f format) decode(s Source) (map[string]any, error) {
 	var root map[string]any
 	if f == inYAML {
 		var doc yaml.Node
+		if bytes.Count(data, []byte("\n%")) > maxDirectives {
+			return nil, fmt.Errorf("%s has more than %d directives, lines that begin with %%; remove them", s.Path, maxDirectives)
+		}
 		err := yaml.Unmarshal(data, &doc)
 		if keysOf(&doc) > maxKeys {
 			return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
@@ -75,7 +79,7 @@ func (f format) decode(s Source) (map[string]any, error) {
 		}
 		return root, nil
 	}
-	if bytes.Count(data, []byte("="))+bytes.Count(data, []byte("\n[")) > maxKeys { // there are no more keys than these
+	if bytes.Count(data, []byte("="))+bytes.Count(data, []byte("\n[")) > maxKeys { // a dotted key counts once
 		return nil, fmt.Errorf(tooManyKeys, s.Path, maxKeys)
 	}
 	depth := 0
@@ -98,10 +102,13 @@ func (f format) decode(s Source) (map[string]any, error) {
 
 const tooManyKeys = "%s has more than %d keys; remove those that are not needed"
 
-// keysOf returns the number of keys in YAML.
+// keysOf returns the number of keys and aliases in YAML.
 func keysOf(n *yaml.Node) (keys int) {
-	if n.Kind == yaml.MappingNode {
+	switch n.Kind {
+	case yaml.MappingNode:
 		keys = len(n.Content) / 2
+	case yaml.AliasNode: // of a map that may be merged
+		keys = 1
 	}
 	for _, child := range n.Content {
 		keys += keysOf(child)
@@ -239,14 +246,14 @@ func insertLines(text string, at gap, lines []string, newline string) string {
 
 // maskedLines is masked for TOML and YAML: all but the names of tables and our entry is hidden, whose values are shown
 // as those of JSON.
-func maskedLines(data []byte) (shown []string) {
+func maskedLines(f format, data []byte) (shown []string) {
 	ours, depth, level := false, 0, 0 // in our entry; its indentation, and that of its keys
 	for _, line := range lines(data) {
 		text := strings.TrimSpace(line)
 		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 		isHead := text == "" || line == "extensions:"
 		switch {
-		case strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.ContainsAny(text, `"',`):
+		case f == inTOML && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.ContainsAny(text, `"',`):
 			ours, depth, level, isHead = strings.HasSuffix(text, "."+EntryName+"]"), -1, len(indent), true
 		case text == EntryName+":":
 			ours, depth, level, isHead = true, len(indent), -1, true
