@@ -52,7 +52,7 @@ func TestEnvironment(t *testing.T) {
 	entry.Env = map[string]string{"OWN": "1", process.DepthVariable: "7", "npm_config_@scope:registry": "x", "a.b": "y"}
 	entry.InheritEnv = []string{"INHERITED"}
 	entry.Cwd = t.TempDir()
-	f := supervise(t, entry)
+	f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.starter.Play = nil }, entry)
 	env := f.mustCall("s", "env", "{}")
 	for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", process.DepthVariable + "=1", process.MarkVariable + "="} {
 		if !strings.Contains(env, want) {

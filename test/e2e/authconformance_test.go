@@ -16,7 +16,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -125,7 +124,6 @@ func TestAuthConformance(t *testing.T) {
 // TestAuthConformanceDriver is the command that the suite starts: the MCP client of a router, and
 // the browser of its person.
 func TestAuthConformanceDriver(t *testing.T) {
-	layer.Full(t)
 	scenario := os.Getenv("MCP_CONFORMANCE_SCENARIO")
 	if scenario == "" {
 		t.Skip("this is no test: the conformance suite runs it")

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -84,7 +83,6 @@ const eraVariable = "METAROUTER_E2E_ERA"
 // TestConformanceDriver is the command that the suite starts: this test binary, with the URL of the
 // suite's server as the only argument.
 func TestConformanceDriver(t *testing.T) {
-	layer.Full(t)
 	scenario := os.Getenv("MCP_CONFORMANCE_SCENARIO")
 	if scenario == "" {
 		t.Skip("this is no test: the conformance suite runs it")
