@@ -124,7 +124,10 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	if o.pidFile != "" {
 		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", p.pid))
 	}
-	go o.play()
+	go func() {
+		o.sleep(time.Millisecond) // a program takes longer to start, and its client has written the first message then
+		o.play()
+	}()
 	bySignal := func(s syscall.Signal) func() { return func() { ended(-1, "signal: "+s.String()) } }
 	return &Played{
 		PID: p.pid, Stdin: stdin, Stdout: stdout, Stderr: stderr, Terminate: bySignal(syscall.SIGTERM), Kill: bySignal(syscall.SIGKILL),
