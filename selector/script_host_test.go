@@ -161,6 +161,7 @@ func TestScriptWhoseServerDies(t *testing.T) {
 		want string
 	}{
 		{errors.Join(session.ErrClosed, session.ErrUnknown), "LostError: the result of s:x was lost"},
+		{session.ErrEnded, "LostError: the result of s:x was lost"},                                                         // the client's process has sent the script again
 		{session.ErrClosed, `{"ok":false,"error":{"name":"ToolError","tool":"s:x","message":"it ended","retryable":true}}`}, // harmless
 		{session.ErrNotSent, `"retryable":true`},
 		{errors.New("it took too long"), `"retryable":false`},
