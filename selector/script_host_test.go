@@ -115,11 +115,15 @@ type latePerson struct {
 
 func (c latePerson) Ask(ctx context.Context, _ string, m session.Message) (json.RawMessage, error) {
 	defer session.Asked(ctx)()
-	select {
-	case <-c.waits:
-		return json.RawMessage(m.Method), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		select {
+		case waits := <-c.waits:
+			if waits {
+				return json.RawMessage(m.Method), nil
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
