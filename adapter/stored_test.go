@@ -82,6 +82,8 @@ func TestStoredScriptThrowsOurErrors(t *testing.T) {
 		result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage("{}")})
 		if n := len(seen.all()); n != 2 || err != nil || !strings.Contains(result.Text(), "mine") || !result.IsError {
 			t.Errorf("%s: %v, %s; with the script itself, %d calls", name, err, result.Text(), n)
+		} else if x := seen.all()[0]; x.Script == "" {
+			t.Errorf("the call of a script is %+v", x)
 		}
 	}
 }

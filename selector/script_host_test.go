@@ -115,11 +115,15 @@ type latePerson struct {
 
 func (c latePerson) Ask(ctx context.Context, _ string, m session.Message) (json.RawMessage, error) {
 	defer session.Asked(ctx)()
-	select {
-	case <-c.waits:
-		return json.RawMessage(m.Method), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		select {
+		case waits := <-c.waits:
+			if waits {
+				return json.RawMessage(m.Method), nil
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -161,6 +165,7 @@ func TestScriptWhoseServerDies(t *testing.T) {
 		want string
 	}{
 		{errors.Join(session.ErrClosed, session.ErrUnknown), "LostError: the result of s:x was lost"},
+		{session.ErrEnded, "LostError: the result of s:x was lost"},                                                         // the client's process has sent the script again
 		{session.ErrClosed, `{"ok":false,"error":{"name":"ToolError","tool":"s:x","message":"it ended","retryable":true}}`}, // harmless
 		{session.ErrNotSent, `"retryable":true`},
 		{errors.New("it took too long"), `"retryable":false`},

@@ -1,12 +1,18 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
@@ -45,6 +51,37 @@ func (n *notebook) Executed(e selector.Execution) {
 func (n *notebook) Searched(selector.Search) {}
 
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+
+// Our own tools have spans, too, above those of the calls that they make.
+func TestSpansOfOwnTools(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	var inner trace.SpanContext
+	r := newFake(tool("a", "b"))
+	r.execute = func(ctx context.Context, _ selector.Call) (selector.Result, error) {
+		inner = trace.SpanContextFromContext(ctx)
+		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	c := connect(t, r, Options{Mode: exposure.Search, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")})
+	c.initialize()
+	const of, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	for i, call := range []string{`"name":"find_tools","arguments":{"query":"x"}`, `"name":"call_tool","arguments":{"tool":"a:b","arguments":{}}`} {
+		answer := c.ask(rpc("tools/call", call+`,"_meta":{"traceparent":"00-`+of+"-"+parent+`-01"}`))
+		ended := recorder.Ended()
+		if len(ended) != i+1 {
+			t.Fatalf("%d spans after %s", len(ended), answer)
+		}
+		span := ended[i]
+		if name := strings.Split(call, `"`)[3]; span.Name() != "tools/call "+name || span.SpanKind() != trace.SpanKindServer || span.Parent().SpanID().String() != parent || span.SpanContext().TraceID().String() != of {
+			t.Errorf("%s has the span %s of the kind %s below %v", name, span.Name(), span.SpanKind(), span.Parent())
+		}
+		if i == 0 && !strings.Contains(answer, `"trace_id":"`+of+`"`) {
+			t.Errorf("answered %s", answer)
+		}
+		if i == 1 && inner.SpanID() != span.SpanContext().SpanID() {
+			t.Errorf("the call is made in %v", inner)
+		}
+	}
+}
 
 // A list in search mode spares what the definitions of all tools would have cost beyond
 // it, once for each list; a list of all spares nothing.

@@ -162,7 +162,7 @@ func TestPageAnswersWhileThePersonIsAsked(t *testing.T) {
 	}{{(*Desk).Approve, -1}, {(*Desk).Deny, Declined}} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk()
-			done := make(chan error)
+			done, began := make(chan error), time.Now()
 			ended := false
 			go func() {
 				done <- d.Ask(t.Context(), request(), func(ctx context.Context, _ string) (Answer, error) {
@@ -178,8 +178,8 @@ func TestPageAnswersWhileThePersonIsAsked(t *testing.T) {
 			if err := tc.decide(d, all[0].ID, "ada"); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-done; why(err) != tc.want || !ended {
-				t.Errorf("got %v, question ended: %v", err, ended)
+			if err := <-done; why(err) != tc.want || !ended || time.Since(began) > 0 {
+				t.Errorf("got %v after %v, question ended: %v", err, time.Since(began), ended)
 			}
 			if err := d.Ask(t.Context(), request(), nil); why(err) != Waits {
 				t.Errorf("the answer counts for a second call: %v", err)

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
@@ -19,8 +21,12 @@ func TestRepairs(t *testing.T) {
 	for range 2 {
 		for _, args := range []string{`{"list":"[1]","opt":null}`, `"{}"`} {
 			c := Call{Tool: tool(`{"type":"object","properties":{"list":{"type":"array"},"opt":{"type":"string"}}}`), Arguments: json.RawMessage(args)}
-			if r, err := e.Execute(t.Context(), c); err != nil || r.IsError {
+			r, err := e.Execute(t.Context(), c)
+			if err != nil || r.IsError {
 				t.Fatal(r, err)
+			}
+			if note, _ := wire.String(wire.Member(r.Meta(), "repaired")); r.Text() != "7\nx\n; made up: \\" || !strings.Contains(note, "made text") {
+				t.Errorf("the client gets %q, and the note %q", r.Text(), note)
 			}
 		}
 	}

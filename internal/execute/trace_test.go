@@ -53,7 +53,7 @@ func TestSpansOfACall(t *testing.T) {
 		return json.RawMessage(`{"content":[],"isError":true}`), nil
 	}
 	sel, recorder := tracedBy(s)
-	r, err := sel.Execute(t.Context(), Call{Tool: tool(object), Client: "me", Principal: "hash", PrincipalName: "ci", Profile: "work", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `","tracestate":"a=1","progressToken":7}`)})
+	r, err := sel.Execute(t.Context(), Call{Tool: tool(object), Client: "me", Principal: "hash", PrincipalName: "ci", Profile: "work", Script: "run", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `","tracestate":"a=1","progressToken":7}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestSpansOfACall(t *testing.T) {
 	}{
 		{first, keyError, "session_closed"}, {first, keyAttempt, "1"}, {first, keyServer, "srv"}, {first, keyTool, "original"}, {first, keyNetwork, "pipe"},
 		{second, keyError, "tool_error"}, {second, keyAttempt, "2"},
-		{call, keyError, "tool_error"}, {call, keyOutcome, "tool_error"}, {call, keyAttempts, "2"}, {call, keyClient, "me"}, {call, keyWho, "ci"}, {call, keyProfile, "work"}, {call, keyTool, "srv:renamed"},
+		{call, keyError, "tool_error"}, {call, keyOutcome, "tool_error"}, {call, keyAttempts, "2"}, {call, keyClient, "me"}, {call, keyWho, "ci"}, {call, keyProfile, "work"}, {call, keyScript, "run"}, {call, keyTool, "srv:renamed"},
 		{call, keyMethod, "tools/call"}, {call, keyOperation, "execute_tool"},
 	} {
 		if got := attributeOf(tt.span, tt.key); got != tt.want {
@@ -124,6 +124,21 @@ func TestSpanNotSampled(t *testing.T) {
 	told := session.TraceIn(s.meta)
 	if len(recorder.Ended()) > 0 || told.ID() != id || told.Parent[53:] != "00" {
 		t.Errorf("%d spans; the trace is %s, and the server was told %s", len(recorder.Ended()), id, told.Parent)
+	}
+}
+
+// A client says whether its trace is sampled, and its flags reach the server.
+func TestFlagsOfClient(t *testing.T) {
+	for flags, spans := range map[string]int{"00": 0, "01": 2, "03": 2} {
+		s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+		sel, recorder := tracedBy(s, sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))
+		if _, err := sel.Execute(t.Context(), Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent[:53] + flags + `"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		told := session.TraceIn(s.meta)
+		if len(recorder.Ended()) != spans || told.ID() != clientTrace || told.Parent[53:] != flags || told.Parent[36:52] == clientParent[36:52] {
+			t.Errorf("%s: %d spans, and the server was told %s", flags, len(recorder.Ended()), told.Parent)
+		}
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,93 +154,6 @@ func TestAskingModernClient(t *testing.T) {
 	if text, ran := outcome(t, result); ran || !strings.Contains(text, "/#approvals") {
 		t.Errorf("a client that can't ask: %s", text)
 	}
-}
-
-// An admin answers on the page: for a client that can't ask, the same call passes once after
-// that; for one that is asking, the call goes on at once.
-func TestAskingOnThePage(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := askingFirst(t)
-	endpoint, _ := s.serveHTTP()
-	root := strings.TrimSuffix(endpoint, "/mcp")
-	post := func(url, body string) string {
-		t.Helper()
-		q, err := http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body)
-		return string(text)
-	}
-	pending := func() (ids []string) {
-		t.Helper()
-		answer, err := http.Get(root + "/dashboard/approvals")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		var list struct{ Approvals []struct{ ID, Tool string } }
-		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range list.Approvals {
-			ids = append(ids, p.ID)
-		}
-		return ids
-	}
-	approve := func() {
-		t.Helper()
-		ids := pending()
-		if len(ids) != 1 {
-			t.Fatalf("%d calls wait, want 1", len(ids))
-		}
-		post(root+"/dashboard/approvals/"+ids[0]+"/approve", "{}")
-	}
-
-	plain := func() string {
-		return post(endpoint, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":`+hello+`}}`)
-	}
-	if text := plain(); !strings.Contains(text, "was not run") || !strings.Contains(text, "#approvals") {
-		t.Errorf("plain JSON-RPC: %s", text)
-	}
-	approve()
-	if text := plain(); strings.Contains(text, "was not run") || !strings.Contains(text, "hello") {
-		t.Errorf("plain JSON-RPC after the approval: %s", text)
-	}
-	if text := plain(); !strings.Contains(text, "was not run") {
-		t.Errorf("plain JSON-RPC, once more: %s", text)
-	}
-	post(root+"/dashboard/approvals/"+pending()[0]+"/deny", "{}")
-	if text := plain(); !strings.Contains(text, "declined") {
-		t.Errorf("plain JSON-RPC, denied: %s", text)
-	}
-
-	c := mcptest.NewHTTPClient(t, endpoint)
-	c.Declare(personal)
-	approved := make(chan struct{}) // the call may be answered before the page is
-	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
-		defer close(approved)
-		approve()
-		return json.RawMessage(`{"action":"decline"}`), nil // too late
-	})
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	result, err := c.Call(within(t), "s__echo", json.RawMessage(`{"message":"hello again"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, ran := outcome(t, result); !ran {
-		t.Errorf("approved on the page while the client asks: %s", text)
-	}
-	<-approved
 }
 
 // If the router is killed while a person is asked, the next router asks again: the answer to the first

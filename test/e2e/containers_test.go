@@ -121,63 +121,6 @@ func killClients(t *testing.T, path string) {
 	}
 }
 
-// All that the entry has is passed on as it is written; --cidfile, with another path for each start,
-// and a label come before it.
-func TestContainersArguments(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	e := fakedocker.NewEngine(t)
-	entry := contained(t, e, "docker", "--context far", "-i --rm --label a=b")
-	s := prepare(t, entries{"s": entry, "t": contained(t, e, "docker", "", "--cidfile own.id -i --rm")}, nil)
-	c := s.serve("--mode", "direct")
-	mustCallWhenUp(t, c, "s:echo")
-	mustCallWhenUp(t, c, "t:echo")
-	var files []string
-	for _, args := range e.Asked() {
-		i := slices.Index(args, "--cidfile")
-		if i < 0 {
-			t.Fatalf("asked %q", args)
-		}
-		files = append(files, args[i+1])
-		if args[0] != "--context" {
-			continue
-		}
-		want := slices.Concat([]string{"--context", "far", "run", "--label", "metarouter.server=s", "--cidfile", args[i+1]}, entry["args"].([]string)[3:])
-		if !slices.Equal(args, want) {
-			t.Errorf("the client got\n%q, want\n%q", args, want)
-		}
-	}
-	slices.Sort(files)
-	if !slices.Contains(files, "own.id") || len(slices.Compact(slices.Clone(files))) != len(files) {
-		t.Errorf("the files are %q", files)
-	}
-}
-
-// The container of a --cidfile of the user's is stopped, and the file stays. Another container, which
-// the file named before, is not.
-func TestContainersOwnFile(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	e := fakedocker.NewEngine(t)
-	entry := contained(t, e, "docker", "", "-i --rm --cidfile own.id", "-ignore-eof", "-ignore-term")
-	s := prepare(t, entries{"s": entry}, nil)
-	entry["cwd"] = s.dir
-	s.write(entries{"s": entry}, nil)
-	c := s.serve("--standalone")
-	mustCallWhenUp(t, c, "s:echo")
-	other := s.serve("--standalone") // its client refuses to start
-	mcptest.WaitFor(t, "the refusal", func() bool { return len(e.Asked()) > 0 && strings.Contains(other.Stderr(), "container ID file found") })
-	other.Close()
-	if all := e.Containers(); len(all) != 1 || !all[0].Running {
-		t.Errorf("after the other router the containers are %+v", all)
-	}
-	c.Cmd.Process.Kill()
-	mcptest.WaitFor(t, "the end of the container", func() bool { return len(e.Containers()) == 0 })
-	if _, err := os.Stat(filepath.Join(s.dir, "own.id")); err != nil {
-		t.Error(err)
-	}
-}
-
 // podmanOptions are options with which podman may run containers here: where the system allows all,
 // and where it lets no program raise its limits.
 var podmanOptions = [][]string{

@@ -16,7 +16,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
-	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
 // connect starts a router, with the SDK's client of a revision.
@@ -37,16 +36,6 @@ var opensURLs = &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilitie
 
 func look(ctx context.Context, cs *mcp.ClientSession) (*mcp.CallToolResult, error) {
 	return cs.CallTool(ctx, &mcp.CallToolParams{Name: "remote__look", Arguments: map[string]any{}})
-}
-
-func saying(r *mcp.CallToolResult) string {
-	var all []string
-	for _, c := range r.Content {
-		if text, ok := c.(*mcp.TextContent); ok {
-			all = append(all, text.Text)
-		}
-	}
-	return strings.Join(all, "\n")
 }
 
 // A modern client shows its person the URL while its call waits. The call goes on after the login,
@@ -82,24 +71,6 @@ func TestModernClientLogsIn(t *testing.T) {
 	issuer.RevokeAll()
 	if r, err = look(within(t), cs); err != nil || r.IsError || asked.Load() < 2 {
 		t.Errorf("after a revocation: %v %+v, asked %d times", err, r, asked.Load())
-	}
-}
-
-// A person who declines is not asked again for the same call.
-func TestModernClientDeclinesLogin(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	issuer := fakeissuer.New(t, fakeissuer.Options{})
-	s := prepareLogin(t, issuer, nil)
-	cs := s.connect("2026-07-28", &mcp.ClientOptions{Capabilities: opensURLs, ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-		return &mcp.ElicitResult{Action: "decline"}, nil
-	}})
-	r, err := look(within(t), cs)
-	if err != nil || !r.IsError || !strings.Contains(saying(r), "did not agree") {
-		t.Errorf("%v %+v", err, r)
-	}
-	if n := issuer.Counts().Authorizations; n != 0 {
-		t.Errorf("%d logins", n)
 	}
 }
 
@@ -149,20 +120,5 @@ func TestLegacyClientLogsIn(t *testing.T) {
 	}
 	if len(complete) > 0 {
 		t.Errorf("told again: %s", <-complete)
-	}
-}
-
-// A client that shows no URLs gets a tool error with the URL and the command.
-func TestPlainClientLogsIn(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	issuer := fakeissuer.New(t, fakeissuer.Options{})
-	s := prepareLogin(t, issuer, nil)
-	for _, revision := range []string{"2025-06-18", "2026-07-28"} {
-		cs := s.connect(revision, nil)
-		r, err := look(within(t), cs)
-		if err != nil || !r.IsError || !strings.Contains(saying(r), issuer.URL+"/authorize?") || !strings.Contains(saying(r), "metarouter login remote") {
-			t.Fatalf("%s: %v %+v", revision, err, r)
-		}
 	}
 }

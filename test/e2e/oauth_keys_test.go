@@ -109,26 +109,6 @@ func TestOAuthKeysUnderLoad(t *testing.T) {
 	})
 }
 
-// A token that the router knows is refused within a minute after its key was removed, also if no
-// token of another key comes.
-func TestOAuthRemovedKey(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	if _, long := longTime(t); !long {
-		t.Skip("only with " + longVariable)
-	}
-	external.Node22(t)
-	m := newTeam(t, teamOptions{})
-	used := m.token("ann")
-	if code, _, body := m.status(used); code != http.StatusOK {
-		t.Fatalf("%d %s", code, body)
-	}
-	if err := m.issuer.SetKeys(newKey(t)); err != nil {
-		t.Fatal(err)
-	}
-	m.forgets(t, used, time.Now())
-}
-
 // publish replaces the keys of the issuer.
 func (l *load) publish(t *testing.T, keys ...jose.JSONWebKey) {
 	if err := l.issuer.SetKeys(keys...); err != nil {
@@ -153,57 +133,11 @@ func (m *team) forgets(t *testing.T, token string, from time.Time) {
 	}
 }
 
-// While the issuer is down, tokens of known keys work, as do fixed tokens. Others get 503, since
-// nobody can judge them. All is well again when the issuer is back.
-func TestOAuthIssuerDown(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	external.Node22(t)
-	m := newTeam(t, teamOptions{})
-	m.down(true)
-	m.unknown(t, m.token("ann")) // the router has not seen any key
-	if code, _, body := m.status(usersToken); code != http.StatusOK {
-		t.Errorf("a fixed token: %d %s", code, body)
-	}
-	if code, _, body := m.status(m.token("ann", "iss", "https://id.example.com")); code != http.StatusUnauthorized {
-		t.Errorf("a token of another issuer: %d %s", code, body)
-	}
-	m.down(false)
-	m.works(t, "ann")
-
-	m.down(true)
-	for range 3 {
-		if code, _, body := m.status(m.token("ann")); code != http.StatusOK {
-			t.Errorf("a new token of a known key: %d %s", code, body)
-		}
-	}
-	if code, _, body := m.status(m.token("ann", "aud", "https://other.example.com")); code != http.StatusUnauthorized {
-		t.Errorf("a bad token of a known key: %d %s", code, body)
-	}
-	next := newKey(t)
-	if err := m.issuer.SetKeys(next, m.key); err != nil {
-		t.Fatal(err)
-	}
-	m.key = next
-	m.unknown(t, m.token("ann"))
-	m.down(false)
-	m.works(t, "ann")
-}
-
 func (m *team) down(down bool) {
 	m.t.Helper()
 	if err := m.issuer.SetDown(down); err != nil {
 		m.t.Fatal(err)
 	}
-}
-
-// works waits until tokens of the issuer work.
-func (m *team) works(t *testing.T, user string) {
-	t.Helper()
-	mcptest.WaitFor(t, "the issuer's tokens to work", func() bool {
-		code, _, _ := m.status(m.token(user))
-		return code == http.StatusOK
-	})
 }
 
 // unknown checks that nobody can judge the token.

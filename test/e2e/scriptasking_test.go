@@ -12,12 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -63,19 +61,6 @@ func (s *scripting) executions() map[string]int {
 	return all
 }
 
-// ended returns the ids of the calls of tools of ledgers that have ended.
-func (s *scripting) ended() map[string]bool {
-	all := make(map[string]bool)
-	text, _ := os.ReadFile(s.ledger)
-	for line := range bytes.Lines(text) {
-		var l fakeserver.LedgerLine
-		if json.Unmarshal(line, &l) == nil && l.Ended {
-			all[l.ID] = true
-		}
-	}
-	return all
-}
-
 // executed fails the test unless the calls with these ids, and no others, began, each once.
 func (s *scripting) executed(ids ...string) {
 	s.t.Helper()
@@ -86,12 +71,6 @@ func (s *scripting) executed(ids ...string) {
 	if got := s.executions(); !maps.Equal(got, want) {
 		s.t.Errorf("executions %v, want %v", got, want)
 	}
-}
-
-// files returns the files of suspended scripts.
-func (s *scripting) files() []string {
-	all, _ := filepath.Glob(filepath.Join(s.dir, "data", "scripts", "*.script"))
-	return all
 }
 
 // A scriptAnswer is an answer to run_script: its result, or the questions to the client's person.
@@ -231,42 +210,6 @@ func TestScriptAsksLegacyClient(t *testing.T) {
 	}
 }
 
-// A question is withdrawn when the legacy client cancels the script, and the call is not made.
-func TestScriptOfLegacyClientIsCancelled(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := newScripting(t, nil)
-	c := s.start()
-	c.Declare(personal)
-	ctx, cancel := context.WithCancel(within(t))
-	withdrawn := make(chan struct{})
-	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
-		cancel()
-		<-withdrawn
-		return json.RawMessage(`{"action":"accept","content":{}}`), nil // too late
-	})
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	if a, err := tryScript(ctx, c, fmt.Sprintf(approveOne, "ledger_charge", 0), nil); err == nil {
-		t.Errorf("the script has ended: %s", a.raw)
-	}
-	for end := within(t); ; {
-		select {
-		case n := <-c.Notifications:
-			if n.Method != "notifications/cancelled" {
-				continue
-			}
-		case <-end.Done():
-			t.Error("the question was not withdrawn")
-		}
-		break
-	}
-	close(withdrawn)
-	runScript(t, c, `return await call("s:ledger_read", {id: "other"})`, nil).gives(t, "other")
-	s.executed("before", "other")
-}
-
 // A modern client gets the questions of calls that wait together in one answer, and comes back with all of the
 // answers, or with one after the other.
 func TestScriptAsksModernClient(t *testing.T) {
@@ -300,109 +243,5 @@ func TestScriptAsksModernClient(t *testing.T) {
 				t.Errorf("%s was executed %d times", id, n)
 			}
 		}
-	}
-}
-
-// A client that can't be asked gets the reason, with the calls that took effect.
-func TestScriptOfClientThatCannotBeAsked(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := newScripting(t, nil)
-	for era, greet := range map[string]func(*mcptest.Client) error{
-		"legacy": func(c *mcptest.Client) error { _, err := c.Initialize(within(t)); return err },
-		"modern": func(c *mcptest.Client) error { _, err := c.Discover(within(t)); return err },
-	} {
-		c := s.start()
-		if err := greet(c); err != nil {
-			t.Fatal(err)
-		}
-		code := "\n\n\n" + strings.ReplaceAll(fmt.Sprintf(approveOne, "ledger_charge", 0), `id: "`, `id: "`+era)
-		runScript(t, c, code, nil).fails(t, "call s:ledger_charge on line 5 needs approval: ", "These calls took effect:\nline 4: s:ledger_read")
-	}
-	s.executed("legacybefore", "modernbefore")
-}
-
-// A question of a server reaches the person in the middle of a script. The wait, in which other scripts need more than
-// its timeout, does not count as the script's time.
-func TestScriptWithQuestionOfServer(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := newScripting(t, nil)
-	legacy := s.start()
-	legacy.Declare(personal)
-	asked, waited := make(chan struct{}, 2), make(chan struct{})
-	legacy.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
-		asked <- struct{}{}
-		<-waited
-		return json.RawMessage(`{"action":"accept","content":{"name":"Ada"}}`), nil
-	})
-	if _, err := legacy.Initialize(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	modern := s.overStdio()
-	for _, c := range []mcptest.Requester{legacy, modern} { // both servers have started before a script has 10 s
-		runScript(t, c, `await call("s:echo", {}); await describe("new:ask"); return "up"`, nil).gives(t, "up")
-	}
-	var scripts, others sync.WaitGroup
-	script := func(group *sync.WaitGroup, c mcptest.Requester, code, want string, more map[string]any) {
-		group.Go(func() {
-			if a, err := tryScript(within(t), c, code, more); err != nil || a.text() != want {
-				t.Errorf("%s: %s, %v", code, a.raw, err)
-			}
-		})
-	}
-	codes, questions := make(map[string]string), make(map[string]map[string]any)
-	for i, server := range []string{"s", "new"} {
-		code := fmt.Sprintf(`await call("s:ledger_read", {id: %q}); return (await call(%q, {method: "elicitation/create"})).content.name`, "read"+server, server+":ask")
-		more := map[string]any{"arguments": map[string]any{"code": code, "timeout": 10}}
-		script(&scripts, legacy, code, "Ada", more)
-		mcptest.WaitFor(t, "the question to the legacy client", func() bool { return len(asked) > i })
-		a := runScript(t, modern, code, more)
-		if text := string(a.raw); !strings.Contains(text, "Your name?") {
-			t.Errorf("the question of %s: %s", server, text)
-		}
-		codes[server], questions[server] = code, a.answers("accept")
-		questions[server]["arguments"] = more["arguments"]
-	}
-	for _, c := range []mcptest.Requester{legacy, modern} {
-		script(&others, c, `return await call("s:ledger_read", {id: "wait", ms: 10_500})`, "wait", nil)
-	}
-	others.Wait()
-	close(waited)
-	scripts.Wait()
-	for server, more := range questions {
-		runScript(t, modern, codes[server], more).gives(t, "Ada")
-		if n := s.executions()["read"+server]; n != 2 {
-			t.Errorf("the call before the question of %s was made %d times by two scripts", server, n)
-		}
-	}
-}
-
-// The client hears of each call, by the number of calls that are done and the tool.
-func TestScriptProgress(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := newScripting(t, nil)
-	url, _ := s.serveHTTP()
-	c := s.overHTTP(url)
-	x, err := c.Exchange(within(t), "tools/call", json.RawMessage(`{"name":"run_script","_meta":{"progressToken":"p"},"arguments":{"code":`+
-		`"await call(\"s:echo\", {}); await call(\"s:progress\", {n: 3}); return 1"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, n := range x.Before {
-		var p struct {
-			ProgressToken, Message string
-			Progress               float64
-		}
-		if err := json.Unmarshal(n.Params, &p); err != nil || n.Method != "notifications/progress" || p.ProgressToken != "p" {
-			t.Errorf("%s %s", n.Method, n.Params)
-		}
-		got = append(got, fmt.Sprint(int(p.Progress), " ", p.Message)) // each is a little above the one before
-	}
-	got = slices.DeleteFunc(got, func(p string) bool { return strings.HasSuffix(p, " ") }) // heartbeats
-	if want := []string{"0 s:echo", "1 s:echo", "1 s:progress", "2 s:progress"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

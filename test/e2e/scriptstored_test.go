@@ -5,12 +5,10 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -66,17 +64,6 @@ func runTool(t *testing.T, c mcptest.Requester, name string, arguments, more map
 	a, err := tryTool(within(t), c, name, arguments, more)
 	if err != nil {
 		t.Fatal(err)
-	}
-	return a
-}
-
-// asks fails the test unless the answer is one question that has the texts.
-func (a scriptAnswer) asks(t *testing.T, texts ...string) scriptAnswer {
-	t.Helper()
-	for _, text := range append(texts, `"resultType":"input_required"`) {
-		if len(a.InputRequests) != 1 || !strings.Contains(string(a.raw), text) {
-			t.Fatalf("%s lacks %q, or is not one question", a.raw, text)
-		}
 	}
 	return a
 }
@@ -163,182 +150,5 @@ func TestCheckStoredScripts(t *testing.T) {
 	s.store("bad", "// Adds.\nreturn a b;")
 	if out, _, code := s.run("check"); code != 2 || !strings.Contains(out, filepath.Join("scripts", "bad.js")+":2:10: ") || strings.Contains(out, "typed.js") {
 		t.Errorf("exit %d: %s", code, out)
-	}
-}
-
-// A stored script that waits for a person survives its router, also where the script itself needs approval: each question is
-// asked once, and each approved call is made once.
-func TestStoredScriptSurvivesItsRouter(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	asks := map[string]any{"tools": map[string]any{"ask": []string{"ledger_charge", "pay-bill"}}}
-	for _, transport := range []string{"http", "stdio"} {
-		for way, params := range map[string]map[string]any{
-			"direct":     {"name": "scripts__pay-bill", "arguments": map[string]any{"id": "x"}},
-			"call_tool":  {"name": "call_tool", "arguments": map[string]any{"tool": "scripts:pay-bill", "arguments": map[string]any{"id": "x"}}},
-			"run_script": {"name": "run_script", "arguments": map[string]any{"code": "\n\n" + `return await call("scripts:pay-bill", {id: "x"})`}},
-		} {
-			t.Run(fmt.Sprint(transport, " ", way), func(t *testing.T) {
-				t.Parallel()
-				s, c, restart := newStoring(t, transport, pay, map[string]any{"mode": "search", "profiles": map[string]any{"default": merged(asks, map[string]any{"scripts": true})}})
-				kills := 0
-				kill := func(signal syscall.Signal) {
-					if kills++; transport == "http" || kills <= 2 { // after a third one, the client's process would serve it alone
-						restart(signal)
-					}
-				}
-				next := func(more map[string]any) scriptAnswer {
-					t.Helper()
-					return runTool(t, c, params["name"].(string), params["arguments"].(map[string]any), more)
-				}
-				a := next(nil).asks(t, "pay-bill of the server scripts")
-				s.executed()
-				kill(syscall.SIGKILL)
-				first := next(a.answers("accept")).asks(t, "ledger_charge of the server s", "line 4 of a script")
-				s.executed("xbefore")
-				kill(syscall.SIGKILL)
-				second := next(first.answers("accept")).asks(t, "ledger_charge of the server s", "line 4 of a script")
-				if maps.Equal(first.InputRequests, second.InputRequests) {
-					t.Errorf("the same question again: %s", second.raw)
-				}
-				s.executed("xbefore", "x")
-				kill(syscall.SIGKILL)
-				if again := next(first.answers("accept")); !maps.Equal(again.InputRequests, second.InputRequests) {
-					t.Errorf("the first answer again: %s, want %s", again.raw, second.raw)
-				}
-				for range 2 { // also again, after the end
-					next(second.answers("accept")).gives(t, "xbefore,xafter")
-					kill(syscall.SIGTERM)
-				}
-				if got := s.executions(); !maps.Equal(got, map[string]int{"xbefore": 1, "x": 2, "xafter": 1}) {
-					t.Errorf("executions %v", got)
-				}
-			})
-		}
-	}
-}
-
-// merged returns the members of both.
-func merged(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
-}
-
-// newStoring is newRestarting with the script pay-bill.
-func newStoring(t *testing.T, transport, code string, own map[string]any) (*scripting, mcptest.Requester, func(syscall.Signal)) {
-	t.Helper()
-	s := newScripting(t, stores(own))
-	s.store("pay-bill", code)
-	return s.restarting(transport)
-}
-
-// A call under way in a stored script, when the router ends, is not made again; the script ends, as the script that has called it.
-func TestStoredScriptWithCallUnderWay(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	for way, code := range map[string]string{
-		"direct":     "",
-		"run_script": `await callSafe("scripts:pay-bill", {id: "x"}); return await call("s:ledger_read", {id: "after"})`,
-	} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
-			s, c, restart := newStoring(t, "http", strings.Replace(pay, "{id: input.id});", "{id: input.id, ms: 60_000});", 1), map[string]any{"mode": "code"})
-			try := func(ctx context.Context, more map[string]any) (scriptAnswer, error) {
-				if code != "" {
-					return tryScript(ctx, c, code, more)
-				}
-				return tryTool(ctx, c, "scripts__pay-bill", map[string]any{"id": "x"}, more)
-			}
-			a, err := try(within(t), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a.asks(t, "ledger_charge")
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_, _ = try(within(t), a.answers("accept"))
-			}()
-			mcptest.WaitFor(t, "the approved call", func() bool { return s.executions()["x"] == 1 })
-			restart(syscall.SIGKILL)
-			<-done
-			last, err := try(within(t), a.answers("accept"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			last.fails(t, "the result of scripts:pay-bill was lost, so that its effect is unknown", "the result of s:ledger_charge was lost")
-			s.executed("xbefore", "x")
-		})
-	}
-}
-
-// A suspended script that is edited meanwhile does not go on.
-func TestStoredScriptEditedWhileItWaits(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s, c, restart := newStoring(t, "http", pay, map[string]any{"mode": "code"})
-	arguments := map[string]any{"id": "x"}
-	a := runTool(t, c, "scripts__pay-bill", arguments, nil).asks(t, "ledger_charge")
-	s.store("pay-bill", pay+" ")
-	restart(syscall.SIGKILL)
-	if last, err := tryTool(within(t), c, "scripts__pay-bill", arguments, a.answers("accept")); err == nil || !strings.Contains(err.Error(), "the script can't go on") {
-		t.Errorf("%s, %v", last.raw, err)
-	}
-	s.executed("xbefore")
-}
-
-// Two questions of scripts that run at once are one answer, with a question for each call.
-func TestStoredScriptsAtOnce(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s, c, _ := newStoring(t, "http", pay, map[string]any{"mode": "code"})
-	code := `const both = [1, 2].map(() => call("scripts:pay-bill", {id: "x"})); return (await Promise.all(both)).join(" ")`
-	a := runScript(t, c, code, nil)
-	if len(a.InputRequests) != 2 {
-		t.Errorf("two questions are expected: %s", a.raw)
-	}
-	asked := make(map[string]bool)
-	for a.ResultType == "input_required" {
-		for key := range a.InputRequests {
-			asked[key] = true
-		}
-		a = runScript(t, c, code, a.answers("accept"))
-	}
-	a.gives(t, "xbefore,xafter xbefore,xafter")
-	if n := s.executions()["x"]; n != 4 || len(asked) != 4 {
-		t.Errorf("%d executions, %d questions", n, len(asked))
-	}
-}
-
-// A suspended script does not go on if a stored script that it has called was edited meanwhile: nobody has approved the call of the new text.
-func TestStoredScriptEditedWhileItsCallerWaits(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s, c, restart := newStoring(t, "http", pay, map[string]any{"mode": "code", "profiles": map[string]any{"default": map[string]any{"scripts": true, "tools": map[string]any{"ask": []string{"ledger_charge", "pay-bill"}}}}})
-	const code = `return await call("scripts:pay-bill", {id: "x"})`
-	a := runScript(t, c, code, nil).asks(t, "pay-bill of the server scripts")
-	a = runScript(t, c, code, a.answers("accept")).asks(t, "ledger_charge")
-	s.store("pay-bill", strings.Replace(pay, `"after"`, `"edited"`, 1))
-	restart(syscall.SIGKILL)
-	if last, err := tryScript(within(t), c, code, a.answers("accept")); err == nil || !strings.Contains(err.Error(), "the script can't go on") {
-		t.Errorf("%s, %v", last.raw, err)
-	}
-	s.executed("xbefore")
-}
-
-// A stored script that waits for a person leaves its memory to others, and goes on after the answer.
-func TestStoredScriptLeavesItsMemory(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	code := payHeader + `const a = new Uint8Array(5 << 20).fill(1); await call("s:ledger_charge", {id: input.id}); return String(a.length)`
-	_, c, _ := newStoring(t, "http", code, map[string]any{"mode": "code", "scripts": map[string]any{"folder": "scripts", "memory": "8MiB"}})
-	ids := []string{"one", "two", "three"}
-	var waiting []scriptAnswer
-	for _, id := range ids {
-		waiting = append(waiting, runTool(t, c, "scripts__pay-bill", map[string]any{"id": id}, nil).asks(t, "ledger_charge"))
-	}
-	for i, id := range ids {
-		runTool(t, c, "scripts__pay-bill", map[string]any{"id": id}, waiting[i].answers("accept")).gives(t, fmt.Sprint(5<<20))
 	}
 }

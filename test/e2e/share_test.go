@@ -155,47 +155,6 @@ func TestSharedServers(t *testing.T) {
 	}
 }
 
-// When the last client has left, in order or killed, no socket and no lock is left in the
-// folder for temporary files.
-func TestSharedRouterLeavesNothingBehind(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	for name, leave := range map[string]func(*mcptest.Client){
-		"in order": func(c *mcptest.Client) { c.Close() },
-		"killed":   func(c *mcptest.Client) { c.Cmd.Process.Kill(); <-c.Done },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-			temp, err := os.MkdirTemp("", "t") // short, since a socket's address is
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { os.RemoveAll(temp) })
-			data := filepath.Join(s.dir, strings.Repeat("long", 20)) // so that the sockets are in the temporary folder
-			start := func() *mcptest.Client {
-				c := mcptest.Start(t, metarouter, []string{"serve", "--config", s.config, "--data", data}, s.dir, append(os.Environ(), "TMPDIR="+temp))
-				if _, err := c.Initialize(within(t)); err != nil {
-					t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-				}
-				return c
-			}
-			first, last := start(), start()
-			first.Close()
-			sockets := func() []string {
-				found, _ := filepath.Glob(filepath.Join(temp, "metarouter-*", "*"))
-				folders, _ := filepath.Glob(filepath.Join(temp, "metarouter-*"))
-				return append(found, folders...)
-			}
-			if len(sockets()) < 3 { // a socket, the lock's file, the folder
-				t.Errorf("while a client is there: %q", sockets())
-			}
-			leave(last)
-			mcptest.WaitFor(t, "an empty folder for temporary files", func() bool { return len(sockets()) == 0 })
-		})
-	}
-}
-
 // Only what would start the same servers in the same way is shared.
 func TestSharedByEquals(t *testing.T) {
 	t.Parallel()
@@ -318,58 +277,6 @@ func TestSharedRouterIsKilled(t *testing.T) {
 		}
 	}
 	mcptest.Gone(t, pids, 6)
-}
-
-// Calls large and small that are on their way when the router is killed are all
-// answered once: with what they asked for, or with an error that says why.
-func TestSharedRouterIsKilledUnderLoad(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	c := s.serve()
-	logIfFailed(t, c)
-	mustCall(t, c, "s__echo", `{"text":"warm"}`)
-	var callers sync.WaitGroup
-	stop := make(chan struct{})
-	var mu sync.Mutex
-	right, failed := 0, 0
-	for caller := range 8 {
-		callers.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				case <-time.After(10 * time.Millisecond): // other tests run at the same time
-				}
-				text := fmt.Sprintf("%d.%d ", caller, i) + strings.Repeat("x", []int{10, 10, 10_000, 500_000}[i%4])
-				raw, err := c.Call(within(t), "s__echo", map[string]string{"text": text})
-				mu.Lock()
-				switch {
-				case err == nil && strings.Contains(string(raw), text):
-					right++
-				case err != nil && strings.Contains(err.Error(), "the router ended"):
-					failed++
-				default:
-					t.Errorf("the call got %.300s, %v", raw, err)
-					mu.Unlock()
-					return
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	s.killUntilAlone(c, func() { time.Sleep(300 * time.Millisecond) })
-	time.Sleep(300 * time.Millisecond)
-	close(stop)
-	callers.Wait()
-	t.Logf("%d calls answered, %d failed", right, failed)
-	if right == 0 {
-		t.Error("no call was answered")
-	}
-	mustCall(t, c, "s__echo", `{}`)
-	if !strings.Contains(c.Stderr(), "looking for a shared router again") && s.host() != 0 {
-		t.Error("one more shared router was started")
-	}
 }
 
 // A client that serves itself after three deaths shares a router again once the configuration is
@@ -657,38 +564,6 @@ func TestLastClientWaits(t *testing.T) {
 	}
 	if _, err := os.Stat(ended); err != nil {
 		t.Errorf("the server was killed: %v", err)
-	}
-}
-
-// Clients of older revisions need one process of a server that also speaks newer ones. A client of
-// those gets a second process.
-func TestProcessesOfBothEras(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"both": fake("-tools", "pid", "-era", "both"), "old": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
-	for _, c := range []*mcptest.Client{s.serve(), s.serve()} {
-		for _, server := range []string{"both", "old"} {
-			if _, stderr, code := s.run("restart", server); code != 0 { // its first start may have been before the first client
-				t.Fatalf("restart: %s", stderr)
-			}
-			if pid := mustCall(t, c, server+"__pid", "{}").text(); pid != strconv.Itoa(s.states()[server].PID) {
-				t.Errorf("%s: the call went to process %s, want the shared one, %d", server, pid, s.states()[server].PID)
-			}
-		}
-	}
-	modern := s.start()
-	if _, err := modern.Discover(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	for server, shared := range map[string]bool{"both": false, "old": true} {
-		pid := mustCall(t, modern, server+"__pid", "{}").text()
-		if (pid == strconv.Itoa(s.states()[server].PID)) != shared {
-			t.Errorf("%s: the modern client's call went to process %s, and the shared one is %d", server, pid, s.states()[server].PID)
-		}
-	}
-	out, _, _ := s.run("servers", "both")
-	if !strings.Contains(out, "is for clients of newer revisions, since the server also speaks newer revisions") {
-		t.Errorf("servers both: %s", out)
 	}
 }
 

@@ -14,38 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// Twenty clients go on when their router is killed.
-func TestSharedByMany(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"s": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct"})
-	var clients []*mcptest.Client
-	for range 20 {
-		clients = append(clients, s.serve())
-		logIfFailed(t, clients[len(clients)-1])
-	}
-	for range 2 {
-		before := mustCall(t, clients[0], "s__pid", "{}").text()
-		s.kill(syscall.SIGKILL)
-		for _, c := range clients {
-			if after := mustCall(t, c, "s__pid", "{}").text(); after == before {
-				t.Error("the server has outlived its router")
-			}
-			if c.Stray() > 0 || !strings.Contains(c.Stderr(), "another takes over") {
-				t.Errorf("%d lines are no messages; the log:\n%s", c.Stray(), c.Stderr())
-			}
-		}
-	}
-	for _, c := range clients {
-		if err := c.Close(); err != nil {
-			t.Errorf("leaving: %v\n%s", err, c.Stderr())
-		}
-	}
-	if pid := s.host(); pid != 0 {
-		t.Errorf("the shared router %d is alive", pid)
-	}
-}
-
 // A client's process passes on SIGHUP, and ends by SIGTERM when its servers have.
 func TestSharedSignals(t *testing.T) {
 	t.Parallel()

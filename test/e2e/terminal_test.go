@@ -92,21 +92,6 @@ func (s *setup) onTerminal(p *pty, env []string, args ...string) *exec.Cmd {
 
 const up = "\x1b[2A" // to the first of two live lines
 
-// Where there is little room, what few look at makes room for what all do.
-func TestNarrowTerminal(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"quick": fake("-tool", "a: A.")}, nil)
-	p := openPTY(t, 34, 24)
-	if err := s.onTerminal(p, []string{"NO_COLOR=1"}, "servers").Wait(); err != nil {
-		t.Fatal(err)
-	}
-	mcptest.WaitFor(t, "the table", func() bool { return strings.Contains(p.shown(), "quick   ready") })
-	if text := p.shown(); !strings.Contains(text, "SERVER  STATE  TOOLS  NOTE") || strings.Contains(text, "PROTOCOL") {
-		t.Errorf("shown:\n%s", text)
-	}
-}
-
 // A person sees how servers start, and at the end the table and nothing else.
 func TestTerminal(t *testing.T) {
 	t.Parallel()

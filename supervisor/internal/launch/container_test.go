@@ -57,6 +57,23 @@ func TestContain(t *testing.T) {
 	}
 }
 
+// A file of IDs that the entry names is the user's: it stays, and what it names already is not stopped.
+func TestOwnFileOfIDs(t *testing.T) {
+	dir := t.TempDir()
+	entry := config.Server{Name: "s", Command: "docker", Args: strings.Fields("run --cidfile own.id -i --rm img")}
+	before := process.Command{Path: "/usr/bin/docker", Args: entry.Args, Dir: dir}
+	c := contain(before, entry)
+	if c.Container == nil || c.Container.File != filepath.Join(dir, "own.id") || len(c.Container.Remove) > 0 || strings.Join(c.Args, " ") != "run --label metarouter.server=s --cidfile own.id -i --rm img" {
+		t.Errorf("%q with %+v", c.Args, c.Container)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "own.id"), []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c = contain(before, entry); c.Container != nil {
+		t.Errorf("another container is held: %+v", c.Container)
+	}
+}
+
 // The client of a snap can't write to the usual folder for temporary files.
 func TestFolderOfIDs(t *testing.T) {
 	dir := t.TempDir()

@@ -111,10 +111,11 @@ func TestFault(t *testing.T) {
 		text, _ := json.Marshal(test.text)
 		e := ended(1000, time.Millisecond, test.outcome)
 		e.Fault, e.Result, e.Client = test.fault, []byte(`{"content":[{"type":"text","text":`+string(text)+`}],"isError":true}`), strings.Repeat("x", 1<<20)
+		e.Script = "run"
 		b.Executed(e)
 		calls, _ := b.since(b.last - 1)
-		if calls[0].Fault != test.wants || len(calls[0].Client) > 600 {
-			t.Errorf("%q by %.20q, want %q", calls[0].Fault, calls[0].Client, test.wants)
+		if calls[0].Fault != test.wants || len(calls[0].Client) > 600 || calls[0].Script != "run" {
+			t.Errorf("%q by %.20q of the script %q, want %q", calls[0].Fault, calls[0].Client, calls[0].Script, test.wants)
 		}
 	}
 }

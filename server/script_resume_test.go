@@ -1,0 +1,444 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
+	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/profile"
+	"github.com/mcp-metarouter/metarouter/internal/script/journal"
+	"github.com/mcp-metarouter/metarouter/internal/script/stored"
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
+)
+
+// A scriptCase is a configuration whose profiles ask before each call of a tool of ledgers that writes, and the folder in
+// which its routers record scripts.
+type scriptCase struct {
+	t                    *testing.T
+	folder, data, ledger string
+	config               config.Config
+}
+
+// pay charges twice the same between two calls that need no approval.
+const pay = `const a = await call("s:ledger_read", {id: "before"});
+for (const i of [1, 2]) await call("s:ledger_charge", {id: "x"});
+return [a, await call("s:ledger_read", {id: "after"})].join();`
+
+func newScripted(t *testing.T) *scriptCase {
+	s := &scriptCase{t: t, folder: t.TempDir(), data: t.TempDir(), ledger: filepath.Join(t.TempDir(), "ledger")}
+	asks := config.Profile{AskFor: []string{"ledger_put", "ledger_charge", "pay"}}
+	s.config.Router.Profiles = map[string]config.Profile{"work": asks, "other": asks}
+	s.store(pay)
+	return s
+}
+
+// store makes the code the stored script "pay".
+func (s *scriptCase) store(code string) {
+	scripts := config.Server{Name: "scripts", Transport: config.Scripts, StartTimeout: time.Minute}
+	scripts.Scripts = []stored.Script{{Name: "pay", Code: code, Description: "Pays.", Input: json.RawMessage(`{"type":"object"}`)}}
+	s.config.Servers = []config.Server{walkServer("s", "-tools", "echo,ledger_read,ledger_put,ledger_charge", "-ledger", s.ledger), scripts}
+}
+
+// A scriptRouter is a router of a [scriptCase], for the principals ada and bob, and eve with another profile.
+type scriptRouter struct {
+	*web
+	parts *adapter.Parts
+	edits chan<- config.Config
+}
+
+// start starts a router with the folder; "" is none.
+func (s *scriptCase) start(folder string) *scriptRouter {
+	s.t.Helper()
+	r := adapter.New(s.config, adapter.Options{Play: play.Server, DataDir: s.data})
+	parts, edits := r.Parts(), make(chan config.Config)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	ran := make(chan error, 1)
+	go func() { ran <- r.Run(ctx, edits) }()
+	s.t.Cleanup(func() { cancel(); <-ran })
+	profiles := Profiles{
+		Open: func(chosen []string) (Router, Options) {
+			view := parts.Scope(chosen...)
+			live := adapter.Follow(parts, func(c config.Config) *Options {
+				return &Options{Mode: exposure.Direct, Scripts: true, Rules: profile.Existing(c.Router.Profiles, chosen)}
+			})
+			return view, Options{Live: live, Runner: view}
+		},
+		Exists: func(chosen string) bool { return parts.Scope(chosen).Exists() },
+		Edited: parts.Edited, Whole: parts,
+	}
+	if folder != "" {
+		store, err := journal.Open(folder)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		profiles.Scripts = store
+	}
+	parts.Settled(s.t.Context())
+	people := append(tokens("ada", "bob", "eve"), clientauth.Principal{})[:3]
+	for i, of := range []string{"work", "work", "other"} {
+		people[i].Profile = of
+	}
+	servers := NewServers(profiles)
+	return &scriptRouter{serveHandler(s.t, servers.Handler(HTTPOptions{Tokens: people}), servers.Run), parts, edits}
+}
+
+// next starts the router that comes after one that is killed: it finds what is on disk at this moment.
+func (s *scriptCase) next() *scriptRouter {
+	s.t.Helper()
+	folder := s.t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(s.folder)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.folder = folder
+	return s.start(folder)
+}
+
+// executions returns how often each call of a tool of ledgers began, by the argument id.
+func (s *scriptCase) executions() map[string]int {
+	all := make(map[string]int)
+	text, _ := os.ReadFile(s.ledger)
+	for line := range bytes.Lines(text) {
+		var l fakeserver.LedgerLine
+		if json.Unmarshal(line, &l) == nil && !l.Ended {
+			all[l.ID]++
+		}
+	}
+	return all
+}
+
+func (s *scriptCase) executed(want map[string]int) {
+	s.t.Helper()
+	if got := s.executions(); !maps.Equal(got, want) {
+		s.t.Errorf("executions %v, want %v", got, want)
+	}
+}
+
+// files returns the records of scripts.
+func (s *scriptCase) files() []string {
+	all, _ := filepath.Glob(filepath.Join(s.folder, "*.script"))
+	return all
+}
+
+// A scriptAnswer is the answer to a call: a result, questions or an error.
+type scriptAnswer struct {
+	Result struct {
+		Content                  []struct{ Text string }
+		IsError                  bool
+		ResultType, RequestState string
+		InputRequests            map[string]json.RawMessage
+	}
+	Error    struct{ Message string }
+	raw      string
+	progress []string
+}
+
+// keys returns those of the questions.
+func (a scriptAnswer) keys() string {
+	return strings.Join(slices.Sorted(maps.Keys(a.Result.InputRequests)), " ")
+}
+
+func (a scriptAnswer) wants(t *testing.T, texts ...string) scriptAnswer {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(a.raw, strings.Trim(fmt.Sprintf("%q", text), `"`)) {
+			t.Errorf("%s lacks %q", a.raw, text)
+		}
+	}
+	return a
+}
+
+// A scriptCall is a client's call, which may go on after questions.
+type scriptCall struct {
+	who, tool string
+	arguments map[string]any
+	after     scriptAnswer
+	action    string
+	mute      bool // the client can't be asked
+}
+
+func (s *scriptCase) code(code string) scriptCall {
+	return scriptCall{who: "ada", tool: "run_script", arguments: map[string]any{"code": code}}
+}
+
+// answering returns the call that goes on.
+func (c scriptCall) answering(a scriptAnswer, action string) scriptCall {
+	c.after, c.action = a, action
+	return c
+}
+
+func (c scriptCall) params() string {
+	params := map[string]any{"name": c.tool, "arguments": c.arguments}
+	if c.action != "" {
+		answers := make(map[string]any)
+		for key := range c.after.Result.InputRequests {
+			answers[key] = map[string]any{"action": c.action, "content": map[string]any{}}
+		}
+		params["requestState"], params["inputResponses"] = c.after.Result.RequestState, answers
+	}
+	meta := askingMeta
+	if c.mute {
+		meta = modernMeta
+	}
+	text, _ := json.Marshal(params)
+	return strings.TrimPrefix(string(text[:len(text)-1]), "{") + "," + meta
+}
+
+// run makes the call.
+func (w *scriptRouter) run(c scriptCall) (a scriptAnswer) {
+	w.t.Helper()
+	header := append(modernHeaders("tools/call", c.tool), "Authorization", "Bearer "+c.who)
+	_, text := w.text(http.MethodPost, "/mcp", rpc("tools/call", c.params()), header...)
+	for line := range strings.Lines(text) {
+		var note struct {
+			Method string
+			Params struct {
+				Progress float64
+				Message  string
+			}
+		}
+		if json.Unmarshal([]byte(line), &note); note.Method == "notifications/progress" && note.Params.Message != "" {
+			a.progress = append(a.progress, fmt.Sprint(int(note.Params.Progress), " ", note.Params.Message))
+		} else if note.Method == "" {
+			a.raw = line
+		}
+	}
+	if err := json.Unmarshal([]byte(a.raw), &a); err != nil {
+		w.t.Fatalf("%s: %v", text, err)
+	}
+	return a
+}
+
+// begin makes the call until the client leaves.
+func (w *scriptRouter) begin(c scriptCall) (leave func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(rpc("tools/call", c.params())))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	header := append(modernHeaders("tools/call", c.tool), "Authorization", "Bearer "+c.who, "Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if response, err := w.client.Do(q); err == nil {
+			_, _ = new(bytes.Buffer).ReadFrom(response.Body)
+			response.Body.Close()
+		}
+	}()
+	leave = func() { cancel(); <-done }
+	w.t.Cleanup(leave)
+	return leave
+}
+
+// A script goes on in the next router. An answer is for one call, although the next one asks the same; sent again, it gets the
+// same result and does nothing twice.
+func TestScriptGoesOn(t *testing.T) {
+	for way, c := range map[string]scriptCall{
+		"run_script": {"ada", "run_script", map[string]any{"code": pay}, scriptAnswer{}, "", false},
+		"stored":     {"ada", "scripts__pay", map[string]any{}, scriptAnswer{}, "", false},
+		"both":       {"ada", "run_script", map[string]any{"code": `return await call("scripts:pay", {})`}, scriptAnswer{}, "", false},
+	} {
+		t.Run(way, func(t *testing.T) {
+			s := newScripted(t)
+			w := s.start(s.folder)
+			first := w.run(c)
+			if way != "run_script" { // the stored script needs approval, too
+				first.wants(t, "pay of the server scripts")
+				s.executed(map[string]int{})
+				w = s.next()
+				first = w.run(c.answering(first, "accept"))
+			}
+			first.wants(t, "ledger_charge of the server s", "line 2 of a script")
+			s.executed(map[string]int{"before": 1})
+			w = s.next()
+			second := w.run(c.answering(first, "accept")).wants(t, "line 2 of a script")
+			for range 2 { // in the same router, and in the next
+				if again := w.run(c.answering(first, "accept")); again.keys() != second.keys() || second.keys() == first.keys() {
+					t.Errorf("the first answer again: %s, want %s", again.raw, second.raw)
+				}
+				s.executed(map[string]int{"before": 1, "x": 1})
+				w = s.next()
+			}
+			for _, action := range []string{"accept", "accept", "decline"} {
+				w.run(c.answering(second, action)).wants(t, "before,after")
+				w = s.next()
+			}
+			s.executed(map[string]int{"before": 1, "x": 2, "after": 1})
+		})
+	}
+}
+
+// A call that was under way when the router ended is made again only if that does no harm; else the script ends, as does the
+// script that has called it.
+func TestScriptWithCallUnderWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		tool, code string // the code is that of a stored script if it is ""
+	}{
+		"harmful":   {"ledger_charge", pay},
+		"stored":    {"ledger_charge", `await callSafe("scripts:pay", {}); return "went on"`},
+		"harmless":  {"ledger_put", pay},
+		"caught it": {"ledger_charge", strings.ReplaceAll(pay, "await call(", "await callSafe(")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScripted(t)
+			long := func(code string) string {
+				return strings.Replace(strings.Replace(code, `"x"`, `"x", ms: 60000`, 1), "ledger_charge", test.tool, 1)
+			}
+			for name, p := range s.config.Router.Profiles {
+				p.AskFor = []string{test.tool}
+				s.config.Router.Profiles[name] = p
+			}
+			s.store(long(pay))
+			w, c := s.start(s.folder), s.code(long(test.code))
+			asked := w.run(c).wants(t, test.tool)
+			w.begin(c.answering(asked, "accept"))
+			mcptest.WaitFor(t, "the approved call", func() bool { return s.executions()["x"] == 1 })
+			w = s.next()
+			if test.tool == "ledger_put" {
+				w.begin(c.answering(asked, "accept"))
+				mcptest.WaitFor(t, "the call again", func() bool { return s.executions()["x"] == 2 })
+				return
+			}
+			for range 2 {
+				w.run(c.answering(asked, "accept")).wants(t, "LostError", "its effect is unknown", "the result of s:ledger_charge was lost")
+			}
+			s.executed(map[string]int{"before": 1, "x": 1})
+		})
+	}
+}
+
+// A state is for one principal, one profile, one script and one input, and for the rules under which the script began.
+func TestScriptOfOthers(t *testing.T) {
+	s := newScripted(t)
+	w, c := s.start(s.folder), s.code(pay)
+	asked := w.run(c)
+	const notValid = "the requestState is not valid for this request"
+	for range 2 { // also in the next router
+		for _, c := range []scriptCall{
+			{"bob", c.tool, c.arguments, asked, "accept", false},
+			{"eve", c.tool, c.arguments, asked, "accept", false},
+			{"ada", c.tool, map[string]any{"code": pay + " "}, asked, "accept", false},
+			{"ada", c.tool, map[string]any{"code": pay, "input": 1}, asked, "accept", false},
+		} {
+			w.run(c).wants(t, notValid)
+		}
+		w = s.next()
+	}
+	edit := func() {
+		edited := w.parts.Edited()
+		w.edits <- s.config
+		<-edited
+	}
+	before := maps.Clone(s.config.Router.Profiles)
+	for _, p := range []config.Profile{{AskFor: before["work"].AskFor, Deny: []string{"ledger_charge"}}, {Ask: "always"}} {
+		s.config.Router.Profiles["work"] = p
+		w = s.next()
+		w.run(c.answering(asked, "accept")).wants(t, "the script can't go on", "its profile was edited")
+	}
+	s.config.Router.Profiles = before
+	s.store(pay + " ")
+	w = s.next()
+	w.run(c.answering(asked, "accept")).wants(t, "the script can't go on", "a stored script was edited")
+	s.store(pay)
+	w = s.next()
+	w.run(c.answering(asked, "accept")).wants(t, "line 2 of a script")
+	s.executed(map[string]int{"before": 1, "x": 1})
+
+	asked = w.run(c)
+	s.config.Router.Profiles = map[string]config.Profile{"work": {Ask: "always"}, "other": {}}
+	edit()
+	w.run(c.answering(asked, "accept")).wants(t, notValid)
+	s.executed(map[string]int{"before": 2, "x": 1})
+}
+
+// A cancelled script stops with its calls and leaves no record, nor does one that has ended without a question. Without a
+// folder, scripts go on while the router lives.
+func TestScriptLeavesNothing(t *testing.T) {
+	s := newScripted(t)
+	w := s.start(s.folder)
+	asks := s.code(strings.Replace(pay, `"x"`, `"x", ms: 60000`, 1))
+	asked := w.run(asks)
+	if len(s.files()) != 1 {
+		t.Errorf("while the script waits: %q", s.files())
+	}
+	quiet := s.code(`await call("s:ledger_read", {id: "quiet", ms: 60000})`)
+	for id, leave := range map[string]func(){"x": w.begin(asks.answering(asked, "accept")), "quiet": w.begin(quiet)} {
+		mcptest.WaitFor(t, "the call", func() bool { return s.executions()[id] == 1 })
+		leave()
+	}
+	mcptest.WaitFor(t, "the removal of the files", func() bool { return len(s.files()) == 0 })
+	w.run(asks.answering(asked, "accept")).wants(t, "requestState")
+	if done := w.run(s.code(`return await call("s:ledger_read", {id: "last"})`)); len(s.files()) > 0 || !slices.Equal(done.progress, []string{"0 s:ledger_read", "1 s:ledger_read"}) {
+		t.Errorf("after the end: %q, progress %q", s.files(), done.progress)
+	}
+	if text, _ := os.ReadFile(s.ledger); bytes.Count(text, []byte(`"Ended":true`)) != 2 { // before and last
+		t.Errorf("the ledger has\n%s", text)
+	}
+
+	w = s.start("")
+	put := s.code(strings.ReplaceAll(pay, `"x"`, `"y" + i`))
+	last := w.run(put.answering(w.run(put), "accept"))
+	w.run(put.answering(last, "accept")).wants(t, "before,after")
+	lost := w.run(put)
+	s.start("").run(put.answering(lost, "accept")).wants(t, "the router that held it has ended")
+	if n := s.executions()["y1"]; n != 1 {
+		t.Errorf("the call was made %d times", n)
+	}
+}
+
+// The scripts of one principal that wait leave room for others; questions that come at once are one answer; a client that
+// can't be asked gets the reason, and runs the script again once an admin has approved the call.
+func TestScriptsThatWait(t *testing.T) {
+	s := newScripted(t)
+	w, c := s.start(s.folder), s.code(`await call("s:ledger_charge", {id: "x"})`)
+	for range 16 {
+		w.run(c).wants(t, "input_required")
+	}
+	w.run(c).wants(t, "BusyError")
+	c.who = "bob"
+	w.run(c).wants(t, "input_required")
+
+	both := s.code(`return (await Promise.all([1, 2].map(i => call("s:ledger_charge", {id: "at once" + i})))).join()`)
+	both.who = "eve"
+	asked := w.run(both)
+	if len(asked.Result.InputRequests) != 2 {
+		t.Fatalf("two questions are expected: %s", asked.raw)
+	}
+	one := asked
+	one.Result.InputRequests = map[string]json.RawMessage{strings.Fields(asked.keys())[0]: nil}
+	rest := w.run(both.answering(one, "accept"))
+	if rest.keys() != strings.Fields(asked.keys())[1] {
+		t.Errorf("after one of two answers: %s", rest.raw)
+	}
+	w.run(both.answering(rest, "accept")).wants(t, "at once1,at once2")
+
+	mute := scriptCall{who: "eve", tool: "run_script", arguments: map[string]any{"code": "\n\n" + strings.Replace(pay, "[1, 2]", "[1]", 1)}, mute: true}
+	w.run(mute).wants(t, "call s:ledger_charge on line 4 needs approval: ", "/#approvals", "These calls took effect:\nline 3: s:ledger_read")
+	desk := w.parts.Approvals()
+	for _, waiting := range desk.List() {
+		if waiting.Principal == "eve" {
+			if err := desk.Approve(waiting.ID, "ops"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	w.run(mute).wants(t, "before,after")
+	s.executed(map[string]int{"at once1": 1, "at once2": 1, "before": 2, "x": 1, "after": 1})
+}
