@@ -21,7 +21,7 @@ import (
 // The first line of noise is kept, unless it may hold a result.
 func TestStrayLine(t *testing.T) {
 	layer.Integration(t)
-	f := supervise(t)
+	f := superviseProcesses(t, t.TempDir())
 	command, args := mcptest.Command("-name", "noisy")
 	script := `echo '{"secret": 1}'; echo 'Hello, I am noisy'; echo again; exec "$0" "$@"`
 	f.apply(config.Server{Name: "noisy", Transport: config.Stdio, Command: "sh", Args: append([]string{"-c", script, command}, args...), StartTimeout: 30 * time.Second})
@@ -33,7 +33,7 @@ func TestStrayLine(t *testing.T) {
 // The kind of a fault says why a server does not start.
 func TestFaults(t *testing.T) {
 	layer.Integration(t)
-	f := supervise(t)
+	f := superviseProcesses(t, t.TempDir())
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)

@@ -97,7 +97,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 	n := newNPM(t, "a", "pkg")
 	// What packages run while they are installed gets a shell.
 	n.fetch = `[ -z "$npm_config_script_shell" ] || npm_lifecycle_event=postinstall "$npm_config_script_shell" -c 'echo "[$METAROUTER_REPORT$npm_config_script_shell]" > postinstall'`
-	f := supervise(t, n.install(t))
+	f := superviseProcesses(t, t.TempDir(), n.install(t))
 	pid := f.mustCall("a", "pid", "{}")
 	if st := f.await("a", status.Ready); fmt.Sprint(st.PID) != pid || st.LastError != "" || st.Doing != "" {
 		t.Errorf("the server is %s, the status %+v", pid, st)
@@ -132,7 +132,7 @@ func TestNPXFreshness(t *testing.T) {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			n := newNPM(t, "a", spec)
-			f := supervise(t, n.install(t))
+			f := superviseProcesses(t, t.TempDir(), n.install(t))
 			f.await("a", status.Ready)
 			if err := f.Restart(t.Context(), "a"); err != nil {
 				t.Fatal(err)
@@ -164,7 +164,7 @@ func TestNPXAsWritten(t *testing.T) {
 			t.Parallel()
 			n := newNPM(t, "a", "pkg")
 			change(n)
-			f := supervise(t, n.install(t))
+			f := superviseProcesses(t, t.TempDir(), n.install(t))
 			pid := f.mustCall("a", "pid", "{}")
 			if st := f.await("a", status.Ready); fmt.Sprint(st.PID) == pid {
 				t.Error("npx did not stay")
@@ -194,7 +194,7 @@ func TestNPXFails(t *testing.T) {
 	npm error A complete log of this run can be found in: /a/log
 	E
 	exit 1`
-	f := supervise(t, n.install(t))
+	f := superviseProcesses(t, t.TempDir(), n.install(t))
 	st := f.await("a", status.Failed)
 	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404"; st.LastError != want {
 		t.Errorf("it failed with %q", st.LastError)
@@ -221,7 +221,7 @@ func TestFetchOneAtATime(t *testing.T) {
 	long := newNPM(t, "long", "pkg")
 	long.fetch = "while [ ! -e go-on ]; do sleep 0.05; done"
 	long.entry.StartTimeout = 5 * time.Minute
-	f := supervise(t, long.install(t))
+	f := superviseProcesses(t, t.TempDir(), long.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return long.runs() > 0 })
 	warm := newNPM(t, "warm", "pkg@latest")
 	folder := sha512.Sum512([]byte("pkg@latest")) // as npm names it
@@ -252,7 +252,7 @@ func TestFetchHangs(t *testing.T) {
 	hung := newNPM(t, "hung", "pkg")
 	hung.entry.StartTimeout = 30 * time.Second
 	hung.fetch = "sleep 1000 & echo $! >> npx; wait"
-	f := supervise(t, hung.install(t))
+	f := superviseProcesses(t, t.TempDir(), hung.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return hung.runs() > 0 })
 	other := newNPM(t, "other", "pkg")
 	f.apply(hung.entry, other.install(t))
@@ -278,7 +278,7 @@ func TestFetchEdited(t *testing.T) {
 	t.Parallel()
 	n := newNPM(t, "a", "pkg")
 	n.fetch = "sleep 1000"
-	f := supervise(t, n.install(t))
+	f := superviseProcesses(t, t.TempDir(), n.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return n.runs() > 0 })
 	f.apply(fake("a"))
 	f.await("a", status.Ready)
@@ -306,7 +306,7 @@ func TestUVX(t *testing.T) {
 		})
 	}
 	data := t.TempDir()
-	f := superviseIn(t, data, entries...)
+	f := superviseProcesses(t, data, entries...)
 	mcptest.WaitFor(t, "all to be ready", func() bool {
 		started, _ := os.ReadFile(log)
 		var listed, ready int
@@ -324,7 +324,7 @@ func TestUVX(t *testing.T) {
 		return ready == len(entries)
 	})
 	f.stop()
-	f = superviseIn(t, data)
+	f = superviseProcesses(t, data)
 	another := config.Server{
 		Transport: config.Stdio, Command: "npx", Args: []string{"-y", "another"}, StartTimeout: time.Hour,
 		Env: map[string]string{"npm_config_cache": t.TempDir()},

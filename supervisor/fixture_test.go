@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -101,16 +102,10 @@ type fixture struct {
 	stop    func()
 }
 
-// bubbles has the tests that run in fake time, without processes.
-var bubbles sync.Map
-
-// bubble runs a test in fake time. The servers are played in this process.
+// bubble runs a test in fake time. Its servers run in memory; it has no processes and no sockets.
 func bubble(t *testing.T, test func(*testing.T)) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		bubbles.Store(t, true)
-		test(t)
-	})
+	t.Helper()
+	synctest.Test(t, test)
 }
 
 func guardCommand() []string {
@@ -121,7 +116,7 @@ func guardCommand() []string {
 	return []string{self, "guard"}
 }
 
-// supervise runs a supervisor of the entries until the test ends.
+// supervise runs a supervisor of the entries until the test ends. Fake servers run in memory.
 func supervise(t *testing.T, entries ...config.Server) *fixture {
 	t.Helper()
 	return superviseIn(t, t.TempDir(), entries...)
@@ -135,14 +130,28 @@ func superviseIn(t *testing.T, data string, entries ...config.Server) *fixture {
 // superviseWith runs a supervisor that set may change before it runs.
 func superviseWith(t *testing.T, data string, set func(*Supervisor), entries ...config.Server) *fixture {
 	t.Helper()
+	return superviseOptions(t, Options{DataDir: data, Play: play.Server}, set, entries...)
+}
+
+// superviseProgram runs a supervisor each of whose processes is the program, in memory.
+func superviseProgram(t *testing.T, run fakeserver.Program, entries ...config.Server) *fixture {
+	t.Helper()
+	return superviseWith(t, t.TempDir(), func(v *Supervisor) { v.starter.Play = play.Program(run) }, entries...)
+}
+
+// superviseProcesses runs a supervisor whose servers are processes, with a guard and a reporter.
+func superviseProcesses(t *testing.T, data string, entries ...config.Server) *fixture {
+	t.Helper()
+	return superviseOptions(t, Options{DataDir: data, Guard: guardCommand(), Reporter: guardCommand()[0]}, func(*Supervisor) {}, entries...)
+}
+
+func superviseOptions(t *testing.T, o Options, set func(*Supervisor), entries ...config.Server) *fixture {
+	t.Helper()
+	o.Version = "test"
 	operator, logged := observer.New(zap.InfoLevel)
 	log := zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel), zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, operator) })))
 	l := &learner{learned: make(map[string]int), tools: make(map[string]string), known: make(map[string]bool)}
-	f := &fixture{t: t, learner: l, data: data, logged: logged, configs: make(chan config.Config)}
-	o := Options{DataDir: data, Version: "test", Play: play.Server}
-	if _, fake := bubbles.Load(t); !fake {
-		o.Guard, o.Reporter = guardCommand(), guardCommand()[0]
-	}
+	f := &fixture{t: t, learner: l, data: o.DataDir, logged: logged, configs: make(chan config.Config)}
 	f.Supervisor = New(l, o, log)
 	set(f.Supervisor)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -92,7 +92,7 @@ func TestGuardComesBack(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
 	pids := pidFile(t)
-	f := supervise(t, fake("s", "-ignore-eof", "-pid-file", pids))
+	f := superviseProcesses(t, t.TempDir(), fake("s", "-ignore-eof", "-pid-file", pids))
 	f.await("s", status.Ready)
 	first := f.starter.GuardPID()
 	syscall.Kill(first, syscall.SIGKILL)
@@ -105,7 +105,7 @@ func TestGuardComesBack(t *testing.T) {
 func TestStoppedGuard(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
-	f := supervise(t, fake("s"))
+	f := superviseProcesses(t, t.TempDir(), fake("s"))
 	f.await("s", status.Ready)
 	syscall.Kill(f.starter.GuardPID(), syscall.SIGSTOP)
 	ended := make(chan struct{})
@@ -124,7 +124,7 @@ func TestKeptStrays(t *testing.T) {
 		pids := pidFile(t)
 		entry := fake("s", "-grandchild", "-grandchild-setsid", "-pid-file", pids)
 		entry.KeepStrays = keep
-		f := supervise(t, entry)
+		f := superviseProcesses(t, t.TempDir(), entry)
 		f.await("s", status.Ready)
 		f.stop()
 		left := 0

@@ -75,7 +75,7 @@ func TestRestartDuringAStart(t *testing.T) {
 	begun := filepath.Join(t.TempDir(), "begun")
 	entry.Args = append([]string{"-c", `[ -e "$0" ] && exec "$@"; touch "$0"; exec sleep 60`, begun, entry.Command}, entry.Args...)
 	entry.Command = "sh"
-	f := supervise(t, entry)
+	f := superviseProcesses(t, t.TempDir(), entry)
 	mcptest.WaitFor(t, "the start to hang", func() bool { _, err := os.Stat(begun); return err == nil })
 	if err := f.Restart(t.Context(), "s"); err != nil {
 		t.Fatal(err)

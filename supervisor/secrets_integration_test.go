@@ -21,7 +21,7 @@ import (
 func TestLogFileHidesVariables(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
-	f := supervise(t, config.Server{
+	f := superviseProcesses(t, t.TempDir(), config.Server{
 		Name: "s", Transport: config.Stdio, Command: "sh", StartTimeout: 20 * time.Second,
 		Args: []string{"-c", `echo "$API_TOKEN $DEBUG $ROOT $PASSWORD $LEVEL" >&2; exit 3`},
 		Env:  map[string]string{"API_TOKEN": "tok-value-1", "PASSWORD": "true", "DEBUG": "1", "ROOT": "/home", "LEVEL": "info"},
@@ -63,7 +63,7 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 	body := "cat token; echo run >> runs"
 	entry.Headers = map[string]string{"Authorization": "Bearer ${cmd:" + body + "}"}
 	entry.References = []reference.Reference{{Text: "${cmd:" + body + "}", Kind: reference.Command, Body: body, Dir: folder}}
-	f := supervise(t, entry)
+	f := superviseProcesses(t, t.TempDir(), entry)
 	f.await("r", status.Ready)
 	ran := func() int {
 		data, _ := os.ReadFile(runs)

@@ -87,6 +87,32 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	if self, err := os.Executable(); err != nil || command != self || len(args) == 0 || args[0] != marker {
 		return nil
 	}
+	p, started := newPlayed(dir, env)
+	o := parseOptions(p, args[1:])
+	if o.grandchild || o.setsid || o.onlySleeping || o.onlyEra != "" || o.ignoreTerm {
+		return nil
+	}
+	played.Store(p.pid, true)
+	if o.pidFile != "" {
+		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", p.pid))
+	}
+	go o.play()
+	return started
+}
+
+// A Program is what a process does until its end, with its exit code. Its stdin ends when the process is killed.
+type Program func(env []string, stdin io.Reader, stdout, stderr io.Writer) (code int)
+
+// PlayProgram runs a program as a part of this process.
+func PlayProgram(run Program, dir string, env []string) *Played {
+	p, started := newPlayed(dir, env)
+	played.Store(p.pid, true)
+	go func() { p.end(run(env, p.stdin, p.stdout, p.stderr)) }()
+	return started
+}
+
+// newPlayed returns a process that is a part of this one, and its parent's view of it.
+func newPlayed(dir string, env []string) (*process, *Played) {
 	if absolute, err := filepath.Abs(dir); err == nil {
 		dir = absolute
 	}
@@ -94,10 +120,6 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	stdout, out := newPipe()
 	stderr, errs := newPipe()
 	p := &process{pid: 1<<30 + int(lastPID.Add(1)), dir: dir, env: env, stdin: in, stdout: out, stderr: errs, killed: make(chan struct{})}
-	o := parseOptions(p, args[1:])
-	if o.grandchild || o.setsid || o.onlySleeping || o.onlyEra != "" || o.ignoreTerm {
-		return nil
-	}
 	var code int
 	var signal string
 	ended := func(status int, by string) {
@@ -120,16 +142,8 @@ func Play(command string, args []string, dir string, env []string) *Played {
 		ended(status, "")
 		runtime.Goexit()
 	}
-	played.Store(p.pid, true)
-	if o.pidFile != "" {
-		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", p.pid))
-	}
-	go func() {
-		o.sleep(time.Millisecond) // a program takes longer to start, and its client has written the first message then
-		o.play()
-	}()
 	bySignal := func(s syscall.Signal) func() { return func() { ended(-1, "signal: "+s.String()) } }
-	return &Played{
+	return p, &Played{
 		PID: p.pid, Stdin: stdin, Stdout: stdout, Stderr: stderr, Terminate: bySignal(syscall.SIGTERM), Kill: bySignal(syscall.SIGKILL),
 		Wait: func() (int, string) {
 			<-p.killed

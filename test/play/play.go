@@ -9,7 +9,15 @@ import (
 
 // Server is a [process.Player] for the commands of mcptest.Command; see [fakeserver.Play].
 func Server(c process.Command) *process.Played {
-	p := fakeserver.Play(c.Path, c.Args, c.Dir, c.Env)
+	return played(fakeserver.Play(c.Path, c.Args, c.Dir, c.Env))
+}
+
+// Program returns a [process.Player] that runs a program for each command.
+func Program(run fakeserver.Program) process.Player {
+	return func(c process.Command) *process.Played { return played(fakeserver.PlayProgram(run, c.Dir, c.Env)) }
+}
+
+func played(p *fakeserver.Played) *process.Played {
 	if p == nil {
 		return nil
 	}
