@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -18,45 +17,27 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// served returns a connection to a fake server, over a pipe or TCP. end closes the server's end.
-func served(t *testing.T, tcp bool, flags ...string) (conn net.Conn, end func()) {
+// served returns a connection to a fake server. end closes the server's end.
+func served(t *testing.T, flags ...string) (conn net.Conn, end func()) {
 	t.Helper()
 	here, there := net.Pipe()
-	if tcp {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		if here, err = net.Dial("tcp", l.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
-		if there, err = l.Accept(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	command, args := mcptest.Command(flags...)
-	server := exec.Command(command, args...)
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Stdout = there
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	server := fakeserver.Play(command, args, "", nil)
 	var copying sync.WaitGroup
 	copying.Go(func() {
-		io.Copy(in, there)
-		in.Close()
+		io.Copy(server.Stdin, there)
+		server.Stdin.Close()
 	})
+	copying.Go(func() { io.Copy(there, server.Stdout) })
+	copying.Go(func() { io.Copy(io.Discard, server.Stderr) })
 	t.Cleanup(func() {
 		there.Close()
+		server.Kill()
 		copying.Wait()
-		server.Wait()
 	})
 	return here, func() { there.Close() }
 }
@@ -101,12 +82,10 @@ func toolCall(tool, arguments string, from session.Client) session.Request {
 
 // Calls, progress, questions, cancellation and subscriptions work over a connection as with a process.
 func TestConnect(t *testing.T) {
-	t.Parallel()
 	for _, modern := range []bool{true, false} {
-		t.Run(fmt.Sprintf("modern=%t", modern), func(t *testing.T) {
-			t.Parallel()
+		bubble(t, func(t *testing.T) {
 			trace := t.TempDir() + "/trace"
-			conn, end := served(t, modern, "-era", "both", "-tools", "echo,ask,progress,hang,touch,big", "-resources", "doc://a", "-trace", trace)
+			conn, end := served(t, "-era", "both", "-tools", "echo,ask,progress,hang,touch,big", "-resources", "doc://a", "-trace", trace)
 			var news heard
 			c := clientOf("c")
 			c.capabilities = `{"elicitation":{}}`
@@ -167,7 +146,7 @@ func TestConnect(t *testing.T) {
 // A session that is idle refuses calls once its user says so, and a call under way keeps it.
 func TestConnectionIdle(t *testing.T) {
 	t.Parallel()
-	conn, _ := served(t, false, "-era", "modern", "-tools", "echo,hang")
+	conn, _ := served(t, "-era", "modern", "-tools", "echo,hang")
 	s := connect(t, conn, ConnectOptions{Modern: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	called := make(chan struct{})
@@ -194,7 +173,7 @@ func TestConnectFails(t *testing.T) {
 	t.Parallel()
 	o := ConnectOptions{Server: "s", Capabilities: json.RawMessage(`{}`), Log: zaptest.NewLogger(t)}
 	for era, flags := range map[string][]string{"modern": {"-era", "legacy"}, "legacy": {"-era", "modern"}} {
-		conn, _ := served(t, false, flags...)
+		conn, _ := served(t, flags...)
 		o.Modern = era == "modern"
 		if c, err := Connect(t.Context(), conn, o); err == nil {
 			c.Close(nil)
@@ -214,7 +193,7 @@ func TestConnectFails(t *testing.T) {
 // An end that does not read holds neither callers whose time is over nor the end of the session.
 func TestConnectionStalls(t *testing.T) {
 	t.Parallel()
-	conn, _ := served(t, true, "-era", "modern")
+	conn, _ := served(t, "-era", "modern")
 	s := connect(t, &stalling{Conn: conn, stalled: make(chan struct{})}, ConnectOptions{Modern: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

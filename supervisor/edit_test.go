@@ -79,18 +79,19 @@ func TestEdit(t *testing.T) {
 }
 
 func TestEditOfExclusiveServer(t *testing.T) {
-	t.Parallel()
-	lock := filepath.Join(t.TempDir(), "port")
-	f := supervise(t, fake("s", "-exclusive", lock, "-tools", "pid"))
-	before := f.mustCall("s", "pid", "{}")
-	f.apply(fake("s", "-exclusive", lock, "-tools", "pid,echo"))
-	mcptest.WaitFor(t, "the edited server to run alone", func() bool {
-		_, tools := f.listings("s")
-		return strings.Contains(tools, "echo")
+	bubble(t, func(t *testing.T) {
+		lock := filepath.Join(t.TempDir(), "port")
+		f := supervise(t, fake("s", "-exclusive", lock, "-tools", "pid"))
+		before := f.mustCall("s", "pid", "{}")
+		f.apply(fake("s", "-exclusive", lock, "-tools", "pid,echo"))
+		mcptest.WaitFor(t, "the edited server to run alone", func() bool {
+			_, tools := f.listings("s")
+			return strings.Contains(tools, "echo")
+		})
+		if after := f.mustCall("s", "pid", "{}"); after == before {
+			t.Error("the old process still serves")
+		}
 	})
-	if after := f.mustCall("s", "pid", "{}"); after == before {
-		t.Error("the old process still serves")
-	}
 }
 
 func TestEditThatDoesNotStart(t *testing.T) {

@@ -12,24 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
-	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
-
-func TestLazy(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		pids := pidFile(t)
-		lazy := fake("s", "-pid-file", pids)
-		lazy.Lazy = true
-		f := supervise(t)
-		f.known["s"] = true
-		f.apply(lazy)
-		f.await("s", status.Idle)
-		if n := len(mcptest.PIDs(t, pids)); n != 0 {
-			t.Errorf("%d processes before the first call", n)
-		}
-		f.mustCall("s", "echo", "{}")
-	})
-}
 
 // A server that no client uses is stopped, and started again by the next call. No
 // call is lost by that, and none under way is cut short.

@@ -3,23 +3,28 @@
 package supervisor
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
+	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
 func TestServeAndStop(t *testing.T) {
@@ -80,39 +85,15 @@ func TestFailedServerComesBackByRestart(t *testing.T) {
 	})
 }
 
-func TestCommandNotFound(t *testing.T) {
-	t.Parallel()
-	f := supervise(t, config.Server{Name: "s", Transport: config.Stdio, Command: "no-such-program-anywhere", StartTimeout: time.Minute})
-	if st := f.await("s", status.Failed); !strings.Contains(st.LastError, `"no-such-program-anywhere" is not on PATH`) {
-		t.Errorf("last error %q", st.LastError)
-	}
-}
-
 func TestExitsAtProbe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		data := t.TempDir()
-		for _, want := range []int{2, 3} { // a second process the first time, none after that
-			pids := filepath.Join(data, "pids")
-			f := superviseIn(t, data, fake("s", "-exit-on-unknown", "-pid-file", pids))
-			if st := f.await("s", status.Ready); st.Era != "legacy" {
-				t.Errorf("status %+v", st)
+		for _, want := range []int64{2, 1} { // a second process the first time
+			f := superviseIn(t, data, fake("s", "-exit-on-unknown"))
+			if st := f.await("s", status.Ready); st.Era != "legacy" || f.starter.Started() != want {
+				t.Errorf("%d processes, want %d; %+v", f.starter.Started(), want, st)
 			}
 			f.stop()
-			if n := len(mcptest.PIDs(t, pids)); n != want {
-				t.Errorf("%d processes so far, want %d", n, want)
-			}
-		}
-	})
-}
-
-func TestMuteServerTimesOut(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		mute := fake("mute", "-mute")
-		mute.StartTimeout = 300 * time.Millisecond
-		f := supervise(t, mute, fake("good"))
-		f.mustCall("good", "echo", "{}")
-		if st := f.await("mute", status.Failed); !strings.Contains(st.LastError, "not ready within 300ms") {
-			t.Errorf("last error %q", st.LastError)
 		}
 	})
 }
@@ -276,11 +257,12 @@ func TestRestingEntries(t *testing.T) {
 // A router that is started by a router says so, and is left alone.
 func TestSelfFoundByItsAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		answer := string(wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: session.CodeSelf, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)})))
-		f := supervise(t, config.Server{
-			Name: "s", Transport: config.Stdio, StartTimeout: time.Minute,
-			Command: "sh", Args: []string{"-c", "read x; printf '%s' '" + answer + "'; exit 2"},
-		})
+		answer := wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: session.CodeSelf, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)}))
+		f := superviseProgram(t, func(_ []string, stdin io.Reader, stdout, _ io.Writer) int {
+			bufio.NewReader(stdin).ReadSlice('\n')
+			stdout.Write(answer)
+			return 2
+		}, fake("s"))
 		f.await("s", status.Self)
 	})
 }
@@ -294,6 +276,54 @@ func TestManyStartAtOnce(t *testing.T) {
 		f := supervise(t, entries...)
 		for _, e := range entries {
 			f.mustCall(e.Name, "echo", "{}")
+		}
+	})
+}
+
+func TestEnvironment(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		t.Setenv("SECRET_OF_ANOTHER", "x")
+		t.Setenv("INHERITED", "yes")
+		t.Setenv("HTTPS_PROXY", "http://proxy")
+		entry := fake("s", "-tools", "env,cwd")
+		entry.Env = map[string]string{"OWN": "1", process.DepthVariable: "7", "npm_config_@scope:registry": "x", "a.b": "y"}
+		entry.InheritEnv = []string{"INHERITED"}
+		entry.Cwd = t.TempDir()
+		f := supervise(t, entry)
+		env := f.mustCall("s", "env", "{}")
+		for _, want := range []string{"OWN=1", "npm_config_@scope:registry=x", "a.b=y", "INHERITED=yes", "HTTPS_PROXY=http://proxy", "PATH=", "HOME=", process.DepthVariable + "=1"} {
+			if !strings.Contains(env, want) {
+				t.Errorf("%s is missing from the environment", want)
+			}
+		}
+		if strings.Contains(env, "SECRET_OF_ANOTHER") {
+			t.Error("the server got a variable that its entry does not name")
+		}
+		if got := f.mustCall("s", "cwd", "{}"); got != entry.Cwd {
+			t.Errorf("working directory %s, want %s", got, entry.Cwd)
+		}
+	})
+}
+
+// A restart during a start starts the server once more, not twice.
+func TestRestartDuringAStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := superviseWith(t, t.TempDir(), func(v *Supervisor) {
+			v.starter.Play = func(c process.Command) *process.Played {
+				if v.starter.Started() == 0 {
+					c.Args = append(c.Args, "-mute")
+				}
+				return play.Server(c)
+			}
+		}, fake("s"))
+		synctest.Wait() // the start hangs
+		if err := f.Restart(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		f.mustCall("s", "echo", "{}")
+		if n := f.starter.Started(); n != 2 {
+			t.Errorf("%d processes were started, want one that hung and its replacement", n)
 		}
 	})
 }

@@ -223,31 +223,30 @@ func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
 // a modern session if the server has that. No further process is left, and the era of the server is
 // not taken from its clients.
 func TestEraOfSharedSession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		held := filepath.Join(t.TempDir(), "held")
-		const newer = "clients of newer revisions, since the server also speaks newer revisions"
-		for _, tc := range []struct {
-			flags        string
-			legacy       bool   // all clients are when the server starts
-			era          string // of the shared session
-			known, later peer.Era
-			from         string // the client that calls: legacy, modern, or a command
-			other        string // who has a session next to the shared one, and why
-			started      int    // processes
-		}{
-			{"-era both", true, "legacy", peer.UnknownEra, peer.UnknownEra, "legacy", "", 1},
-			{"-era both", true, "legacy", peer.UnknownEra, peer.BothEras, "modern", newer, 2},
-			{"-era both", true, "legacy", peer.UnknownEra, peer.UnknownEra, "command", "", 1},
-			{"-era both", false, "modern", peer.BothEras, peer.BothEras, "modern", "", 1},
-			{"-era both", false, "modern", peer.BothEras, peer.BothEras, "legacy", "clients of older revisions, since the server also speaks older revisions", 2},
-			{"-era legacy", true, "legacy", peer.UnknownEra, peer.LegacyEra, "modern", "", 2},
-			{"-era legacy -exit-on-unknown", true, "legacy", peer.UnknownEra, peer.LegacyEra, "modern", "", 3},
-			{"-era both -exclusive " + held, true, "legacy", peer.UnknownEra, peer.UnknownEra, "modern", "", 3},
-			{"-era modern", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
-			{"-era modern -exit-on-unknown", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
-		} {
-			pids := pidFile(t)
-			entry := fake("r", append(strings.Fields(tc.flags), "-pid-file", pids)...)
+	held := filepath.Join(t.TempDir(), "held")
+	const newer = "clients of newer revisions, since the server also speaks newer revisions"
+	for _, tc := range []struct {
+		flags        string
+		legacy       bool   // all clients are when the server starts
+		era          string // of the shared session
+		known, later peer.Era
+		from         string // the client that calls: legacy, modern, or a command
+		other        string // who has a session next to the shared one, and why
+		started      int64  // processes
+	}{
+		{"-era both", true, "legacy", peer.UnknownEra, peer.UnknownEra, "legacy", "", 1},
+		{"-era both", true, "legacy", peer.UnknownEra, peer.BothEras, "modern", newer, 2},
+		{"-era both", true, "legacy", peer.UnknownEra, peer.UnknownEra, "command", "", 1},
+		{"-era both", false, "modern", peer.BothEras, peer.BothEras, "modern", "", 1},
+		{"-era both", false, "modern", peer.BothEras, peer.BothEras, "legacy", "clients of older revisions, since the server also speaks older revisions", 2},
+		{"-era legacy", true, "legacy", peer.UnknownEra, peer.LegacyEra, "modern", "", 2},
+		{"-era legacy -exit-on-unknown", true, "legacy", peer.UnknownEra, peer.LegacyEra, "modern", "", 3},
+		{"-era both -exclusive " + held, true, "legacy", peer.UnknownEra, peer.UnknownEra, "modern", "", 3},
+		{"-era modern", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
+		{"-era modern -exit-on-unknown", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
+	} {
+		bubble(t, func(t *testing.T) {
+			entry := fake("r", strings.Fields(tc.flags)...)
 			f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.options.Legacy = func() bool { return tc.legacy } }, entry)
 			if st := f.await("r", status.Ready); st.Era != tc.era || f.launcher.Cache.Get(entry).Era != tc.known {
 				t.Errorf("%+v: the shared session is %s, and the server is known as %q", tc, st.Era, f.launcher.Cache.Get(entry).Era)
@@ -264,12 +263,11 @@ func TestEraOfSharedSession(t *testing.T) {
 			}
 			st := f.state("r")
 			_, other, _ := strings.Cut(st.Several(), " is shared; ")
-			if _, other, _ = strings.Cut(other, " is for "); other != tc.other || len(mcptest.PIDs(t, pids)) != tc.started || f.launcher.Cache.Get(entry).Era != tc.later {
-				t.Errorf("%+v: %q; %d processes; the server is known as %q", tc, st.Several(), len(mcptest.PIDs(t, pids)), f.launcher.Cache.Get(entry).Era)
+			if _, other, _ = strings.Cut(other, " is for "); other != tc.other || f.starter.Started() != tc.started || f.launcher.Cache.Get(entry).Era != tc.later {
+				t.Errorf("%+v: %q; %d processes; the server is known as %q", tc, st.Several(), f.starter.Started(), f.launcher.Cache.Get(entry).Era)
 			}
-			f.stop()
-		}
-	})
+		})
+	}
 }
 
 // A shared session that is opened again next to the session of the clients of an era leaves that

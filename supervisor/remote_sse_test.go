@@ -17,7 +17,7 @@ import (
 )
 
 // newFarSSE returns a server of the transport of 2024-11-05 that names endpoint.
-// Calls of tools are up to call, unless that is nil.
+// Calls of tools are up to call, unless that is nil; then their results are up to its says.
 func newFarSSE(t *testing.T, endpoint string, call http.HandlerFunc) *far {
 	var mu sync.Mutex // guards stream
 	var stream http.ResponseWriter
@@ -44,11 +44,13 @@ func newFarSSE(t *testing.T, endpoint string, call http.HandlerFunc) *far {
 				defer mu.Unlock()
 				w.WriteHeader(http.StatusAccepted)
 				what := `{"content":[]}`
-				switch v.m.Method {
-				case peer.Initialize:
+				switch {
+				case v.m.Method == peer.Initialize:
 					what = `{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"far","version":"1"}}`
-				case "tools/list":
+				case v.m.Method == "tools/list":
 					what = `{"tools":[]}`
+				case f.says != nil:
+					what = f.says(v)
 				}
 				if stream == nil {
 					break // who asked has left

@@ -35,6 +35,7 @@ type far struct {
 	modern bool
 	id     string // of its sessions; "" has none
 	tools  string
+	says   func(v visit) string // see newFarSSE
 
 	// early is asked before all else, answer where nothing else is known. They
 	// report whether they have answered.

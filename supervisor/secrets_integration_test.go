@@ -9,30 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
-
-// The log file of a server hides the same values as its state, and no ordinary ones.
-func TestLogFileHidesVariables(t *testing.T) {
-	layer.Integration(t)
-	t.Parallel()
-	f := superviseProcesses(t, t.TempDir(), config.Server{
-		Name: "s", Transport: config.Stdio, Command: "sh", StartTimeout: 20 * time.Second,
-		Args: []string{"-c", `echo "$API_TOKEN $DEBUG $ROOT $PASSWORD $LEVEL" >&2; exit 3`},
-		Env:  map[string]string{"API_TOKEN": "tok-value-1", "PASSWORD": "true", "DEBUG": "1", "ROOT": "/home", "LEVEL": "info"},
-	})
-	st := f.await("s", status.Failed)
-	log, err := os.ReadFile(filepath.Join(f.data, "logs", "s.log"))
-	const want = "${API_TOKEN} 1 /home true info"
-	if line, _, _ := strings.Cut(string(log), "\n"); err != nil || line != want || st.Stderr[0] != want {
-		t.Errorf("log %q, state %q, %v", log, st.Stderr, err)
-	}
-}
 
 // A token that has expired is replaced in the middle of a session: its command runs again,
 // once, and the call is answered.

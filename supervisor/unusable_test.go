@@ -65,37 +65,9 @@ func TestRemoteUnusable(t *testing.T) {
 			}).URL, config.StreamableHTTP)
 		},
 		"sse": func(t *testing.T) config.Server {
-			stream := make(chan http.ResponseWriter, 1)
-			return at(newFar(t, func(f *far) {
-				f.early = func(w http.ResponseWriter, v visit) bool {
-					switch {
-					case v.Request.Method == "GET":
-						say(w, "event: endpoint\ndata: /messages")
-						stream <- w
-						<-v.Context().Done()
-						<-stream // nothing writes to w once this handler has returned
-						close(stream)
-						return true
-					case v.m.ID == nil:
-						return false
-					}
-					to, open := <-stream
-					if !open {
-						return true
-					}
-					defer func() { stream <- to }()
-					w.WriteHeader(http.StatusAccepted)
-					what := which(v)
-					switch v.m.Method {
-					case peer.Initialize:
-						what = `{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"far","version":"1"}}`
-					case "tools/list":
-						what = `{"tools":[]}`
-					}
-					say(to, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", v.m.ID, what)
-					return true
-				}
-			}).URL, config.SSE)
+			srv := newFarSSE(t, "/messages", nil)
+			srv.says = which
+			return at(srv.URL, config.SSE)
 		},
 	}
 	for name, server := range servers {

@@ -96,7 +96,10 @@ func Play(command string, args []string, dir string, env []string) *Played {
 	if o.pidFile != "" {
 		o.appendTo(o.pidFile, fmt.Sprintf("%d\n", p.pid))
 	}
-	go o.play()
+	go func() {
+		o.sleep(time.Millisecond) // a program takes longer to start, and its client has written the first message then
+		o.play()
+	}()
 	return started
 }
 

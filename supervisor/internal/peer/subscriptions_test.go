@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -46,37 +47,35 @@ func TestSubscribe(t *testing.T) {
 // Subscriptions to a modern server are one request for all, replaced when what is
 // wanted changes and renewed when the server ends it.
 func TestListenToModernServer(t *testing.T) {
-	p, s := pair(t)
-	p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
-	p.agreed.info.Capabilities = json.RawMessage(`{"tools":{"listChanged":true},"prompts":{}}`)
-	p.Subscriptions.Follow(zap.NewNop())
-	first := s.read()
-	if got := string(wire.Member(first.Params, "notifications")); first.Method != listen || got != `{"toolsListChanged":true}` {
-		t.Errorf("subscribed to %s", got)
-	}
-	cancel, err := p.Subscribe(t.Context(), "a:b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := s.read()
-	if got := string(wire.Member(second.Params, "notifications")); got != `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}` {
-		t.Errorf("then subscribed to %s", got)
-	}
-	if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) != string(first.ID) {
-		t.Errorf("then sent %s %s, want the end of the first subscription", m.Method, m.Params)
-	}
-	s.write(`{"id":%s,"result":{}}`, second.ID)
-	if third := s.read(); third.Method != Cancelled && third.Method != listen {
-		t.Errorf("after the server ended it: %s", third.Method)
-	}
-	cancel()
-	s.out.Close()
-	select {
-	case <-p.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("not closed")
-	}
-	p.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		p, s := pair(t)
+		p.agreed.meta = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+		p.agreed.info.Capabilities = json.RawMessage(`{"tools":{"listChanged":true},"prompts":{}}`)
+		p.Subscriptions.Follow(zap.NewNop())
+		first := s.read()
+		if got := string(wire.Member(first.Params, "notifications")); first.Method != listen || got != `{"toolsListChanged":true}` {
+			t.Errorf("subscribed to %s", got)
+		}
+		cancel, err := p.Subscribe(t.Context(), "a:b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := s.read()
+		if got := string(wire.Member(second.Params, "notifications")); got != `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}` {
+			t.Errorf("then subscribed to %s", got)
+		}
+		if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) != string(first.ID) {
+			t.Errorf("then sent %s %s, want the end of the first subscription", m.Method, m.Params)
+		}
+		s.write(`{"id":%s,"result":{}}`, second.ID)
+		if third := s.read(); third.Method != Cancelled && third.Method != listen {
+			t.Errorf("after the server ended it: %s", third.Method)
+		}
+		cancel()
+		s.out.Close()
+		<-p.Done()
+		p.Wait()
+	})
 }
 
 // One subscription that the server does not answer does not delay another beyond its
