@@ -111,6 +111,15 @@ func (in *instance) exitError() *exitError {
 	return e
 }
 
+// ending returns why the process ends if err says only that its session takes no more calls.
+func (in *instance) ending(err error) error {
+	if in.process == nil || !errors.Is(err, peer.ErrRefused) {
+		return err
+	}
+	<-in.Done()
+	return in.Cause()
+}
+
 // explain adds the last stderr lines to the reason why the server does not serve.
 func (in *instance) explain(err error) error {
 	if _, ok := errors.AsType[*exitError](err); ok {

@@ -188,6 +188,7 @@ func (o *opener) try(ctx context.Context, entry config.Server, on terms, known l
 	if err == nil {
 		return in, nil
 	}
+	err = in.ending(err)
 	in.stop(err)
 	if exit, ok := errors.AsType[*exitError](err); ok && !errors.Is(err, peer.ErrProbeExit) {
 		return nil, exit // it says everything

@@ -86,6 +86,7 @@ func (s *server) launchAndList(ctx context.Context, job launch.Job, fetched func
 		return nil, err
 	}
 	if err := s.handler.Learn(ctx, entry, in); err != nil {
+		err = in.ending(err)
 		in.stop(err)
 		return nil, in.explain(&listError{err})
 	}

@@ -40,14 +40,15 @@ type pendingRequest struct {
 // standing reports whether the call is a subscription: no caller waits for its answer.
 func (c *pendingRequest) standing() bool { return c.method == listen }
 
-var errRefused = errors.New("the session is about to end")
+// ErrRefused is the error of calls that come after [Calls.Refuse].
+var ErrRefused = errors.New("the session is about to end")
 
 // add registers a call, unless calls are refused.
 func (c *Calls) add(one *pendingRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused && !one.standing() {
-		return errRefused
+		return ErrRefused
 	}
 	c.pending[one.id] = one
 	if one.standing() {
