@@ -567,6 +567,38 @@ func TestLastClientWaits(t *testing.T) {
 	}
 }
 
+// Clients of older revisions need one process of a server that also speaks newer ones. A client of
+// those gets a second process.
+func TestProcessesOfBothEras(t *testing.T) {
+	layer.Full(t)
+	t.Parallel()
+	s := prepare(t, entries{"both": fake("-tools", "pid", "-era", "both"), "old": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	for _, c := range []*mcptest.Client{s.serve(), s.serve()} {
+		for _, server := range []string{"both", "old"} {
+			if _, stderr, code := s.run("restart", server); code != 0 { // its first start may have been before the first client
+				t.Fatalf("restart: %s", stderr)
+			}
+			if pid := mustCall(t, c, server+"__pid", "{}").text(); pid != strconv.Itoa(s.states()[server].PID) {
+				t.Errorf("%s: the call went to process %s, want the shared one, %d", server, pid, s.states()[server].PID)
+			}
+		}
+	}
+	modern := s.start()
+	if _, err := modern.Discover(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for server, shared := range map[string]bool{"both": false, "old": true} {
+		pid := mustCall(t, modern, server+"__pid", "{}").text()
+		if (pid == strconv.Itoa(s.states()[server].PID)) != shared {
+			t.Errorf("%s: the modern client's call went to process %s, and the shared one is %d", server, pid, s.states()[server].PID)
+		}
+	}
+	out, _, _ := s.run("servers", "both")
+	if !strings.Contains(out, "is for clients of newer revisions, since the server also speaks newer revisions") {
+		t.Errorf("servers both: %s", out)
+	}
+}
+
 // A router over HTTP and one for stdio clients say of each other that they run.
 func TestTwoRouters(t *testing.T) {
 	t.Parallel()
