@@ -276,7 +276,7 @@ func isFinal(raw json.RawMessage) bool {
 
 // callParams returns the parameters for the server: its own name of the tool, the
 // arguments, and the other members that the client sent. They are the bytes that are sent, which another node signs.
-func callParams(c *Call, tool string, args wire.Object) (wire.Object, error) {
+func callParams(c *Call, tool string, args wire.Object) json.RawMessage {
 	b := make([]byte, 0, len(args.Bytes())+len(c.Params)+64)
 	b = append(b, `{"name":`...)
 	b = wire.AppendString(b, tool)
@@ -288,5 +288,10 @@ func callParams(c *Call, tool string, args wire.Object) (wire.Object, error) {
 		b = append(b, ':')
 		b = append(b, value...)
 	})
-	return wire.ParseObject(append(b, '}'))
+	if b = append(b, '}'); wire.HasLineEnd(b) {
+		if o, err := wire.ParseObject(b); err == nil { // else the session refuses them
+			return o.Bytes()
+		}
+	}
+	return b
 }
