@@ -11,7 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 )
 
-// The lists of a query have a bound, whoever makes it.
+// The lists of a query have a bound for each caller.
 func TestFindBoundsLists(t *testing.T) {
 	s := picker(t, "a:list list the issues #tag", "b:list list the issues #tag")
 	for _, q := range []Query{{Kinds: tooMany}, {Capabilities: tooMany}, {Servers: tooMany}} {

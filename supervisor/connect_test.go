@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap/zaptest"
@@ -83,7 +84,7 @@ func toolCall(tool, arguments string, from session.Client) session.Request {
 // Calls, progress, questions, cancellation and subscriptions work over a connection as with a process.
 func TestConnect(t *testing.T) {
 	for _, modern := range []bool{true, false} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			trace := t.TempDir() + "/trace"
 			conn, end := served(t, "-era", "both", "-tools", "echo,ask,progress,hang,touch,big", "-resources", "doc://a", "-trace", trace)
 			var news heard

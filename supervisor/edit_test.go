@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
@@ -39,7 +40,7 @@ func (f *fixture) underWay(server, arguments string) (slow chan error) {
 }
 
 func TestEdit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		a, b := fake("a", "-tools", "pid,sleep"), fake("b", "-tools", "pid")
 		f := supervise(t, a, b)
 		pidA, pidB := f.mustCall("a", "pid", "{}"), f.mustCall("b", "pid", "{}")
@@ -79,7 +80,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestEditOfExclusiveServer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		lock := filepath.Join(t.TempDir(), "port")
 		f := supervise(t, fake("s", "-exclusive", lock, "-tools", "pid"))
 		before := f.mustCall("s", "pid", "{}")
@@ -95,7 +96,7 @@ func TestEditOfExclusiveServer(t *testing.T) {
 }
 
 func TestEditThatDoesNotStart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		good := fake("s", "-tools", "pid")
 		f := supervise(t, good, fake("keyed"))
 		f.await("s", status.Ready)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -18,7 +19,7 @@ import (
 
 // The same for servers that run, and the fault goes once the server is ready.
 func TestFaultsOfServers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t)
 		late := fake("", "-mute")
 		late.StartTimeout = 500 * time.Millisecond
@@ -46,7 +47,7 @@ func TestFaultsOfServers(t *testing.T) {
 
 // A server that prints text and no message has a fault of its own. It is known before the time to start is over.
 func TestFaultOfText(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		entry := fake("text")
 		entry.StartTimeout = 5 * time.Minute
 		f := superviseProgram(t, func(_ []string, stdin io.Reader, stdout, _ io.Writer) int {
@@ -63,7 +64,7 @@ func TestFaultOfText(t *testing.T) {
 
 // The first line of noise is kept, unless it may hold a result.
 func TestStrayLine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := superviseWith(t, t.TempDir(), func(v *Supervisor) {
 			v.starter.Play = func(c process.Command) *process.Played {
 				p := play.Server(c)

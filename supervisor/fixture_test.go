@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -100,12 +99,6 @@ type fixture struct {
 	logged  *observer.ObservedLogs // from info on
 	configs chan config.Config
 	stop    func()
-}
-
-// bubble runs a test in fake time. Its servers run in memory; it has no processes and no sockets.
-func bubble(t *testing.T, test func(*testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
 }
 
 func guardCommand() []string {

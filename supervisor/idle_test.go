@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -17,7 +18,7 @@ import (
 // A server that no client uses is stopped, and started again by the next call. No
 // call is lost by that, and none under way is cut short.
 func TestIdleTimeout(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		entry := fake("s", "-tools", "echo,sleep")
 		entry.IdleTimeout = 600 * time.Millisecond
 		f := supervise(t)
@@ -57,7 +58,7 @@ func TestIdleTimeout(t *testing.T) {
 
 // Calls that wake a server together do not wake it again when it is idle.
 func TestIdleServerIsWokenOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		entry := fake("s", "-tools", "echo")
 		entry.Lazy, entry.IdleTimeout = true, 5*time.Second
 		f := supervise(t)
@@ -81,7 +82,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 // A server that nothing was sent to for longer than a call may take is no worse for
 // it.
 func TestLongSilence(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		entry := fake("s", "-tools", "echo")
 		entry.Timeout = 5 * time.Second
 		f := supervise(t, entry)
@@ -104,7 +105,7 @@ func TestLongSilence(t *testing.T) {
 
 // An edit that is undone starts no idle server; a restart does.
 func TestIdleServerStaysIdle(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		lazy := fake("s")
 		lazy.Lazy = true
 		f := supervise(t)

@@ -28,7 +28,7 @@ import (
 )
 
 func TestServeAndStop(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		pids := pidFile(t)
 		f := supervise(t, fake("a", "-tools", "echo,pid", "-pid-file", pids), fake("b", "-era", "modern", "-pid-file", pids))
 		if got := f.mustCall("b", "echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
@@ -48,7 +48,7 @@ func TestServeAndStop(t *testing.T) {
 }
 
 func TestFailsWithReasonOthersServe(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("bad", "-exit"), fake("good"))
 		f.mustCall("good", "echo", "{}")
 		st := f.await("bad", status.Failed)
@@ -71,7 +71,7 @@ func TestFailsWithReasonOthersServe(t *testing.T) {
 }
 
 func TestFailedServerComesBackByRestart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		state := filepath.Join(t.TempDir(), "starts")
 		f := supervise(t, fake("s", "-crash-at-start-times", "12", "-exit-on-unknown", "-state", state))
 		f.await("s", status.Failed)
@@ -86,7 +86,7 @@ func TestFailedServerComesBackByRestart(t *testing.T) {
 }
 
 func TestExitsAtProbe(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		data := t.TempDir()
 		for _, want := range []int64{2, 1} { // a second process the first time
 			f := superviseIn(t, data, fake("s", "-exit-on-unknown"))
@@ -99,7 +99,7 @@ func TestExitsAtProbe(t *testing.T) {
 }
 
 func TestNoiseAndFlood(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("noisy", "-noise"), fake("flood", "-stderr-flood", "10000000"))
 		for range 3 {
 			f.mustCall("noisy", "echo", "{}")
@@ -116,7 +116,7 @@ func TestNoiseAndFlood(t *testing.T) {
 
 // Messages far above the 16 MiB at which the SDK's transport ends are passed on.
 func TestLargeMessages(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "big,echo"))
 		const size = 40 << 20
 		if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
@@ -130,7 +130,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 func TestHangingCallHarmsNoOther(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "hang,echo"))
 		s, err := f.Session(t.Context(), "s", nil)
 		if err != nil {
@@ -152,7 +152,7 @@ func TestHangingCallHarmsNoOther(t *testing.T) {
 }
 
 func TestCrashInCall(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "crash,pid"))
 		before := f.mustCall("s", "pid", "{}")
 		_, err := f.call("s", "crash", "{}")
@@ -171,7 +171,7 @@ func TestCrashInCall(t *testing.T) {
 // A server that answers calls between its crashes is never given up, and calls wait for
 // its next start. One that answers none is.
 func TestCrashesOfAUsefulServer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("useful", "-tools", "crash,echo"), fake("useless", "-tools", "crash"))
 		for range loopFailures + 1 {
 			f.mustCall("useful", "echo", "{}")
@@ -189,7 +189,7 @@ func TestCrashesOfAUsefulServer(t *testing.T) {
 }
 
 func TestToolsChange(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for _, era := range []string{"legacy", "modern"} {
 			f := supervise(t, fake("s", "-tools", "grow", "-era", era))
 			f.mustCall("s", "grow", "{}")
@@ -203,7 +203,7 @@ func TestToolsChange(t *testing.T) {
 
 // A restart and an edit end a start that hangs.
 func TestHangingStartIsEnded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-mute"))
 		mcptest.WaitFor(t, "the start to hang", func() bool { return f.starter.Started() == 1 })
 		go f.Restart(t.Context(), "s")
@@ -222,7 +222,7 @@ func TestHangingStartIsEnded(t *testing.T) {
 
 // The words of an earlier process, or of another, are not this one's.
 func TestReasonsAreTheProcessesOwn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // the process may end before the first message is to be written, or after
 			f := supervise(t, fake("s", "-stderr-flood", "1000"))
 			f.await("s", status.Ready)
@@ -239,7 +239,7 @@ func TestReasonsAreTheProcessesOwn(t *testing.T) {
 }
 
 func TestRestingEntries(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		disabled, broken, self := fake("disabled"), fake("broken"), fake("self")
 		disabled.Disabled, broken.Misconfigured, self.Self = true, "TOKEN is not set", true
 		f := supervise(t, disabled, broken, self)
@@ -257,7 +257,7 @@ func TestRestingEntries(t *testing.T) {
 
 // A router that is started by a router says so, and is left alone.
 func TestSelfFoundByItsAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		answer := wire.AppendError(nil, []byte("1"), wire.Marshal(session.Error{Code: session.CodeSelf, Message: "no", Data: json.RawMessage(`{"metarouter":"self"}`)}))
 		f := superviseProgram(t, func(_ []string, stdin io.Reader, stdout, _ io.Writer) int {
 			bufio.NewReader(stdin).ReadSlice('\n')
@@ -269,7 +269,7 @@ func TestSelfFoundByItsAnswer(t *testing.T) {
 }
 
 func TestManyStartAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var entries []config.Server
 		for i := range 30 {
 			entries = append(entries, fake(fmt.Sprint("s", i)))
@@ -282,7 +282,7 @@ func TestManyStartAtOnce(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		t.Setenv("SECRET_OF_ANOTHER", "x")
 		t.Setenv("INHERITED", "yes")
 		t.Setenv("HTTPS_PROXY", "http://proxy")
@@ -308,7 +308,7 @@ func TestEnvironment(t *testing.T) {
 
 // A restart during a start starts the server once more, not twice.
 func TestRestartDuringAStart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := superviseWith(t, t.TempDir(), func(v *Supervisor) {
 			v.starter.Play = func(c process.Command) *process.Played {
 				if v.starter.Started() == 0 {

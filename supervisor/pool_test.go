@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -245,7 +246,7 @@ func TestEraOfSharedSession(t *testing.T) {
 		{"-era modern", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
 		{"-era modern -exit-on-unknown", true, "modern", peer.ModernEra, peer.ModernEra, "legacy", "", 2},
 	} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			entry := fake("r", strings.Fields(tc.flags)...)
 			f := superviseWith(t, t.TempDir(), func(v *Supervisor) { v.options.Legacy = func() bool { return tc.legacy } }, entry)
 			if st := f.await("r", status.Ready); st.Era != tc.era || f.launcher.Cache.Get(entry).Era != tc.known {
@@ -273,7 +274,7 @@ func TestEraOfSharedSession(t *testing.T) {
 // A shared session that is opened again next to the session of the clients of an era leaves that
 // era to it, whatever clients there are.
 func TestEraAfterCrash(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			var legacy atomic.Bool
 			legacy.Store(first)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
@@ -30,7 +31,7 @@ func TestMissingSecret(t *testing.T) {
 
 // The log file of a server hides the same values as its state, and no ordinary ones.
 func TestLogFileHidesVariables(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		entry := fake("s")
 		entry.Env = map[string]string{"API_TOKEN": "tok-value-1", "PASSWORD": "true", "DEBUG": "1", "ROOT": "/home", "LEVEL": "info"}
 		f := superviseProgram(t, func(_ []string, _ io.Reader, _, stderr io.Writer) int {

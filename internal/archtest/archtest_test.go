@@ -318,10 +318,13 @@ func receiver(expression ast.Expr) string {
 	return ""
 }
 
-// sources returns the Go files of this module without tests, for all platforms, with the
+// sources returns the Go files of this module without tests, with the folder of their package.
+func sources(t *testing.T) map[string]string { return goFiles(t, false) }
+
+// goFiles returns the Go files of this module, of tests or others, for all platforms, with the
 // folder of their package. It reads the disk and not "go list", so that a cached result of
 // a test is never out of date.
-func sources(t *testing.T) map[string]string {
+func goFiles(t *testing.T, tests bool) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	root := filepath.Join("..", "..")
@@ -331,7 +334,7 @@ func sources(t *testing.T) map[string]string {
 			return err
 		case entry.IsDir() && file != root && (entry.Name()[0] == '.' || entry.Name() == "testdata" || entry.Name() == "node_modules"):
 			return filepath.SkipDir
-		case !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+		case !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") != tests:
 			return nil
 		}
 		dir, err := filepath.Rel(root, filepath.Dir(file))

@@ -4,9 +4,7 @@ import (
 	_ "embed"
 	"go/ast"
 	"go/token"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +31,7 @@ var processes = []string{
 func TestUnitsOnly(t *testing.T) {
 	most := table(t, "waits.txt", waitsText)
 	now := map[string]int{}
-	for file, folder := range testFiles(t) {
+	for file, folder := range goFiles(t, true) {
 		if top, _, _ := strings.Cut(folder, "/"); top == "test" || top == "tools" {
 			continue // integration; tools are a module of their own
 		}
@@ -123,30 +121,6 @@ func isWait(name string, call *ast.CallExpr) bool {
 		return factor < 60
 	}
 	return false
-}
-
-// testFiles returns the files of tests, with their folders.
-func testFiles(t *testing.T) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && file != root && (entry.Name()[0] == '.' || entry.Name() == "testdata" || entry.Name() == "node_modules"):
-			return filepath.SkipDir
-		case !strings.HasSuffix(file, "_test.go"):
-			return nil
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(file))
-		files[file] = filepath.ToSlash(dir)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
 
 // table reads a table of bounds: lines with a number and a name.

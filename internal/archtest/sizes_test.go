@@ -77,7 +77,7 @@ func measured(t *testing.T) map[string]int {
 			}
 		}
 	}
-	for file, folder := range testFiles(t) {
+	for file, folder := range goFiles(t, true) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	signals "github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // A process is what the server runs in: one of the system, or a part of the test's.
@@ -128,7 +130,7 @@ func newPlayed(dir string, env []string) (*process, *Played) {
 	ended := func(status int, by string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if isClosed(p.killed) {
+		if signals.IsClosed(p.killed) {
 			return
 		}
 		code, signal = status, by
@@ -152,14 +154,5 @@ func newPlayed(dir string, env []string) (*process, *Played) {
 			<-p.killed
 			return code, signal
 		},
-	}
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// noter is a server in sh that notes each line that it gets. The schema of loose can't be compiled, so that nobody
-// checks its arguments.
+// noter is a server in sh that notes each line that it gets. The schema of loose can't be compiled, so that its
+// arguments are not checked.
 const noter = `while read -r line; do
   printf '%s\n' "$line" >>lines
   id=$(printf '%.200s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([^,}]*\).*/\1/p')

@@ -1,11 +1,11 @@
 // Package layer says which tests run when.
 //
 // The tests have three layers. "go test -short" runs units: no process, no socket but those of httptest, no real time.
-// "go test" adds integration: what only processes, files and sockets show, a scenario for each promise. With
-// METAROUTER_TESTS=full also runs what takes long, needs strange programs, or measures.
+// "go test" adds integration, with processes, files and sockets: a scenario for each promise. METAROUTER_TESTS=full adds
+// tests that take long, need strange programs, or measure.
 //
-// A test of the second or third layer says so first. What it needs and does not find skips it; with METAROUTER_TESTS=all
-// or full it fails.
+// A test of the second or third layer says so first. A missing program skips it; with METAROUTER_TESTS=all or full, it
+// fails.
 package layer
 
 import (
@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// variable is "all" where what a test needs and does not find is a failure, and "full" where the third layer runs too.
+// variable is "all" where a missing program is a failure, and "full" where the third layer runs too.
 const variable = "METAROUTER_TESTS"
 
 // Integration skips the test in a short run.
@@ -26,8 +26,8 @@ func Integration(t testing.TB) {
 	}
 }
 
-// Package ends the test program in a short run: the package has no unit tests. TestMain calls it first, after what makes
-// the program play a server.
+// Package ends the test program in a short run: the package has no unit tests. TestMain calls it first, once it knows that
+// the program does not play a server.
 func Package() {
 	if flag.Parse(); testing.Short() {
 		fmt.Fprintln(os.Stderr, "integration: go test without -short runs it")
@@ -46,14 +46,5 @@ func Full(t testing.TB) {
 // Everything reports whether the third layer runs.
 func Everything() bool { return os.Getenv(variable) == "full" && !testing.Short() }
 
-// Strict reports whether a test fails for what it needs and does not find.
+// Strict reports whether a test fails for a missing program.
 func Strict() bool { return os.Getenv(variable) == "all" || os.Getenv(variable) == "full" }
-
-// Missing skips a test that does not find what it needs, or fails it.
-func Missing(t testing.TB, what string) {
-	t.Helper()
-	if Strict() {
-		t.Fatal(variable + " is " + os.Getenv(variable) + ", and there is no " + what)
-	}
-	t.Skip("there is no " + what)
-}

@@ -188,7 +188,7 @@ func TestListenInWireOrder(t *testing.T) {
 	}
 }
 
-// Parameters that nobody uses may be anything. Others are an object with each key once.
+// Parameters that are not used may be anything. Others are an object with each key once.
 func TestParametersOfServers(t *testing.T) {
 	p, s := pair(t)
 	var heard []string // written on the reading goroutine, read after Call

@@ -269,7 +269,7 @@ func TestWhatIsWrong(t *testing.T) {
 	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
 	info := s.infoOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, sentServer{})
 	if info.LastError != unset {
-		t.Errorf("the error is told as %q", info.LastError)
+		t.Errorf("the error is shown as %q", info.LastError)
 	}
 	s.edits <- config.Config{}
 	until(next, func(u update) bool { return u.Order != nil })
