@@ -50,7 +50,8 @@ type Config struct {
 	// not named is used. Its objects are kept if the text is not expanded.
 	Text trustfile.Text
 
-	sources      []source      // the text, if it is not expanded
+	sources      []source      // the text
+	asWritten    bool          // the text is not expanded
 	examinations []examination // of the system, if the text is expanded
 }
 
@@ -63,8 +64,10 @@ type Server struct {
 	Args       []string
 	Env        map[string]string // envFile's variables, then env's
 	EnvFile    string            `key:"envFile,path"` // absolute path of the envFile that is already in Env, or ""
-	Cwd        string            `key:"cwd,path"`     // absolute, or "" for the router's own
-	InheritEnv []string          `key:"inheritEnv"`   // names of further variables of the router that the child gets; "*" is all
+	Cwd        string            `key:"cwd,folder"`   // absolute; default: the folder of its file, the home folder for the user's own file
+	PerFolder  bool              // each client's folder has a process of its own, in that folder: "cwd" is "client"
+	Variables  []string          // names of the environment's variables that the entry refers to, sorted
+	InheritEnv []string          `key:"inheritEnv"` // names of further variables of the router that the child gets; "*" is all
 	KeepStrays bool              // processes that the child starts outside its process group are not killed with it
 	Roots      []string          `key:"roots,roots"` // absolute paths or file URIs that the server gets in place of its clients' roots; nil is these, empty is no roots
 
@@ -307,6 +310,7 @@ func (p Problem) Error() string {
 // Equal reports whether c and d are the same, including problems and their places.
 func (c Config) Equal(d Config) bool {
 	c.examinations, d.examinations = nil, nil // they differ in places only
+	c.sources, d.sources = nil, nil
 	return reflect.DeepEqual(c, d)
 }
 

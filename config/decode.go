@@ -32,6 +32,7 @@ type expander struct {
 	// Of the entry that is decoded now:
 	envFile    string                // the path of its envFile, "" without one
 	missing    variables             // that are not set
+	variables  []string              // that were looked up in the environment
 	missingAt  int                   // place of the first of these
 	referable  bool                  // the value that is decoded may refer to secrets
 	references []reference.Reference // that it has

@@ -96,6 +96,7 @@ func isBare(root *hujson.Object) bool {
 // server decodes one entry of any dialect.
 func (d *decoder) server(e entry, r Router) Server {
 	d.source, d.name, d.level, d.fatal, d.missing, d.references = e.source, e.name, atEntry, nil, variables{}, nil
+	d.variables = nil
 	at := e.member.Name.StartOffset
 	s := defaultServer()
 	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.MaxResultTokens
@@ -113,7 +114,7 @@ func (d *decoder) server(e entry, r Router) Server {
 	} else {
 		d.reject(at, `the server must be an object; write {"command": "…", "args": ["…"]} or {"url": "…"}`)
 	}
-	s.Misconfigured = strings.Join(d.fatal, "; ")
+	s.Misconfigured, s.Variables = strings.Join(d.fatal, "; "), slices.Sorted(slices.Values(d.variables))
 	return s
 }
 
@@ -198,6 +199,11 @@ func (d entryDecoder) connect(s *Server, at int) {
 	}
 	if s.Transport == Stdio {
 		s.URL, s.Headers, s.OAuth = "", nil, nil
+		if s.PerFolder = s.Cwd == perClient; s.PerFolder {
+			s.Cwd = d.env.home
+		} else if s.Cwd == "" && !d.env.asWritten {
+			s.Cwd = d.defaultFolder()
+		}
 		if s.Command == "" && !broken {
 			d.reject(at, `a stdio server needs a program; write "command"`)
 		}

@@ -195,8 +195,8 @@ func (d entryDecoder) examineFolders(s *Server, args []hujson.Value) {
 			path = d.env.atHome(path)
 		}
 		if !filepath.IsAbs(path) {
-			if s.Cwd == "" || path == "" || strings.HasPrefix(path, "~") {
-				continue // it depends on the folder of the router
+			if s.PerFolder || s.Cwd == "" || path == "" || strings.HasPrefix(path, "~") {
+				continue // it depends on the folder of the client
 			}
 			path = filepath.Join(s.Cwd, path)
 		}

@@ -27,7 +27,7 @@ func TestExamine(t *testing.T) {
 		{fs(q("there") + `, ` + q("none")), ``, "warning", `does not exist; correct the path, or make the folder`},
 		{fs(`"${GONE}"`), ``, "warning", `the folder "${GONE}" does not exist`},
 		{fs(q("file")), ``, "warning", `is not a folder; write the path of a folder`},
-		{fs(`"relative"`), ``, "", ""},
+		{fs(`"relative"`), ``, "warning", `the folder "relative" does not exist`},
 		{`"a": {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", "none"], "cwd": "there"}`, ``, "warning", `the folder "none" does not exist`},
 		{`"a": {"command": "npx", "args": ["@modelcontextprotocol/server-filesystem", ` + q("none") + `], "disabled": true}`, ``, "", ""},
 		{`"a": {"command": "npx", "args": ["some-other-server", ` + q("none") + `]}`, ``, "", ""},

@@ -114,6 +114,25 @@ func (d texts) path(v hujson.Value) (string, error) {
 	return d.absolute(s), err
 }
 
+// perClient is the folder of an entry for each client's own.
+const perClient = "client"
+
+// folder is path, or perClient.
+func (d texts) folder(v hujson.Value) (string, error) {
+	if s, err := keys.Text(v); err == nil && s == perClient {
+		return perClient, nil
+	}
+	return d.path(v)
+}
+
+// defaultFolder returns the folder in which the servers of the file run.
+func (d *expander) defaultFolder() string {
+	if d.source.path == d.env.own && d.env.home != "" {
+		return d.env.home
+	}
+	return d.source.project()
+}
+
 func (d *expander) absolute(path string) string {
 	if path = d.env.atHome(path); path == "" || filepath.IsAbs(path) || d.env.asWritten {
 		return path
@@ -141,6 +160,7 @@ func (d *expander) lookup(name string) (string, bool) {
 	case "userHome":
 		return d.env.home, d.env.home != ""
 	}
+	addOnce(&d.variables, name)
 	if value, ok := d.env.lookup(name); ok || d.envFile == "" {
 		return value, ok
 	}

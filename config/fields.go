@@ -197,7 +197,7 @@ func readings(d *decoder) map[string]reader[string] {
 	texts, cluster, value := texts{&d.expander}, clusterDecoder{d}, d.bounded(maxValue)
 	return map[string]reader[string]{
 		"expanded": d.expanded, "referring": d.referring, "argument": d.argument, "value": value, "word": d.bounded(maxWord),
-		"path": texts.path, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
+		"path": texts.path, "folder": texts.folder, "program": texts.program, "roots": texts.root, "tls": texts.tlsFile,
 		"glob": pattern, "patterns": pattern, "regexp": d.pattern, "category": d.category,
 		"clusterName": cluster.word, "nodeKey": cluster.nodeKey, "creds": cluster.file("creds"), "ca": cluster.file("ca"), "file": cluster.file("file"),
 		"listen": d.listen, "publicUrl": d.publicURL, "service": d.service,

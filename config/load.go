@@ -13,6 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/foreign"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/program"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
@@ -36,10 +37,19 @@ func LoadText(paths ...string) (Config, error) {
 
 // Expand returns the result of Load for the text that LoadText has read.
 func (c Config) Expand() Config {
-	if c.sources == nil {
-		return c // it is expanded
+	if !c.asWritten {
+		return c
 	}
 	c, _ = assemble(c.sources, system()) // LoadText has returned the error, which is about the text
+	return c
+}
+
+// With returns the configuration that Load would have returned for the same text with other values of variables. lookup
+// is called instead of [os.LookupEnv].
+func (c Config) With(lookup func(name string) (string, bool)) Config {
+	env := system()
+	env.lookup = lookup
+	c, _ = assemble(c.sources, env) // it was read without an error
 	return c
 }
 
@@ -82,6 +92,7 @@ type environment struct {
 	readFile   func(path string) ([]byte, error)
 	lookPath   func(program string) (string, error)
 	home       string // of the user, "" if unknown
+	own        string // the user's own file, "" if unknown
 	executable string // of this process, "" if unknown
 
 	windows   bool // a command line for Windows runs as it is written
@@ -90,8 +101,9 @@ type environment struct {
 
 func system() environment {
 	home, _ := os.UserHomeDir()
+	own, _ := configpath.Own()
 	executable, _ := os.Executable()
-	return environment{lookup: secret.LookupEnv, readFile: readFile, lookPath: program.Look, windows: runtime.GOOS == "windows", home: home, executable: executable}
+	return environment{lookup: secret.LookupEnv, readFile: readFile, lookPath: program.Look, windows: runtime.GOOS == "windows", home: home, own: own, executable: executable}
 }
 
 // maxFile is the most bytes of a configuration file or an envFile.
@@ -125,10 +137,7 @@ const maxServers = 2000
 // assemble decodes all "metarouter" objects before the first server, since servers inherit
 // from them. The error is a Problem.
 func assemble(sources []source, env environment) (Config, error) {
-	c := Config{Router: defaultRouter()}
-	if env.asWritten {
-		c.sources = sources
-	}
+	c := Config{Router: defaultRouter(), sources: sources, asWritten: env.asWritten}
 	d := &decoder{profiles: make(map[string]sourceMember)}
 	d.env, d.last = env, make(map[string]sourceMember)
 	var entries []entry

@@ -166,7 +166,12 @@ func TestDialects(t *testing.T) {
 			})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := only(t, tt.text); !reflect.DeepEqual(got, tt.want) {
+			got := only(t, tt.text)
+			got.Variables = nil // see TestVariables
+			if tt.want.Transport == Stdio && tt.want.Cwd == "" {
+				tt.want.Cwd = "/project"
+			}
+			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
 			}
 		})
@@ -535,6 +540,37 @@ func TestRootsOfAnEntry(t *testing.T) {
 		c := anyText(t, `{"mcpServers": {"a": {"command": "/x", `+said+`}}}`)
 		if len(c.Servers) == 1 && c.Servers[0].Misconfigured == "" {
 			t.Errorf("%s: the server is started: %v", said, c.Problems)
+		}
+	}
+}
+
+// TestVariables has an entry say which variables of the environment it needs, and be read with other values of them.
+func TestVariables(t *testing.T) {
+	c := loadText(t, `{"mcpServers": {"a": {"command": "x", "args": ["${SECOND}", "${FIRST:-1}"], "env": {"A": "${SECOND} ${userHome}"}}, "b": {"command": "x"}}}`)
+	if got := c.Servers[0].Variables; !slices.Equal(got, []string{"FIRST", "SECOND"}) || len(c.Servers[1].Variables) > 0 {
+		t.Errorf("the entries need %q and %q", got, c.Servers[1].Variables)
+	}
+	other := c.With(func(name string) (string, bool) { return "other", name == "SECOND" })
+	if got := other.Servers[0].Args; !slices.Equal(got, []string{"other", "1"}) || other.Equal(c) {
+		t.Errorf("with other values the arguments are %q", got)
+	}
+}
+
+// TestFolders has servers run in the folder of their file, in the home folder if it is the user's own, or in each client's.
+func TestFolders(t *testing.T) {
+	const text = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "cwd": "client"}, "c": {"command": "x", "cwd": "./client"}}}`
+	for path, want := range map[string][3]string{
+		"/p/.mcp.json":        {"/p", "/home/me", "/p/client"},
+		"/p/.vscode/mcp.json": {"/p", "/home/me", "/p/client"},
+		"/home/me/own.json":   {"/home/me", "/home/me", "/home/me/client"},
+		"/etc/own.json":       {"/home/me", "/home/me", "/etc/client"}, // the user's own file
+	} {
+		c, err := read(path, []byte(text), environment{home: "/home/me", own: "/etc/own.json", lookup: func(string) (string, bool) { return "", false }, lookPath: func(string) (string, error) { return "", errors.New("none") }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [3]string{c.Servers[0].Cwd, c.Servers[1].Cwd, c.Servers[2].Cwd}; got != want || c.Servers[0].PerFolder || !c.Servers[1].PerFolder || c.Servers[2].PerFolder {
+			t.Errorf("%s: the servers run in %q, want %q", path, got, want)
 		}
 	}
 }

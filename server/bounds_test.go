@@ -204,8 +204,8 @@ func TestDroppedServerEnds(t *testing.T) {
 		p := newFakeProfiles(map[string]string{"one": "a", "two": "a"})
 		profiles := p.profiles()
 		open := profiles.Open
-		profiles.Open = func(chosen []string) (Router, Options) {
-			r, o := open(chosen)
+		profiles.Open = func(v View, chosen []string) (Router, Options) {
+			r, o := open(v, chosen)
 			fake := r.(*fakeRouter)
 			fake.execute = func(context.Context, selector.Call) (selector.Result, error) {
 				return selector.Result{Limit: 1, JSON: json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1000) + `"}]}`)}, nil

@@ -84,7 +84,7 @@ func (s *Servers) serveGateway(ctx context.Context, v *adapter.NodeView, conn ne
 			return nil, err
 		}
 		s.mu.Lock()
-		server := s.byKey[q.Profile]
+		server := s.byPlace[place{s.profiles.View, q.Profile}]
 		s.mu.Unlock()
 		if server == nil {
 			return nil, conversation.ErrNotResumed

@@ -111,7 +111,7 @@ func serveIssued(t *testing.T, o HTTPOptions) *web {
 func serveIssuedWith(t *testing.T, o HTTPOptions, options func(Router) Options) *web {
 	read, write := tool("a", "read"), tool("a", "write")
 	profiles := Profiles{
-		Open: func(chosen []string) (Router, Options) {
+		Open: func(_ View, chosen []string) (Router, Options) {
 			offered := []registry.NormalizedTool{read, write}
 			if slices.Contains(chosen, "@read") {
 				offered = offered[:1]

@@ -72,7 +72,7 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 	go func() { ran <- r.Run(ctx, edits) }()
 	s.t.Cleanup(func() { cancel(); <-ran })
 	profiles := Profiles{
-		Open: func(chosen []string) (Router, Options) {
+		Open: func(_ View, chosen []string) (Router, Options) {
 			view := parts.Scope(chosen...)
 			live := adapter.Follow(parts, func(c config.Config) *Options {
 				return &Options{Mode: exposure.Direct, Scripts: true, Rules: profile.Existing(c.Router.Profiles, chosen)}

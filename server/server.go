@@ -105,6 +105,7 @@ type Server struct {
 
 	servers *Servers           // all servers of the router
 	key     string             // the profiles that the clients have chosen, joined by "+"
+	view    View               // that the clients have chosen
 	retire  context.CancelFunc // ends the sessions over HTTP
 
 	// Guarded by mu of servers.
@@ -189,7 +190,13 @@ func (s *Server) ListTokens() (shown, all int) {
 // At the end, Serve closes in if it is an [io.Closer]. It abandons a Read that then
 // still does not return, as of a terminal.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
+	return s.ServeFrom(ctx, nil, in, out)
+}
+
+// ServeFrom is Serve for a client whose folder and variables need processes of their own of some servers; see
+// [supervisor.Place]. It may be nil.
+func (s *Server) ServeFrom(ctx context.Context, from any, in io.Reader, out io.Writer) error {
+	return stdio.Serve(ctx, stdio.Options{Clients: s.clients, Place: from, Attached: s.router.Attach, Resumed: s.notifier.touchAll}, in, out)
 }
 
 // run notifies clients of changes, until ctx ends. It must run while clients are

@@ -712,6 +712,6 @@ type alone struct {
 }
 
 func newAlone(r Router, o Options) *alone {
-	all := NewServers(Profiles{Open: func([]string) (Router, Options) { return r, o }, Whole: r})
+	all := NewServers(Profiles{Open: func(View, []string) (Router, Options) { return r, o }, Whole: r})
 	return &alone{all.Default(), all}
 }

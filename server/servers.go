@@ -31,9 +31,12 @@ const (
 // Profiles say which profiles exist, and how their clients see the router. Without Exists and Edited,
 // no profile exists.
 type Profiles struct {
-	// Open returns the router as clients see it that have chosen all of the profiles, and the
+	// Open returns the router as clients see it that have chosen all of the profiles and the view, and the
 	// options of its server.
-	Open func(chosen []string) (Router, Options)
+	Open func(v View, chosen []string) (Router, Options)
+
+	// View is the view of clients that choose no other.
+	View View
 
 	// Always are the profiles that every client has, besides those that it chooses.
 	Always []string
@@ -60,6 +63,12 @@ type Profiles struct {
 	DialRouter func(ctx context.Context, address string) (net.Conn, error)
 }
 
+// A View says how clients see the router that have chosen it. The zero value leaves all to the configuration.
+type View struct {
+	Mode  string // "auto", "direct", "search" or "code"
+	Names string // "prefixed" or "bare"
+}
+
 // Servers are the servers that clients of a router see: one for each set of profiles that
 // clients have chosen, made when it is first needed. Clients, tasks, kept results and suspended
 // calls of different servers never meet, but their bounds are common to all servers. A server ends when one of its profiles exists no more:
@@ -73,9 +82,9 @@ type Servers struct {
 	nodes    *nodeServers  // for other nodes
 	dials    chan struct{} // holds an item for each stream to another gateway that is being opened
 
-	mu      sync.Mutex         // guards the fields below
-	byKey   map[string]*Server // those that new clients get
-	retired map[*Server]bool   // those with a profile that exists no more, while they have clients
+	mu      sync.Mutex        // guards the fields below
+	byPlace map[place]*Server // those that new clients get
+	retired map[*Server]bool  // those with a profile that exists no more, while they have clients
 	uses    uint64
 	ctx     context.Context // of Run; nil before it
 	stopped bool            // no more servers start
@@ -91,14 +100,14 @@ func NewServers(p Profiles) *Servers {
 		p.Edited = func() <-chan struct{} { return nil }
 	}
 	s := &Servers{
-		profiles: p, secret: make([]byte, sha256.Size), byKey: make(map[string]*Server), retired: make(map[*Server]bool),
+		profiles: p, secret: make([]byte, sha256.Size), byPlace: make(map[place]*Server), retired: make(map[*Server]bool),
 		dials:  make(chan struct{}, maxDials),
 		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
 	}
 	if rand.Read(s.secret); p.Scripts != nil {
 		s.secret = p.Scripts.Secret()
 	}
-	s.base = s.add(strings.Join(p.Always, "+"), p.Always)
+	s.base = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)
 	s.nodes = newNodeServers(s.secretOf, s.base.log)
 	s.common = &httpd.Backends{
 		Of: func(chosen ...string) (*httpd.Backend, bool) {
@@ -121,8 +130,11 @@ func NewServers(p Profiles) *Servers {
 
 // Of returns the server of clients that have chosen all of these, in any order: profiles, unions
 // of profiles, and the ReadOnly of [Profiles]. It reports false if one of them does not exist.
-func (s *Servers) Of(chosen ...string) (*Server, bool) {
-	if len(chosen) == 0 {
+func (s *Servers) Of(chosen ...string) (*Server, bool) { return s.Seen(s.profiles.View, chosen...) }
+
+// Seen is Of for clients that have chosen a view.
+func (s *Servers) Seen(v View, chosen ...string) (*Server, bool) {
+	if len(chosen) == 0 && v == s.profiles.View {
 		return s.base, true
 	}
 	chosen = slices.Concat(chosen, s.profiles.Always)
@@ -134,13 +146,13 @@ func (s *Servers) Of(chosen ...string) (*Server, bool) {
 	if len(chosen) > 1 {
 		chosen = slices.Compact(slices.Sorted(slices.Values(chosen)))
 	}
-	key := strings.Join(chosen, "+")
+	at := place{v, strings.Join(chosen, "+")}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	server := s.byKey[key]
+	server := s.byPlace[at]
 	if server == nil {
 		s.makeRoom()
-		server = s.add(key, slices.Clone(chosen))
+		server = s.add(at, slices.Clone(chosen))
 	}
 	s.uses++
 	server.used, server.last = s.uses, time.Now()
@@ -150,13 +162,19 @@ func (s *Servers) Of(chosen ...string) (*Server, bool) {
 // Default returns the server of clients that have chosen no profile.
 func (s *Servers) Default() *Server { return s.base }
 
+// A place is the place of a server among the others: the view of its clients, and its key.
+type place struct {
+	view View
+	key  string
+}
+
 // add makes the server of the profiles, and runs it if the others run. s.mu must be held, unless
 // it is the first.
-func (s *Servers) add(key string, chosen []string) *Server {
-	r, o := s.profiles.Open(chosen)
-	server := newServer(s, key, r, o)
-	server.chosen = chosen
-	s.byKey[key] = server
+func (s *Servers) add(at place, chosen []string) *Server {
+	r, o := s.profiles.Open(at.view, chosen)
+	server := newServer(s, at.key, r, o)
+	server.view, server.chosen = at.view, chosen
+	s.byPlace[at] = server
 	s.start(server)
 	return server
 }
@@ -181,9 +199,9 @@ func (s *Servers) start(server *Server) {
 // makeRoom drops the servers that were not used for the longest and are not busy, until there is
 // room for one more. s.mu must be held.
 func (s *Servers) makeRoom() {
-	for len(s.byKey) > maxServers {
+	for len(s.byPlace) > maxServers {
 		var oldest *Server
-		for _, server := range s.byKey {
+		for _, server := range s.byPlace {
 			if server != s.base && (oldest == nil || server.used < oldest.used) && !server.isBusy() {
 				oldest = server
 			}
@@ -197,7 +215,7 @@ func (s *Servers) makeRoom() {
 
 // drop takes out a server. s.mu must be held.
 func (s *Servers) drop(server *Server) {
-	delete(s.byKey, server.key)
+	delete(s.byPlace, place{server.view, server.key})
 	s.retired[server] = true
 	server.retire()
 	s.endIfLeft(server)
@@ -232,7 +250,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	defer s.await()
 	s.mu.Lock()
 	s.ctx = ctx
-	for _, server := range s.byKey {
+	for _, server := range s.byPlace {
 		s.start(server)
 	}
 	s.mu.Unlock()
@@ -266,7 +284,7 @@ func (s *Servers) await() {
 func (s *Servers) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, server := range s.byKey {
+	for _, server := range s.byPlace {
 		idle := time.Since(server.last) >= idleTime && !server.isBusy()
 		if server != s.base && (idle || slices.ContainsFunc(server.chosen, func(profile string) bool { return !s.profiles.Exists(profile) })) {
 			s.drop(server)
@@ -278,7 +296,7 @@ func (s *Servers) sweep() {
 func (s *Servers) all() []*Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.AppendSeq(slices.Collect(maps.Values(s.byKey)), maps.Keys(s.retired))
+	return slices.AppendSeq(slices.Collect(maps.Values(s.byPlace)), maps.Keys(s.retired))
 }
 
 // A Client is a client that a router serves.

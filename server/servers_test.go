@@ -40,7 +40,7 @@ func (p *fakeProfiles) profiles() Profiles {
 	all := newFake(tool("a", "x"), tool("b", "y"))
 	all.servers = []adapter.ServerInfo{info("a", status.Ready, 1), info("b", status.Ready, 1)}
 	return Profiles{
-		Open: func(chosen []string) (Router, Options) {
+		Open: func(_ View, chosen []string) (Router, Options) {
 			p.opened = append(p.opened, strings.Join(chosen, "+"))
 			if len(chosen) == 0 {
 				return all, Options{Mode: exposure.Direct}
@@ -124,8 +124,8 @@ func TestServersAreBounded(t *testing.T) {
 	for i := range maxServers + 20 {
 		s.Of(string(rune('A' + i)))
 	}
-	if again, _ := s.Of("A"); again != first || len(s.byKey) > maxServers+1 {
-		t.Errorf("%d servers, the one with a client dropped: %t", len(s.byKey), again != first)
+	if again, _ := s.Of("A"); again != first || len(s.byPlace) > maxServers+1 {
+		t.Errorf("%d servers, the one with a client dropped: %t", len(s.byPlace), again != first)
 	}
 	c.Close()
 }

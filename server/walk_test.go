@@ -133,7 +133,7 @@ func runWalk(t *testing.T, mode string, c config.Config) *walkRouter {
 		<-ran
 	})
 	s := NewServers(Profiles{
-		Open: func(chosen []string) (Router, Options) {
+		Open: func(_ View, chosen []string) (Router, Options) {
 			return parts.Scope(chosen...), Options{Mode: mode, Rules: chosen, Classifies: true, LimitsResults: true}
 		},
 		Exists:   func(chosen string) bool { return parts.Scope(chosen).Exists() },

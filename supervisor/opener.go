@@ -50,6 +50,7 @@ type terms struct {
 	shared       bool            // the session that all clients use, and from which lists are read
 	users        string          // the clients that will use it, if it is neither shared nor one client's
 	reason       string          // why it is not the shared session, as the end of a sentence
+	entry        *config.Server  // of a variant; nil for the entry of the session next to which it is opened
 }
 
 // allCapabilities are the capabilities of a session that several clients use: every capability
@@ -131,6 +132,9 @@ func (o *opener) reach(ctx context.Context, entry config.Server, on terms, known
 // may outlive life, which ends its opening only.
 func (o *opener) openNext(life context.Context, shared *instance, on terms) (*instance, error) {
 	entry := shared.entry()
+	if on.entry != nil {
+		entry = *on.entry
+	}
 	ctx, cancel := context.WithTimeoutCause(life, entry.StartTimeout, &timeoutError{entry.StartTimeout})
 	defer cancel()
 	in, err := o.open(ctx, entry, on)

@@ -37,14 +37,14 @@ type pool struct {
 	closed        bool       // no session may be opened any more
 	generation    context.Context
 	endGeneration context.CancelCauseFunc
-	byClient      map[session.Client]*clientSession // by home; nil is the key for all clients of the era that the shared session does not have
-	free          []*pooled                         // sessions that no request uses, the one used last at the end
-	used          map[*pooled]bool                  // sessions that a request has acquired
+	byUse         map[use]*clientSession
+	free          []*pooled        // sessions that no request uses, the one used last at the end
+	used          map[*pooled]bool // sessions that a request has acquired
 }
 
 func newPool(life context.Context, o *opener) *pool {
 	p := &pool{opener: o, life: life, slots: make(chan struct{}, maxAcquired),
-		byClient: make(map[session.Client]*clientSession), used: make(map[*pooled]bool)}
+		byUse: make(map[use]*clientSession), used: make(map[*pooled]bool)}
 	p.generation, p.endGeneration = context.WithCancelCause(life)
 	return p
 }
@@ -52,9 +52,17 @@ func newPool(life context.Context, o *opener) *pool {
 // maxClients bounds the sessions of one server that are one client's each.
 const maxClients = 100
 
-// A clientSession is a session that is one client's, or that all clients of an era share.
+// A use says which clients use a session that is not the one that all share.
+type use struct {
+	home     session.Client // the only client; nil if several may
+	variant  string         // the hash of the entry of a [Variant]; "" for the server's own
+	otherEra bool           // all clients of the era that the session of this entry does not have
+}
+
+// A clientSession is a session that is one client's, or that all clients of a use share.
 type clientSession struct {
 	on    terms
+	homes map[session.Client]bool // that have used the session of a variant
 	in    *instance
 	err   error
 	ready chan struct{} // closed when in or err is set
@@ -69,6 +77,18 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	if from == nil {
 		return shared, nil
 	}
+	variant := variantOf(from, p.opener.name)
+	var hash string
+	if variant != nil {
+		hash = variant.Entry.Hash()
+		own, err := p.ofClient(ctx, shared, from.Home(), use{variant: hash}, terms{
+			entry: &variant.Entry, capabilities: allCapabilities, era: peer.UnknownEra, users: "clients with the same values", reason: variant.Reason,
+		})
+		if err != nil {
+			return nil, err
+		}
+		shared = own
+	}
 	in := shared
 	if shared.otherEra.Load() && shared.Modern() != from.Modern() && (shared.Modern() || from.Home() != nil) {
 		// Such a server may serve legacy clients in another way than modern ones, or not at all.
@@ -77,7 +97,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		if from.Modern() {
 			on.era, on.users, on.reason = peer.ModernEra, "clients of newer revisions", "the server also speaks newer revisions"
 		}
-		other, err := p.ofClient(ctx, shared, nil, on)
+		other, err := p.ofClient(ctx, shared, from.Home(), use{variant: hash, otherEra: true}, on)
 		switch {
 		case err == nil:
 			in = other
@@ -98,7 +118,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	if home == nil {
 		return &perCallSession{in, p}, nil
 	}
-	return p.ofClient(ctx, in, home, terms{
+	return p.ofClient(ctx, in, home, use{home: home, variant: hash}, terms{
 		capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
 	})
 }
@@ -113,23 +133,26 @@ func (o *opener) asks(in *instance, capabilities json.RawMessage) []string {
 	return asked
 }
 
-// ofClient returns the client's own session, and opens it if the client has no session.
-// Without a client it is the session of all clients of the era that shared does not have.
-func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, on terms) (*instance, error) {
+// ofClient returns the session of the use for a client with this home, and opens it next to shared if there is none.
+func (p *pool) ofClient(ctx context.Context, shared *instance, home session.Client, of use, on terms) (*instance, error) {
 	p.mu.Lock()
-	c := p.byClient[home]
+	c := p.byUse[of]
 	if c != nil && signal.IsClosed(c.ready) && (c.err != nil || !c.in.Usable()) {
 		c = nil
 	}
 	if c == nil {
-		if len(p.byClient) >= maxClients || p.closed {
+		if len(p.byUse) >= maxClients || p.closed {
 			p.mu.Unlock()
 			return nil, p.opener.unavailable(status.Stopping, fmt.Sprintf("%d clients have a session of their own with it, or it is ending", maxClients))
 		}
 		life, end := context.WithCancelCause(p.generation)
 		c = &clientSession{on: on, ready: make(chan struct{}), end: end}
-		p.byClient[home] = c
-		p.opener.running.Go(func() { p.serveClient(life, c, shared, home) })
+		c.homes = make(map[session.Client]bool)
+		p.byUse[of] = c
+		p.opener.running.Go(func() { p.serveClient(life, c, shared, of) })
+	}
+	if of.variant != "" {
+		c.homes[home] = true
 	}
 	p.mu.Unlock()
 	if !signal.IsClosed(c.ready) { // so that ctx.Done is called by those that wait only
@@ -156,7 +179,7 @@ func eraForAll(legacy func() bool, other *instance) peer.Era {
 }
 
 // serveClient opens a client's session and keeps it until life or the session ends.
-func (p *pool) serveClient(life context.Context, c *clientSession, shared *instance, home session.Client) {
+func (p *pool) serveClient(life context.Context, c *clientSession, shared *instance, of use) {
 	defer c.end(nil)
 	c.in, c.err = p.opener.openNext(life, shared, c.on)
 	close(c.ready)
@@ -172,27 +195,33 @@ func (p *pool) serveClient(life context.Context, c *clientSession, shared *insta
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byClient[home] == c {
-		delete(p.byClient, home)
+	if p.byUse[of] == c {
+		delete(p.byUse, of)
 	}
 }
 
-// releaseClient ends the client's own session, if it has one.
+// releaseClient ends the sessions that only this client has used.
 func (p *pool) releaseClient(home session.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.byClient[home]; c != nil {
-		delete(p.byClient, home)
-		c.end(errReleased)
+	for of, c := range p.byUse {
+		used := c.homes[home]
+		delete(c.homes, home)
+		if of.home == home || used && len(c.homes) == 0 {
+			delete(p.byUse, of)
+			c.end(errReleased)
+		}
 	}
 }
 
-// of returns the client's own session; may be nil.
+// of returns the client's own session; may be nil. Without a client it is the session of the era that the shared one lacks.
 func (p *pool) of(home session.Client) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.byClient[home]; c != nil && signal.IsClosed(c.ready) && c.err == nil {
-		return c.in
+	for of, c := range p.byUse {
+		if (home != nil && of.home == home || home == nil && of == use{otherEra: true}) && signal.IsClosed(c.ready) && c.err == nil {
+			return c.in
+		}
 	}
 	return nil
 }
@@ -201,7 +230,7 @@ func (p *pool) of(home session.Client) *instance {
 func (p *pool) all() (all []*instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.byClient {
+	for _, c := range p.byUse {
 		if signal.IsClosed(c.ready) && c.err == nil {
 			all = append(all, c.in)
 		}
@@ -216,9 +245,9 @@ func (p *pool) all() (all []*instance) {
 func (p *pool) sessions() (all []status.Session) {
 	var homes []session.Client
 	p.mu.Lock()
-	for home, c := range p.byClient {
+	for of, c := range p.byUse {
 		if signal.IsClosed(c.ready) && c.err == nil {
-			homes, all = append(homes, home), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
+			homes, all = append(homes, of.home), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
 		}
 	}
 	for _, one := range slices.AppendSeq(slices.Clone(p.free), maps.Keys(p.used)) {
@@ -239,7 +268,7 @@ func (p *pool) sessions() (all []status.Session) {
 func (p *pool) inUse() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.byClient) > 0 || len(p.slots) > 0
+	return len(p.byUse) > 0 || len(p.slots) > 0
 }
 
 // renew ends all sessions of the pool, and begins a generation.
@@ -256,7 +285,7 @@ func (p *pool) renew(cause error) {
 func (p *pool) renewIfUnused(shared *instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.byClient) > 0 || len(p.slots) > 0 || !shared.Calls.RefuseUnlessBusy() {
+	if len(p.byUse) > 0 || len(p.slots) > 0 || !shared.Calls.RefuseUnlessBusy() {
 		return false
 	}
 	p.endGeneration(errIdle)

@@ -54,6 +54,17 @@ func Inherited(ours, inherit []string, command string, args []string) []string {
 	return Environment(ours, inherit, os.Getenv("PATH"), nil, append([]string{command}, args...))
 }
 
+// ofTerminals are variables that a star in inheritEnv matches, and in which it does not matter that clients differ.
+var ofTerminals = []string{"PWD", "OLDPWD", "SHLVL", "_", "TERM*", "COLORTERM", "WINDOWID", "SSH_*", "XDG_SESSION_*", "GPG_TTY", "TMUX*", "STY", "INVOCATION_ID", "JOURNAL_STREAM"}
+
+// InheritedNames returns those of the names of variables that inherit names; see [Environment].
+func InheritedNames(names, inherit []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		named := slices.ContainsFunc(inherit, func(pattern string) bool { return strings.EqualFold(pattern, name) })
+		return reserved(name) || !named && (!passes(inherit, name) || passes(ofTerminals, name))
+	})
+}
+
 // Environment returns the environment of a server with this command line: of ours,
 // which is the router's, the safe variables, and the variables that inherit names; then
 // path as PATH; then own, the variables of the server's entry, but for PATH.

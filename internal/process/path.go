@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/mod/semver"
 
@@ -61,29 +60,9 @@ func (f *Finder) shellPath(ctx context.Context) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.shell == nil {
-		f.shell = askShell(ctx)
+		f.shell = program.Folders(askShell(ctx)["PATH"])
 	}
 	return slices.Clone(f.shell)
-}
-
-// askShell asks the login shell for its PATH, for at most five seconds.
-func askShell(ctx context.Context) []string {
-	shell := os.Getenv("SHELL")
-	if runtime.GOOS == "windows" || shell == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	const fence = "__METAROUTER_PATH__"
-	// Interactive too, since version managers write into the interactive start-up files.
-	cmd := exec.CommandContext(ctx, shell, "-ilc", `printf '`+fence+`%s`+fence+`' "$PATH"`)
-	program.Detach(cmd)
-	cmd.WaitDelay = time.Second
-	out, _ := cmd.Output()
-	if parts := strings.Split(string(out), fence); len(parts) == 3 {
-		return program.Folders(parts[1])
-	}
-	return nil
 }
 
 // usualPlaces are the folders in which package and version managers keep

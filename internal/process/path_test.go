@@ -29,7 +29,7 @@ func TestFind(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(home, "short"))
 	// A login shell that prints a greeting, and adds to PATH what no pattern knows.
 	shell := addProgram(t, home, "sh", "shell")
-	script := "#!/bin/sh\necho 'Welcome!'\nPATH=\"$PATH:" + home + "/from shell\"\nexec /bin/sh -c \"$2\"\n"
+	script := "#!/bin/sh\necho 'Welcome!'\nPATH=\"" + home + "/from shell\"\nexec /bin/sh -c \"$2\"\n"
 	if err := os.WriteFile(shell, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestSoakGoroutines(t *testing.T) {
 	}
 	r := adapter.New(c, adapter.Options{DataDir: t.TempDir()})
 	options := server.Options{Mode: c.Router.Mode, ListWait: c.Router.ListWait}
-	servers := server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts()})
+	servers := server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts()})
 	ctx, cancel := context.WithCancel(t.Context())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })

@@ -116,7 +116,12 @@ func New(o Options) *Clients {
 // messages that belong to no request; who is the identity that the client has proved. transport is
 // Stdio, HTTP or Node. It must be closed.
 func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation {
-	c := &Conversation{clients: cs, writer: w, transport: transport, since: time.Now(), Identity: who}
+	return cs.OpenAt(nil, w, transport, who)
+}
+
+// OpenAt is Open for a client with a place; see [Conversation.Place].
+func (cs *Clients) OpenAt(place any, w Writer, transport string, who Identity) *Conversation {
+	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who}
 	c.Requests = &c.own
 	cs.mu.Lock()
 	cs.open[c] = true

@@ -35,6 +35,7 @@ type Conversation struct {
 	Visitor bool // the client has no session: the conversation ends with its one request
 	Plain   bool // the request is plain JSON-RPC, without sessions and streams
 
+	place     any       // see Place
 	passed    bool      // another gateway passes the request on, which must go on with a suspended one
 	transport string    // Stdio, HTTP or Node; "" for a visitor
 	agent     string    // the User-Agent of a visitor
@@ -60,6 +61,10 @@ type Conversation struct {
 	level                     string        // the least severe log messages that the client wants; "" if it did not say
 	askable                   signal.Change // when the client, or one of its requests, can take a question
 }
+
+// Place returns the folder and the variables of the client's process, in the form that the supervisor knows; nil if they do
+// not matter.
+func (c *Conversation) Place() any { return c.place }
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
 // or Refuse of the request must be called.

@@ -35,6 +35,7 @@ const (
 // Options say for which router Serve serves a client.
 type Options struct {
 	Clients  *conversation.Clients
+	Place    any                       // of the client; see [conversation.Conversation.Place]
 	Attached func(home session.Client) // called with the client before it is served
 	Resumed  func()                    // called when the client has messages that another router served before
 
@@ -69,7 +70,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	if o.Node != nil {
 		c.conversation = o.Clients.Open(c, conversation.Node, o.Node.Identity)
 	} else {
-		c.conversation = o.Clients.Open(c, conversation.Stdio, conversation.Identity{})
+		c.conversation = o.Clients.OpenAt(o.Place, c, conversation.Stdio, conversation.Identity{})
 		o.Attached(c.conversation)
 	}
 	go c.read(ctx, wire.NewReader(in, wire.MaxLine))

@@ -60,7 +60,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 		return &server.Options{Mode: cmp.Or(c.Router.Mode, exposure.Direct)}
 	})}
 	d.Register(mux, r.Parts(), server.NewServers(server.Profiles{
-		Open: func([]string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
+		Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts(), options }, Whole: r.Parts(),
 	}))
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() {

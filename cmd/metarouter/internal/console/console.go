@@ -33,7 +33,8 @@ type Console struct {
 
 	JSON        bool   // answers are printed as JSON
 	LogLevel    string // of [Console.Logger]; "" for the command's own
-	NoQuestions bool   // stdin is not for answers
+	level       zap.AtomicLevel
+	NoQuestions bool // stdin is not for answers
 
 	written *checked // stdout
 }
@@ -166,8 +167,20 @@ func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
 	}
 	encoding := zap.NewDevelopmentEncoderConfig()
 	encoding.EncodeTime = zapcore.TimeEncoderOfLayout(time.TimeOnly + ".000")
-	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), level)
+	c.level = zap.NewAtomicLevelAt(level)
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.Lock(zapcore.AddSync(plain.NewEscaper(c.Err))), c.level)
 	return zap.New(core), nil
+}
+
+// Verbose has the last logger write lines of this level too, until stop is called. An unknown level changes nothing.
+func (c *Console) Verbose(level string) (stop func()) {
+	before := c.level.Level()
+	wanted, err := zapcore.ParseLevel(level)
+	if level == "" || err != nil || wanted >= before {
+		return func() {}
+	}
+	c.level.SetLevel(wanted)
+	return func() { c.level.SetLevel(before) }
 }
 
 // IsTerminal reports whether a stream is a terminal.

@@ -31,7 +31,7 @@ func SocketsOf(dataDir string, files []string) Sockets {
 	if dataDir == "" {
 		return Sockets{}
 	}
-	dataDir = resolved(dataDir)
+	dataDir = Resolved(dataDir)
 	dir := filepath.Join(dataDir, "run")
 	if len(dir) > 70 { // too long for a socket's address
 		sum := sha256.Sum256([]byte(dataDir))
@@ -39,21 +39,10 @@ func SocketsOf(dataDir string, files []string) Sockets {
 	}
 	var paths []string
 	for _, file := range files {
-		paths = append(paths, resolved(file))
+		paths = append(paths, Resolved(file))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(paths, "\x00")))
 	return Sockets{dir, hex.EncodeToString(sum[:6]) + "."}
-}
-
-// resolved returns the absolute path of a file, without links.
-func resolved(path string) string {
-	if absolute, err := filepath.Abs(path); err == nil {
-		path = absolute
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	return path
 }
 
 // maxAttempts bounds how often the folder is made again that another process removes.
@@ -124,11 +113,11 @@ func listenAt(path string) (net.Listener, error) {
 	}
 }
 
-// setAside renames the socket of a router that hangs, so that only one client waits for it. Commands still find it, and
+// setAside renames the socket of a router that is not shared any more, such as one that hangs. Commands still find it, and
 // when it has ended, its socket is removed.
-func (s Sockets) setAside(socket string) {
+func (s Sockets) setAside(socket, kind string) {
 	id := strings.TrimPrefix(filepath.Base(socket), s.prefix+shared)
-	_ = os.Rename(socket, filepath.Join(s.dir, s.prefix+"frozen-"+id)) // else the next client waits too
+	_ = os.Rename(socket, filepath.Join(s.dir, s.prefix+kind+id)) // else the next client asks it too
 }
 
 // running returns the sockets of this kind of running routers, the newest first: so an

@@ -51,7 +51,7 @@ func TestHungRouterIsSetAside(t *testing.T) {
 		}
 	}()
 	c := &Joiner{
-		Sockets: sockets, Terms: func() Terms { return Terms{} },
+		Sockets: sockets, Text: func() string { return "" }, Other: func(string) {},
 		Host: []string{self, "refusing-host"}, Log: filepath.Join(t.TempDir(), "log"),
 	}
 	for range 3 { // the routers that they start are gone when the next one comes
@@ -77,7 +77,7 @@ func TestRefusingHostIsEnded(t *testing.T) {
 	}
 	sockets := Sockets{filepath.Join(t.TempDir(), "run"), "x."}
 	c := &Joiner{
-		Sockets: sockets, Terms: func() Terms { return Terms{} },
+		Sockets: sockets, Text: func() string { return "" }, Other: func(string) {},
 		Host: []string{self, "refusing-host"}, Log: filepath.Join(t.TempDir(), "log"),
 	}
 	if s, err := c.Join(t.Context()); !errors.Is(err, ErrLost) {

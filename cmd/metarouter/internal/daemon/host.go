@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -27,22 +29,20 @@ const (
 	clientHeader = "Metarouter-Client"
 )
 
-// Terms are hashes of everything that decides which servers are started and how.
-type Terms struct {
-	Process string // of the constants of a process: program, user, folder, flags, files
-	Text    string // of the configuration's text
-	Servers string // of the servers that the configuration yields, and of their environment
-}
-
 // A Host is the process that serves the clients of several others.
 type Host struct {
-	// Terms returns the terms that a client must have in common with the host. It is
-	// called at any time.
-	Terms func() Terms
+	Program string // see [Program]
+	Terms   Terms  // which a client must have in common with the host
 
-	// Serve serves a client that has chosen a profile, "" for no profile, until the client leaves
-	// or ctx ends.
-	Serve func(ctx context.Context, profile string, in io.Reader, out io.Writer) error
+	// Text returns the digest of the text of the configuration in use.
+	Text func() string
+
+	// Stays says that the host serves others too: it does not end with its last client, and takes over from a host that
+	// runs, but no newer build takes over from it.
+	Stays bool
+
+	// Serve serves a client until the client leaves or ctx ends.
+	Serve func(ctx context.Context, c Client, in io.Reader, out io.Writer) error
 
 	// HasProfile reports whether a client may choose the profile.
 	HasProfile func(profile string) bool
@@ -56,9 +56,11 @@ type Host struct {
 	// Log writes the lines of the log to all clients.
 	Log *Log
 
+	socket  string
 	mu      sync.Mutex // guards the fields below
 	clients map[string]chan net.Conn
-	closed  bool
+	closed  bool          // no more clients are admitted
+	handed  chan struct{} // closed when the clients are to go to another host
 	served  sync.WaitGroup
 	empty   chan struct{} // closed when the last client has left
 }
@@ -70,13 +72,47 @@ func (h *Host) Run(ctx context.Context, socket string, mux *http.ServeMux) error
 	if err != nil {
 		return err
 	}
+	return h.serveAt(ctx, l, socket, mux)
+}
+
+// TakeOver is Run for a host that stays: clients of a host with the same terms come to it. It calls other with the reason
+// if another one stays too.
+func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, other func(why string)) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	for _, running := range s.running(shared) {
+		bounded, cancel := context.WithTimeout(ctx, joinWait)
+		conn, _, err := exchange(bounded, running, "PUT", "/handover", Client{Program: h.Program}.values(h.Terms, ""))
+		if cancel(); err != nil {
+			other(err.Error())
+			continue
+		}
+		conn.Close()
+	}
+	socket, err := s.newSocket(shared)
+	var l net.Listener
+	if err == nil {
+		l, err = listenAt(socket)
+	}
+	if unlock(); err != nil {
+		return err
+	}
+	return h.serveAt(ctx, l, socket, mux)
+}
+
+func (h *Host) serveAt(ctx context.Context, l net.Listener, socket string, mux *http.ServeMux) (err error) {
 	defer socketsAt(socket).tidy()
-	h.clients, h.empty = make(map[string]chan net.Conn), make(chan struct{})
-	mux.HandleFunc("GET /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
+	h.socket, h.clients, h.handed, h.empty = socket, make(map[string]chan net.Conn), make(chan struct{}), make(chan struct{})
+	mux.HandleFunc("PUT /log", func(w http.ResponseWriter, q *http.Request) { h.attend(ctx, w, q) })
+	mux.HandleFunc("PUT /handover", h.answerHandOver)
 	mux.HandleFunc("POST /join", h.join)
 	mux.HandleFunc("POST /reload", func(http.ResponseWriter, *http.Request) { h.Reload() })
-	first := time.AfterFunc(firstClient, func() { h.remove("") })
-	defer first.Stop()
+	if !h.Stays {
+		first := time.AfterFunc(firstClient, func() { h.remove("") })
+		defer first.Stop()
+	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -114,13 +150,47 @@ func (h *Host) remove(id string) (last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.clients, id)
-	if len(h.clients) > 0 || h.closed {
-		return len(h.clients) == 0
+	if len(h.clients) > 0 || h.Stays {
+		return false
 	}
 	h.closed = true
-	close(h.empty)
-	return true
+	if !signal.IsClosed(h.empty) {
+		close(h.empty)
+	}
+	return !signal.IsClosed(h.handed)
 }
+
+// handOver has the clients go to another host, each once it awaits no answer: their processes see the end of the log, and
+// leave. The host ends with the last one.
+func (h *Host) handOver() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if signal.IsClosed(h.handed) {
+		return
+	}
+	h.closed = true
+	close(h.handed)
+	socketsAt(h.socket).setAside(h.socket, "leaving-")
+	if len(h.clients) == 0 {
+		close(h.empty)
+	}
+}
+
+// answerHandOver answers a host that takes over.
+func (h *Host) answerHandOver(w http.ResponseWriter, q *http.Request) {
+	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
+	_ = q.ParseForm()
+	switch _, terms, _ := clientOf(q.PostForm); {
+	case h.Stays:
+		http.Error(w, "another router serves over HTTP with this configuration, and has its own servers", http.StatusConflict)
+	case h.Terms.differ(terms) != "":
+		http.Error(w, otherTerms(h.Terms.differ(terms)), http.StatusConflict)
+	default:
+		h.handOver()
+	}
+}
+
+func otherTerms(name string) string { return "the running router has another " + name }
 
 func (h *Host) close() {
 	h.mu.Lock()
@@ -128,26 +198,22 @@ func (h *Host) close() {
 	h.closed = true
 }
 
-// agrees reports whether the client's terms are the host's: now, or in a moment if
-// the text of the configuration was edited.
-func (h *Host) agrees(ctx context.Context, want Terms) bool {
+// awaitText waits until the host uses the client's text of the configuration, if that can be read.
+func (h *Host) awaitText(ctx context.Context, text string) {
+	if h.Text() == text {
+		return
+	}
+	h.Reload() // also a host that does not watch its files
 	timeout := time.After(reloading)
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for {
-		have := h.Terms()
-		if have == want {
-			return true
-		}
-		if have.Process != want.Process || have.Text == want.Text {
-			return false
-		}
+	for h.Text() != text {
 		select {
 		case <-again.C:
 		case <-timeout:
-			return false
+			return
 		case <-ctx.Done():
-			return false
+			return
 		}
 	}
 }
@@ -155,13 +221,23 @@ func (h *Host) agrees(ctx context.Context, want Terms) bool {
 // attend answers the first request of a client's process: with lines of the log, until the process may
 // end. The client is served meanwhile, once its second request has come.
 func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Request) {
-	profile := q.FormValue("profile")
-	switch want := (Terms{q.FormValue("process"), q.FormValue("text"), q.FormValue("servers")}); {
-	case !h.agrees(q.Context(), want):
-		http.Error(w, "the running router has another configuration, folder or environment than this client", http.StatusConflict)
+	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
+	if err := q.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
-	case profile != "" && !h.HasProfile(profile):
-		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", profile), http.StatusNotFound)
+	}
+	c, terms, text := clientOf(q.PostForm)
+	if name := h.Terms.differ(terms); name != "" {
+		http.Error(w, otherTerms(name), http.StatusConflict)
+		return
+	}
+	if !h.Stays && isNewer(c.Program, h.Program) {
+		h.handOver()
+		http.Error(w, "this program is newer than the running router's, and takes over", http.StatusConflict)
+		return
+	}
+	if h.awaitText(q.Context(), text); c.Profile != "" && !h.HasProfile(c.Profile) {
+		http.Error(w, fmt.Sprintf("there is no profile %q any more; 'metarouter check' lists what is wrong", c.Profile), http.StatusNotFound)
 		return
 	}
 	id, joined := h.admit()
@@ -183,7 +259,16 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(there, cancel)
-	h.serve(serving, profile, joined, log)
+	go func() { // ends when the client is served no more
+		select {
+		case <-h.handed:
+			if half, ok := log.(interface{ CloseWrite() error }); ok {
+				half.CloseWrite()
+			}
+		case <-serving.Done():
+		}
+	}()
+	h.serve(serving, c, joined, log)
 	if last := h.remove(id); last && ctx.Err() == nil { // the last client's process waits until this one has ended
 		context.AfterFunc(there, h.Abandoned) // the log's connection ends with this process
 		return
@@ -191,12 +276,12 @@ func (h *Host) attend(ctx context.Context, w http.ResponseWriter, q *http.Reques
 	log.Close()
 }
 
-func (h *Host) serve(ctx context.Context, profile string, joined <-chan net.Conn, log io.Writer) {
+func (h *Host) serve(ctx context.Context, client Client, joined <-chan net.Conn, log io.Writer) {
 	defer h.Log.To(log)()
 	select {
 	case c := <-joined:
 		defer c.Close()
-		_ = h.Serve(ctx, profile, input{c}, c) // if it fails, the client has gone
+		_ = h.Serve(ctx, client, input{c}, c) // if it fails, the client has gone
 	case <-time.After(joinTime):
 	case <-ctx.Done():
 	}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,19 +43,76 @@ var (
 // A Joiner is a process that has a shared router serve its client.
 type Joiner struct {
 	Sockets Sockets
-	Terms   func() Terms // asked for at each join: the configuration may be edited while the client is there
-	Host    []string     // the command line of a host, without the path of its socket at the end
-	Log     string       // the file for the output of a host that crashes
-	Profile string       // the client's choice; "" without one
-	Err     io.Writer    // gets the lines of the router's log
+	Terms   Terms
+	Text    func() string // the digest of the configuration's text, which may be edited while the client is there
+	Client  Client
+	Host    []string         // the command line of a host, without the path of its socket at the end
+	Log     string           // the file for the output of a host that crashes
+	Err     io.Writer        // gets the lines of the router's log
+	Other   func(why string) // called with the reason why a router that runs is not shared
+}
+
+// A Client is what the process of a client says of the client.
+type Client struct {
+	Program  string   // see [Program]
+	Profile  string   // its choice; "" without one
+	Mode     string   // its choice; "" for the configuration's
+	Names    string   // likewise
+	LogLevel string   // the least severe lines of the log that it wants
+	Folder   string   // in which it was started
+	Environ  []string // its variables, as of [os.Environ]
+}
+
+// maxJoin bounds the request of a client's process, in bytes. Systems bound the variables of a process to less.
+const maxJoin = 8 << 20
+
+// values returns the request of the client's process.
+func (c Client) values(t Terms, text string) url.Values {
+	v := url.Values{
+		"text": {text}, "program": {c.Program}, "profile": {c.Profile}, "mode": {c.Mode}, "names": {c.Names}, "level": {c.LogLevel}, "folder": {c.Folder},
+		"variable": c.Environ,
+	}
+	for name, value := range t {
+		v.Set("term "+name, value)
+	}
+	return v
+}
+
+// clientOf is the inverse of values.
+func clientOf(v url.Values) (c Client, t Terms, text string) {
+	t = make(Terms)
+	for key := range v {
+		if name, ok := strings.CutPrefix(key, "term "); ok {
+			t[name] = v.Get(key)
+		}
+	}
+	return Client{
+		Program: v.Get("program"), Profile: v.Get("profile"), Mode: v.Get("mode"), Names: v.Get("names"), LogLevel: v.Get("level"),
+		Folder: v.Get("folder"), Environ: v["variable"],
+	}, t, v.Get("text")
 }
 
 // A Session is the connection of a client's process with a host. It carries MCP.
 type Session struct {
 	Conn
 	socket   string
+	log      net.Conn
 	released chan struct{} // closed when the host needs the process no more
+	left     atomic.Bool
 }
+
+// Released is closed when the router has ended, or hands its clients over to a newer one: then the client is to leave it.
+func (s *Session) Released() <-chan struct{} { return s.released }
+
+// Leave ends the session with a router that has no request of the client.
+func (s *Session) Leave() {
+	s.left.Store(true)
+	s.Close()
+	s.log.Close()
+}
+
+// HasLeft reports whether Leave has ended the session.
+func (s *Session) HasLeft() bool { return s.left.Load() }
 
 // Wait waits until the process may end: until the host has ended, if this was its last client.
 func (s *Session) Wait() { <-s.released }
@@ -75,14 +133,17 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	defer unlock()
-	terms := j.Terms()
+	values := j.Client.values(j.Terms, j.Text())
 	for _, socket := range j.Sockets.running(shared) {
-		s, err := j.attach(ctx, socket, terms, joinWait)
+		s, err := j.attach(ctx, socket, values, joinWait)
 		if err == nil || errors.Is(err, ErrRefused) {
 			return s, err
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
-			j.Sockets.setAside(socket)
+			j.Sockets.setAside(socket, "frozen-")
+		}
+		if !isAbsent(err) {
+			j.Other(err.Error())
 		}
 	}
 	if ctx.Err() != nil {
@@ -96,7 +157,7 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := j.attachNew(context.WithoutCancel(ctx), socket, terms, ended) // a host that serves the client can be told to end, and waited for
+	s, err := j.attachNew(context.WithoutCancel(ctx), socket, values, ended) // a host that serves the client can be told to end, and waited for
 	if err != nil {
 		host.Signal(syscall.SIGTERM) // else it would wait for others
 		return nil, fmt.Errorf("%w before it let the client in: %w", ErrLost, err)
@@ -105,9 +166,9 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 }
 
 // attachNew is attach for a router that was just started, which may not listen yet.
-func (j *Joiner) attachNew(ctx context.Context, socket string, terms Terms, ended <-chan struct{}) (*Session, error) {
+func (j *Joiner) attachNew(ctx context.Context, socket string, values url.Values, ended <-chan struct{}) (*Session, error) {
 	for began := time.Now(); ; {
-		s, err := j.attach(ctx, socket, terms, startWait)
+		s, err := j.attach(ctx, socket, values, startWait)
 		if !isAbsent(err) || time.Since(began) > startWait {
 			return s, err
 		}
@@ -159,12 +220,10 @@ func (j *Joiner) start(socket string) (host *os.Process, ended <-chan struct{}, 
 	return cmd.Process, over, nil
 }
 
-func (j *Joiner) attach(ctx context.Context, socket string, terms Terms, wait time.Duration) (*Session, error) {
+func (j *Joiner) attach(ctx context.Context, socket string, values url.Values, wait time.Duration) (*Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	log, answer, err := exchange(ctx, socket, "GET", "/log", url.Values{
-		"process": {terms.Process}, "text": {terms.Text}, "servers": {terms.Servers}, "profile": {j.Profile},
-	})
+	log, answer, err := exchange(ctx, socket, "PUT", "/log", values)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +232,7 @@ func (j *Joiner) attach(ctx context.Context, socket string, terms Terms, wait ti
 		log.Close()
 		return nil, err
 	}
-	s := &Session{conn.(Conn), socket, make(chan struct{})}
+	s := &Session{Conn: conn.(Conn), socket: socket, log: log, released: make(chan struct{})}
 	go func() { // ends with the connection, which the router ends
 		defer close(s.released)
 		io.Copy(j.Err, answer.Body)
@@ -182,7 +241,7 @@ func (j *Joiner) attach(ctx context.Context, socket string, terms Terms, wait ti
 	return s, nil
 }
 
-// exchange sends a request without body to the router at a socket. After an answer of success, the
+// exchange sends a request with a form to the router at a socket. After an answer of success, the
 // connection is as long as the body, or of another protocol.
 func exchange(ctx context.Context, socket, method, path string, values url.Values) (net.Conn, *http.Response, error) {
 	conn, err := dial(ctx, socket)
@@ -207,10 +266,11 @@ func exchange(ctx context.Context, socket, method, path string, values url.Value
 }
 
 func sendRequest(conn net.Conn, method, path string, values url.Values) (*http.Response, error) {
-	q, err := http.NewRequest(method, "http://router"+path+"?"+values.Encode(), nil)
+	q, err := http.NewRequest(method, "http://router"+path, strings.NewReader(values.Encode()))
 	if err != nil {
 		return nil, err
 	}
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if method == "POST" {
 		q.Header.Set("Connection", "Upgrade")
 		q.Header.Set("Upgrade", "mcp")
@@ -228,7 +288,7 @@ func sendRequest(conn net.Conn, method, path string, values url.Values) (*http.R
 		if answer.StatusCode == http.StatusNotFound {
 			return nil, fmt.Errorf("%w: %w", ErrRefused, why)
 		}
-		return nil, fmt.Errorf("join a router: %w", why)
+		return nil, why
 	}
 	return answer, nil
 }

@@ -61,6 +61,8 @@ type Relay struct {
 
 	writing sync.Mutex // held while a message is written to router, and while there is no router
 	router  Conn
+	away    bool       // the router was left for another one, which is looked for
+	there   *sync.Cond // for away to be false
 	answers sync.Mutex // held while a message is written to Out
 
 	mu         sync.Mutex // guards the fields below
@@ -78,6 +80,7 @@ type Relay struct {
 type request struct {
 	order int
 	line  []byte // nil if it can't be sent again
+	stays bool   // it is answered when the client ends it, and need not be awaited
 }
 
 // A keptMessage is a message of the client that has a lasting effect, until another one of the same
@@ -92,6 +95,7 @@ type keptMessage struct {
 // are answered, or the client does not read any more. When ctx ends, the open requests are cancelled.
 func (r *Relay) Run(ctx context.Context) error {
 	r.open, r.ignore = make(map[string]request), make(map[string]bool)
+	r.there = sync.NewCond(&r.writing)
 	done := make(chan struct{})
 	defer close(done)
 	r.writing.Lock()
@@ -104,7 +108,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err != nil {
 			return err // readClient, if it waits, waits until the process ends
 		}
-		r.router = router
+		r.router, r.away = router, false
+		r.there.Broadcast()
 		resumed := make(chan struct{})
 		go func() { // while its answers are read, so that neither waits for the other
 			defer close(resumed)
@@ -112,7 +117,12 @@ func (r *Relay) Run(ctx context.Context) error {
 			r.resume(routers)
 		}()
 		stop := context.AfterFunc(ctx, r.cancelAll)
+		ended := make(chan struct{})
+		if leaving, ok := router.(leaver); ok {
+			go r.leave(leaving, ended)
+		}
 		err = r.readRouter(router)
+		close(ended)
 		router.Close() // which ends a write to it
 		<-resumed
 		stop()
@@ -121,6 +131,52 @@ func (r *Relay) Run(ctx context.Context) error {
 			return nil // if Out fails, the client has gone
 		}
 	}
+}
+
+// A leaver is the connection with a router that may hand its clients over to another one.
+type leaver interface {
+	Released() <-chan struct{} // closed when the client is to leave
+	Leave()
+}
+
+// leavePoll is how often a Relay looks whether its client still awaits an answer of a router that it is to leave.
+const leavePoll = 20 * time.Millisecond
+
+// leave leaves the router, once that is to be left and the client awaits no answer of it. It ends when ended is closed.
+func (r *Relay) leave(router leaver, ended <-chan struct{}) {
+	select {
+	case <-router.Released():
+	case <-ended:
+		return
+	}
+	again := time.NewTicker(leavePoll)
+	defer again.Stop()
+	for !r.leaveIfIdle(router) {
+		select {
+		case <-again.C:
+		case <-ended:
+			return
+		}
+	}
+}
+
+// leaveIfIdle leaves the router unless the client awaits an answer. Further messages of the client wait for the next router.
+func (r *Relay) leaveIfIdle(router leaver) bool {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if any(r.router) != any(router) {
+		return true // it has ended meanwhile
+	}
+	for _, q := range r.open {
+		if q.line == nil || !q.stays {
+			return false
+		}
+	}
+	r.away = true
+	router.Leave()
+	return true
 }
 
 // over reports whether the client needs no other router.
@@ -144,11 +200,17 @@ func (r *Relay) readClient(done <-chan struct{}) {
 			break
 		}
 		r.writing.Lock()
+		for r.away {
+			r.there.Wait()
+		}
 		r.note(line)
 		r.router.Write(append(line, '\n')) // if it fails, readRouter ends too, and the next router gets the request
 		r.writing.Unlock()
 	}
 	r.writing.Lock()
+	for r.away {
+		r.there.Wait()
+	}
 	r.mu.Lock()
 	r.ended = true
 	r.endNotices++
@@ -210,7 +272,7 @@ func (r *Relay) noteMessage(m wire.Message, line []byte, alone bool) {
 		line = nil
 	}
 	r.size += len(line)
-	r.open[id] = request{r.sent, line}
+	r.open[id] = request{r.sent, line, m.Method == "subscriptions/listen"}
 }
 
 func resourceKey(m wire.Message) string { return "resource " + string(wire.Member(m.Params, "uri")) }

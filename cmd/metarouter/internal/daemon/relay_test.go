@@ -223,6 +223,93 @@ func TestRelayLeaves(t *testing.T) {
 	}
 }
 
+// A movingConn is a connection with a router that hands its clients over.
+type movingConn struct {
+	*LocalConn
+	released chan struct{}
+}
+
+func (c movingConn) Released() <-chan struct{} { return c.released }
+func (c movingConn) Leave()                    { c.Close() }
+
+// When its router hands the client over, the Relay leaves it once the client awaits no answer, and loses no message. A
+// stream that the client listens to is opened again.
+func TestRelayIsHandedOver(t *testing.T) {
+	in, client := io.Pipe()
+	answers, out := io.Pipe()
+	defer answers.Close()
+	routers, releases := make(chan *LocalConn, 2), make(chan chan struct{}, 2)
+	r := Relay{In: in, Out: out, Connect: func(context.Context) (Conn, error) {
+		ours, theirs := Local()
+		released := make(chan struct{})
+		routers <- theirs
+		releases <- released
+		return movingConn{ours, released}, nil
+	}}
+	done := make(chan error, 1)
+	go func() { done <- r.Run(t.Context()) }()
+	s := &stage{t: t, client: client, answers: bufio.NewReader(answers)}
+	old := <-routers
+	lines := bufio.NewReader(old)
+	const (
+		listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`
+		long   = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a"}}`
+		short  = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"b"}}`
+	)
+	for _, line := range []string{opened, listen, long} {
+		s.send(line)
+		receives(t, lines, line)
+	}
+	close(<-releases)
+	s.send(short) // the client still awaits an answer
+	receives(t, lines, short)
+	for _, answer := range []string{`{"jsonrpc":"2.0","id":3,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`} {
+		go io.WriteString(old, answer+"\n")
+		receives(t, s.answers, answer)
+	}
+	if line, err := lines.ReadString('\n'); err == nil {
+		t.Errorf("the router that was left got %s", line)
+	}
+	next := <-routers
+	lines = bufio.NewReader(next)
+	go s.send(`{"jsonrpc":"2.0","id":4,"method":"tools/list"}`)
+	receives(t, lines, `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"_meta":{"metarouter/resent":true}}}`)
+	receives(t, lines, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"metarouter/resent":true}}}`)
+	receives(t, lines, `{"jsonrpc":"2.0","id":4,"method":"tools/list"}`)
+	go io.WriteString(next, `{"jsonrpc":"2.0","id":4,"result":{}}`+"\n")
+	receives(t, s.answers, `{"jsonrpc":"2.0","id":4,"result":{}}`)
+	client.Close()
+	if line, err := lines.ReadString('\n'); err != io.EOF {
+		t.Errorf("after the end of the client's input: %s, %v", line, err)
+	}
+	go io.WriteString(next, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")
+	receives(t, s.answers, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	next.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A build takes over from an older one at the same path, or from one with a lower version.
+func TestNewerBuild(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"devel /a b/x 5 200", "devel /a b/x 9 100", true},
+		{"devel /a b/x 5 100", "devel /a b/x 9 200", false},
+		{"devel /x 5 100", "devel /x 5 100", false},
+		{"devel /x 5 200", "devel /y 5 100", false}, // which of them is newer is not known
+		{"v1.10.0 /x 5 100", "v1.9.0 /y 5 200", true},
+		{"v1.9.0 /x 5 200", "v1.10.0 /y 5 100", false},
+		{"v1.10.0", "devel /y 5 200", false},
+	} {
+		if got := isNewer(tt.a, tt.b); got != tt.want {
+			t.Errorf("isNewer(%q, %q) = %t", tt.a, tt.b, got)
+		}
+	}
+}
+
 // What is wrong with finding a router ends the Relay, and a message that is too long ends nothing.
 func TestRelayFails(t *testing.T) {
 	broken := errors.New("broken")

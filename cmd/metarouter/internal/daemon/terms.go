@@ -6,8 +6,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // Program identifies a build of the program: its version, and the program's file as it is
@@ -19,6 +26,52 @@ func Program(version string) string {
 		return version
 	}
 	return fmt.Sprintf("%s %s %d %d", version, path, info.Size(), info.ModTime().UnixNano())
+}
+
+// isNewer reports whether the build a takes over from the build b: its file is a later one at the same path, or its version
+// is higher. Both are of [Program].
+func isNewer(a, b string) bool {
+	versionA, pathA, changedA := parts(a)
+	versionB, pathB, changedB := parts(b)
+	if pathA == pathB {
+		return changedA > changedB
+	}
+	return semver.IsValid(versionA) && semver.IsValid(versionB) && semver.Compare(versionA, versionB) > 0
+}
+
+// parts returns the parts of a [Program], zero values if it has no path.
+func parts(program string) (version, path string, changed int64) {
+	fields := strings.Split(program, " ")
+	if len(fields) < 4 {
+		return program, program, 0
+	}
+	changed, _ = strconv.ParseInt(fields[len(fields)-1], 10, 64)
+	return fields[0], strings.Join(fields[1:len(fields)-2], " "), changed
+}
+
+// Terms are what the clients of a router have in common: values by the names that a person knows them by. Folder,
+// variables, and the flags that say how a client sees the router are no terms.
+type Terms map[string]string
+
+// differ returns the first name with another value, "" without one.
+func (t Terms) differ(other Terms) string {
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		if t[name] != other[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// Resolved returns the absolute path of a file, without links.
+func Resolved(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
 }
 
 // Namespaces identifies the container of this process, since the same path may be

@@ -5,6 +5,8 @@ package oneshot
 import (
 	"context"
 	"os"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -15,6 +17,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
+	"github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 )
 
 // A Runner makes the routers of a command.
@@ -25,6 +29,8 @@ type Runner struct {
 
 	Quiet    bool // note no problems of the configuration
 	Observed bool // record calls in the access log and in traces, as serve does
+
+	base *process.Base // nil before Settle
 }
 
 // Guard returns the command line by which this program is the process guard, nil if its
@@ -50,12 +56,40 @@ func (r *Runner) Options(log *zap.Logger) adapter.Options {
 	return o
 }
 
+// Settle makes the environment of this process the one in which servers run, and returns the configuration as it is there:
+// variables that this process lacks are the login shell's.
+func (r *Runner) Settle(ctx context.Context, c config.Config) config.Config {
+	r.base = process.Settle(ctx, r.Files.Data)
+	return r.Complete(c)
+}
+
+// Complete is Settle for a configuration that was read later.
+func (r *Runner) Complete(c config.Config) config.Config {
+	found := false
+	for _, s := range c.Servers {
+		for _, name := range slices.Concat(s.Variables, s.InheritEnv) {
+			if _, set := os.LookupEnv(name); set || r.base == nil || strings.HasSuffix(name, "*") {
+				continue
+			}
+			if value, ok := r.base.Lookup(name); ok {
+				os.Setenv(name, value)
+				found = true
+			}
+		}
+	}
+	if found {
+		return c.With(secret.LookupEnv)
+	}
+	return c
+}
+
 // Run runs do with a router of the configuration.
 func (r *Runner) Run(ctx context.Context, c config.Config, do func(context.Context, *adapter.Parts) error) error {
 	log, err := r.Files.Console.Logger(zapcore.DPanicLevel) // the command itself reports failures
 	if err != nil {
 		return err
 	}
+	c = r.Settle(ctx, c)
 	if !r.Quiet {
 		configfile.NoteErrors(r.Files.Console, c)
 	}

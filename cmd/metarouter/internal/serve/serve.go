@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -67,21 +68,12 @@ func (f Flags) check(r config.Router) error {
 	return f.override(&r)
 }
 
-// override sets the flags in r. After an error about a flag, the flags after it are not
-// set.
+// override sets the flags in r that are no part of a view.
 func (f Flags) override(r *config.Router) error {
-	switch f.Mode {
-	case "":
-	case "auto", "search", "direct", "code":
-		r.Mode = f.Mode
-	default:
+	if !slices.Contains([]string{"", "auto", "search", "direct", "code"}, f.Mode) {
 		return fmt.Errorf("--mode %q is unknown; write auto, search, direct or code", f.Mode)
 	}
-	switch f.Names {
-	case "":
-	case "prefixed", "bare":
-		r.Names = f.Names
-	default:
+	if !slices.Contains([]string{"", "prefixed", "bare"}, f.Names) {
 		return fmt.Errorf("--names %q is unknown; write prefixed or bare", f.Names)
 	}
 	if f.Cluster != "" {
@@ -143,6 +135,8 @@ func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
 // serve serves clients in this process, and listens in further ways. in and out are the streams of
 // the client over stdio. said gets the edits.
 func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer, said *admin.Edits, further ...service.Listener) error {
+	terms := p.terms(c.Files)
+	c = p.Settle(ctx, c)
 	s := p.service(c)
 	if p.flags.OverHTTP {
 		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
@@ -154,13 +148,20 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		}
 		defer l.Close()
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
-		p.noteOther(c)
 	}
 	if p.flags.Stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
 	}
 	s.Admin.Edits = said
-	s.Listeners = append(s.Listeners, p.listenForCommands(c, s.Pages))
+	if p.flags.OverHTTP && p.maySocket() {
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
+			h := p.host(s, terms, r, m, new(daemon.Log))
+			h.Stays = true
+			return h.TakeOver(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, s.Pages), p.noteOther)
+		})
+	} else {
+		s.Listeners = append(s.Listeners, p.listenForCommands(c, s.Pages))
+	}
 	if !p.named && p.Files.Data != "" && p.out.CanAsk() {
 		s.Listeners = append(s.Listeners, func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
 			said.Ask(ctx, p.Files, p.log)
@@ -175,11 +176,9 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	return p.run(ctx, s)
 }
 
-// noteOther logs that another router runs with the configuration. This one must not answer commands yet.
-func (p *process) noteOther(c config.Config) {
-	if daemon.Running(daemon.SocketsOf(p.Files.Data, c.Files)) {
-		p.log.Info("another router runs with this configuration, and has its own copy of the servers: clients over HTTP and clients over stdio do not share one")
-	}
+// noteOther logs why another router that runs with the configuration is not this one.
+func (p *process) noteOther(why string) {
+	p.log.Info("another router runs with this configuration, and has its own copy of the servers", zap.String("reason", why))
 }
 
 // configuration returns the configuration to serve. With a client, no file is no error.
@@ -234,9 +233,11 @@ func (p *process) service(c config.Config) *service.Service {
 	return &service.Service{
 		Admin:    admin.Options{Version: p.Version, DataDir: p.Files.Data, Log: p.log, TrustCommand: p.Files.TrustCommand},
 		Config:   c,
+		Complete: p.Complete,
 		Override: func(r *config.Router) { _ = p.flags.override(r) }, // Run has checked the flags
 		Trusted:  p.trusted(),
 		Profile:  p.flags.Profile,
+		View:     server.View{Mode: p.flags.Mode, Names: p.flags.Names},
 		Watch:    !p.flags.NoWatch,
 		Hangup:   make(chan os.Signal, 1),
 		Options:  p.Options(p.log),

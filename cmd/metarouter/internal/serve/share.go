@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,10 +25,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/daemon"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/service"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
-	serverprocess "github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/server"
 )
 
@@ -57,7 +56,7 @@ var errShareAgain = errors.New("a router may be shared again")
 // mayShare reports whether another process could serve the client on our streams. A
 // person at a terminal has a router of its own.
 func (p *process) mayShare() bool {
-	if p.flags.Standalone || p.Files.Data == "" || !daemon.HasSockets() {
+	if !p.maySocket() {
 		return false
 	}
 	for _, stream := range p.out.Streams {
@@ -66,6 +65,11 @@ func (p *process) mayShare() bool {
 		}
 	}
 	return !console.IsTerminal(p.out.Streams[0]) && !console.IsTerminal(p.out.Streams[1])
+}
+
+// maySocket reports whether clients of other processes may reach a router of this process.
+func (p *process) maySocket() bool {
+	return !p.flags.Standalone && p.Files.Data != "" && daemon.HasSockets()
 }
 
 // A sharing finds the routers that serve the client of this process, one after the other.
@@ -91,12 +95,18 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 	s := &sharing{process: p, c: c, since: time.Now(), pause: alonePause}
 	s.joiner = daemon.Joiner{
 		Sockets: daemon.SocketsOf(p.Files.Data, c.Files),
-		Terms:   func() daemon.Terms { return p.terms(s.c) },
-		Host:    append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
-		Log:     filepath.Join(p.Files.Data, "crashes.log"),
-		Profile: p.flags.Profile,
-		Err:     p.out.Streams[2].(*os.File),
+		Terms:   p.terms(c.Files),
+		Text:    func() string { return s.c.Text.Digest() },
+		Client: daemon.Client{
+			Program: p.flags.Program, Profile: p.flags.Profile, Mode: p.flags.Mode, Names: p.flags.Names, LogLevel: p.out.LogLevel,
+			Environ: os.Environ(),
+		},
+		Host:  append([]string{exe}, append(p.flags.Args, "--"+HostFlag)...),
+		Log:   filepath.Join(p.Files.Data, "crashes.log"),
+		Err:   p.out.Streams[2].(*os.File),
+		Other: p.noteOther,
 	}
+	s.joiner.Client.Folder, _ = os.Getwd()
 	defer s.passOnHangups(ctx)()
 	relay := daemon.Relay{In: pipe.Inherited(p.out.Streams[0].(*os.File)), Out: p.out.Raw, Connect: s.connect}
 	err = relay.Run(ctx)
@@ -138,8 +148,8 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 			return nil, err
 		}
 		s.log.Info("looking for a shared router again")
-	} else if s.session.Swap(nil) != nil {
-		s.noteLost(daemon.ErrLost)
+	} else if old := s.session.Swap(nil); old != nil {
+		s.noteLost(daemon.ErrLost, old.HasLeft())
 	}
 	for s.lost < maxLost {
 		session, err := s.joiner.Join(ctx)
@@ -153,14 +163,18 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 		case !errors.Is(err, daemon.ErrLost):
 			return s.serveAlone(ctx, err), nil
 		}
-		s.noteLost(err)
+		s.noteLost(err, false)
 	}
 	return s.serveAlone(ctx, fmt.Errorf("%d shared routers have ended", s.lost)), nil
 }
 
-// noteLost counts a shared router that has ended. The next one gets the files as they are now.
-func (s *sharing) noteLost(err error) {
-	s.log.Warn("the shared router has ended; another takes over", zap.Error(err))
+// noteLost counts a shared router that has ended, or that the client has left. The next one gets the files as they are now.
+func (s *sharing) noteLost(err error, left bool) {
+	if left {
+		s.log.Info("another router takes over from the shared one")
+	} else {
+		s.log.Warn("the shared router has ended; another takes over", zap.Error(err))
+	}
 	if s.lost++; time.Since(s.since) > aWhile {
 		s.lost = 0
 	}
@@ -256,58 +270,73 @@ func (p *process) hostClients(ctx context.Context, c config.Config) error {
 	if p.log, err = p.out.Logger(zapcore.InfoLevel); err != nil {
 		return err
 	}
-	p.noteOther(c)
+	terms := p.terms(c.Files)
+	if p.Files.Data, err = filepath.Abs(p.Files.Data); err != nil {
+		return err
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		_ = os.Chdir(home) // else the first client's folder stays in use
+	}
+	c = p.Settle(ctx, c)
 	s := p.service(c)
-	s.Profile = "" // each client has its own
-	said := &admin.Edits{Unwatched: p.flags.NoWatch}
-	s.Admin.Edits = said
+	s.Profile, s.View = "", server.View{} // each client has its own
+	s.Admin.Edits = &admin.Edits{Unwatched: p.flags.NoWatch}
 	s.Listeners = []service.Listener{func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
-		h := daemon.Host{
-			Terms: func() daemon.Terms { return p.terms(r.Configured()) },
-			Reload: func() {
-				select {
-				case s.Hangup <- syscall.SIGHUP:
-				default: // a reload is pending
-				}
-			},
-			HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
-			Serve: func(ctx context.Context, profile string, in io.Reader, out io.Writer) error {
-				chosen := m.Default()
-				if profile != "" {
-					var ok bool
-					if chosen, ok = m.Of(profile); !ok {
-						return nil // since HasProfile was asked
-					}
-				}
-				return chosen.Serve(ctx, in, out)
-			},
-			Abandoned: func() { time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) }) },
-			Log:       &lines,
-		}
+		h := p.host(s, terms, r, m, &lines)
+		h.Abandoned = func() { time.AfterFunc(lastMoment, func() { os.Exit(exit.Failed) }) }
 		return cmp.Or(h.Run(ctx, p.flags.Host, p.requests(ctx, s.Pages)), service.ErrClientLeft)
 	}}
 	return p.run(ctx, s)
 }
 
-// terms returns the terms on which two clients share a router: the same
-// program with the same flags, in the same folder and the same environment, starts the
-// same servers of an equal configuration.
-func (p *process) terms(c config.Config) daemon.Terms {
-	_ = p.flags.override(&c.Router) // as the router does with each configuration that it reads
-	folder, _ := os.Getwd()
-	var environment []string
-	for _, s := range append(slices.Clip(c.Servers), config.Server{}) { // the last one gets the variables that all get
-		environment = append(environment, serverprocess.Inherited(os.Environ(), s.InheritEnv, s.Command, s.Args)...)
+// host returns the host of clients of other processes for a router.
+func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts, m *server.Servers, lines *daemon.Log) *daemon.Host {
+	reload := func() {
+		select {
+		case s.Hangup <- syscall.SIGHUP:
+		default: // a reload is pending
+		}
 	}
-	environment = slices.DeleteFunc(environment, func(variable string) bool {
-		return strings.HasPrefix(variable, "TERM=") || strings.HasPrefix(variable, "XDG_SESSION_")
-	})
-	environment = append(environment, telemetry.Environment()...)
-	slices.Sort(environment)
-	environment = slices.Compact(environment)
+	return &daemon.Host{
+		Program:    p.flags.Program,
+		Terms:      terms,
+		Text:       func() string { return r.Configured().Text.Digest() },
+		Reload:     reload,
+		HasProfile: func(profile string) bool { _, ok := m.Of(profile); return ok },
+		Serve: func(ctx context.Context, client daemon.Client, in io.Reader, out io.Writer) error {
+			var profiles []string
+			if client.Profile != "" {
+				profiles = []string{client.Profile}
+			}
+			chosen, ok := m.Seen(server.View{Mode: client.Mode, Names: client.Names}, profiles...)
+			if !ok {
+				return nil // since HasProfile was asked
+			}
+			defer p.out.Verbose(client.LogLevel)()
+			at := placeOf(client, r)
+			if at.lend() {
+				reload()
+			}
+			return chosen.ServeFrom(ctx, at, in, out)
+		},
+		Log: lines,
+	}
+}
+
+// terms returns the terms on which clients share a router. A client's folder, its variables, and the flags that
+// only say how it sees the router are none of them.
+func (p *process) terms(files []string) daemon.Terms {
+	var paths []string
+	for _, file := range files {
+		paths = append(paths, daemon.Resolved(file))
+	}
 	return daemon.Terms{
-		Process: daemon.Hash(p.flags.Program, os.Getuid(), daemon.Namespaces(), folder, p.Files.Data, p.out.LogLevel, p.named, p.flags.Mode, p.flags.Names, p.flags.Cluster, p.flags.NoWatch, c.Files),
-		Text:    c.Text.Digest(),
-		Servers: daemon.Hash(environment, c.Servers, c.Router),
+		"configuration":    strings.Join(paths, "\n"),
+		"user":             strconv.Itoa(os.Getuid()),
+		"container":        strings.Join(daemon.Namespaces(), " "),
+		"data folder":      daemon.Resolved(p.Files.Data),
+		"trust (--config)": strconv.FormatBool(p.named),
+		"--cluster":        p.flags.Cluster,
+		"--no-watch":       strconv.FormatBool(p.flags.NoWatch),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/server"
 )
 
 // Clients that only read are limited also where there is no profile.
@@ -24,7 +25,7 @@ func TestProfilesOfUnions(t *testing.T) {
 		{all, []string{"gone|ops"}, "gone|ops", true, "auto"},
 		{all, []string{"gone"}, "gone", true, "auto"},
 	} {
-		got := serverOptions(config.Config{Router: config.Router{Profiles: test.all, Mode: "auto"}}, test.chosen)
+		got := serverOptions(config.Config{Router: config.Router{Profiles: test.all, Mode: "auto"}}, server.View{}, test.chosen)
 		if got.Profile != test.profiles || (got.Rules != nil) != test.limited || got.Mode != test.mode {
 			t.Errorf("%q: profiles %q, rules %v, mode %q; want %q, %t, %q", test.chosen, got.Profile, got.Rules, got.Mode, test.profiles, test.limited, test.mode)
 		}
@@ -45,7 +46,7 @@ func TestScripts(t *testing.T) {
 		{"code", []string{"no"}, false},
 		{"code", []string{"yes", "no"}, false},
 	} {
-		if got := serverOptions(config.Config{Router: config.Router{Profiles: all, Mode: test.mode}}, test.chosen); got.Scripts != test.want || got.Mode != test.mode {
+		if got := serverOptions(config.Config{Router: config.Router{Profiles: all, Mode: test.mode}}, server.View{}, test.chosen); got.Scripts != test.want || got.Mode != test.mode {
 			t.Errorf("mode %s, %q: %t in mode %s", test.mode, test.chosen, got.Scripts, got.Mode)
 		}
 	}

@@ -44,11 +44,13 @@ var ErrClientLeft = errors.New("the client has left")
 // A Service is a router that serves clients.
 type Service struct {
 	Config   config.Config
-	Override func(*config.Router)      // sets the options of the command line in each configuration that is read
-	Trusted  func(config.Config) error // why an edited configuration may not be used
-	Profile  string                    // of all clients; "" without one
-	Watch    bool                      // read the configuration again when its files change
-	Hangup   chan os.Signal            // a value makes the router read the configuration again
+	Complete func(config.Config) config.Config // gives a configuration that is read the values of variables that this process lacks
+	Override func(*config.Router)              // sets the options of the command line in each configuration that is read
+	Trusted  func(config.Config) error         // why an edited configuration may not be used
+	Profile  string                            // of all clients; "" without one
+	View     server.View                       // of clients that choose no other
+	Watch    bool                              // read the configuration again when its files change
+	Hangup   chan os.Signal                    // a value makes the router read the configuration again
 
 	Options   adapter.Options // of the router; the Service sets the observers
 	Observers *Observers      // which the caller closes
@@ -129,6 +131,7 @@ func (s *Service) pipeline(o *Observers, record *editRecord) reload.Pipeline {
 		Watch:  s.Watch,
 		Reload: s.Hangup,
 		Adjust: func(c config.Config) config.Config {
+			c = s.Complete(c)
 			o.mask.Learn(c) // before it is in use
 			s.Override(&c.Router)
 			return c
@@ -156,8 +159,9 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 	}
 	return server.NewServers(server.Profiles{
 		Always: always,
-		Open: func(chosen []string) (server.Router, server.Options) {
-			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, chosen) })
+		View:   s.View,
+		Open: func(v server.View, chosen []string) (server.Router, server.Options) {
+			live := adapter.Follow(r, func(c config.Config) *server.Options { return serverOptions(c, v, chosen) })
 			options := server.Options{Live: live, Version: s.Version, Log: s.Log}
 			s.Observers.observeServer(&options)
 			view := r.Scope(chosen...)
@@ -186,7 +190,7 @@ func (s *Service) journals() *journal.Store {
 	return store
 }
 
-func serverOptions(c config.Config, chosen []string) *server.Options {
+func serverOptions(c config.Config, v server.View, chosen []string) *server.Options {
 	rules, applying := profile.Of(c.Router.Profiles, chosen...), profile.Applying(c.Router.Profiles, chosen)
 	pinned, ok := rules.Pinned()
 	if !ok {
@@ -197,10 +201,10 @@ func serverOptions(c config.Config, chosen []string) *server.Options {
 		limits = profile.Existing(c.Router.Profiles, chosen)
 	}
 	return &server.Options{
-		Mode: cmp.Or(rules.Mode(), c.Router.Mode), Names: c.Router.Names, Separator: c.Router.Separator,
+		Mode: cmp.Or(rules.Mode(), v.Mode, c.Router.Mode), Names: cmp.Or(v.Names, c.Router.Names), Separator: c.Router.Separator,
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
-		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(c.Router.Mode),
+		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(cmp.Or(v.Mode, c.Router.Mode)),
 		Samples:       c.Router.Assist != nil && c.Router.Assist.Sampling,
 		Rules:         limits,
 		Profile:       strings.Join(applying, "+"),

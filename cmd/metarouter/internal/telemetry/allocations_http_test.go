@@ -54,7 +54,7 @@ func newWebClient(t *testing.T) *webClient {
 	metrics := NewMetrics("")
 	parts := adapter.New(c, adapter.Options{Observer: metrics})
 	s := server.NewServers(server.Profiles{
-		Open: func(chosen []string) (server.Router, server.Options) {
+		Open: func(_ server.View, chosen []string) (server.Router, server.Options) {
 			return parts.Parts().Scope(chosen...), server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
 		},
 		Edited: parts.Parts().Edited, Whole: parts.Parts(),

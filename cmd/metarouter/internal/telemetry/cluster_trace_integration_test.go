@@ -47,7 +47,7 @@ func twoNodes(t *testing.T, desk, box adapter.Options) (atDesk, atBox *adapter.R
 	has.Servers = []config.Server{{Name: "s", Transport: config.Stdio, Command: command, Args: args, StartTimeout: time.Minute}}
 	atBox = adapter.New(has, box)
 	servers = server.NewServers(server.Profiles{
-		Open:  func([]string) (server.Router, server.Options) { return atBox.Parts(), server.Options{} },
+		Open:  func(server.View, []string) (server.Router, server.Options) { return atBox.Parts(), server.Options{} },
 		Whole: atBox.Parts(),
 	})
 	atDesk = adapter.New(join("desk", config.Cluster{Use: []string{"*@box"}}), desk)

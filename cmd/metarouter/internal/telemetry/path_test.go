@@ -44,7 +44,7 @@ func newPath(tb testing.TB) *path {
 	metrics := NewMetrics("") // which are counted whenever somebody can ask for them
 	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
 	options := server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
-	servers := server.NewServers(server.Profiles{Open: func([]string) (server.Router, server.Options) { return r.Parts().Scope(), options }})
+	servers := server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts().Scope(), options }})
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)

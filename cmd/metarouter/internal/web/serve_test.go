@@ -39,7 +39,9 @@ func start(t testing.TB, c config.Config, log *zap.Logger) *running {
 	r := &running{Listener: l, router: adapter.New(c, adapter.Options{}), edits: make(chan config.Config)}
 	parts := r.router.Parts()
 	s := server.NewServers(server.Profiles{
-		Open:   func(chosen []string) (server.Router, server.Options) { return parts.Scope(chosen...), server.Options{} },
+		Open: func(_ server.View, chosen []string) (server.Router, server.Options) {
+			return parts.Scope(chosen...), server.Options{}
+		},
 		Exists: func(name string) bool { _, ok := parts.Config().Router.Profiles[name]; return ok },
 		Edited: parts.Edited, Whole: parts,
 	})

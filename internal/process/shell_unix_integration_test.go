@@ -1,0 +1,101 @@
+//go:build unix
+
+package process
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/layer"
+)
+
+// setEnviron makes the environment of the process these variables, until the test ends.
+func setEnviron(t *testing.T, variables map[string]string) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value) // which is put back
+		os.Unsetenv(name)
+	}
+	for name, value := range variables {
+		t.Setenv(name, value)
+	}
+}
+
+// TestSettle has two clients with other environments get the same one from the login shell, but for what only they have.
+func TestSettle(t *testing.T) {
+	layer.Integration(t)
+	home, data := t.TempDir(), t.TempDir()
+	if err := os.Chmod(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	asked := filepath.Join(home, "asked")
+	write := func(file, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell := filepath.Join(home, "shell")
+	write(shell, "#!/bin/sh\necho 'Welcome!'\necho x >> "+asked+"\n. "+home+"/.profile\nexec /bin/sh -c \"$2\"\n")
+	write(filepath.Join(home, ".profile"), "export PATH=/shells:/usr/bin LC_TIME=sv TOKEN_OF_SHELL='two\nlines'\n")
+	terminal := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/shells:/terminals", "LANG": "de", "LC_TIME": "de", "TERM": "xterm", "OTHER": "o"}
+	menu := map[string]string{"HOME": home, "SHELL": shell, "PATH": "/menus", "XDG_RUNTIME_DIR": "/run/me"}
+
+	for _, tt := range []struct {
+		client map[string]string
+		path   string
+		also   map[string]string
+	}{
+		{terminal, "/shells:/usr/bin:/terminals", map[string]string{"OTHER": "o"}},
+		{menu, "/shells:/usr/bin:/menus", map[string]string{"XDG_RUNTIME_DIR": "/run/me"}},
+	} {
+		setEnviron(t, tt.client)
+		base := Settle(t.Context(), data)
+		want := map[string]string{"HOME": home, "SHELL": shell, "PATH": tt.path, "LC_TIME": "sv"}
+		maps.Copy(want, tt.also)
+		got := make(map[string]string)
+		for _, variable := range os.Environ() {
+			name, value, _ := strings.Cut(variable, "=")
+			if name != "LANG" { // which the machine may set
+				got[name] = value
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		if os.Getenv("LANG") == "de" {
+			t.Error("LANG is the client's")
+		}
+		if value, ok := base.Lookup("TOKEN_OF_SHELL"); !ok || value != "two\nlines" {
+			t.Errorf("the shell's variable is %q, %t", value, ok)
+		}
+	}
+	times := func() int {
+		said, _ := os.ReadFile(asked)
+		return strings.Count(string(said), "x")
+	}
+	if times() != 2 { // at first, and by the second client for a variable that is not remembered
+		t.Errorf("the shell was asked %d times", times())
+	}
+	if said, err := os.ReadFile(filepath.Join(data, "environment.json")); err != nil || strings.Contains(string(said), "lines") {
+		t.Errorf("what no server gets is remembered: %s, %v", said, err)
+	}
+	write(filepath.Join(home, ".profile"), "export PATH=/edited\n")
+	if err := os.Chtimes(filepath.Join(home, ".profile"), time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	setEnviron(t, menu)
+	if Settle(t.Context(), data); os.Getenv("PATH") != "/edited:/menus" || times() != 3 {
+		t.Errorf("after an edit, PATH is %s, and the shell was asked %d times", os.Getenv("PATH"), times())
+	}
+	setEnviron(t, map[string]string{"HOME": home, "SHELL": "/bin/false", "PATH": "/menus", "LANG": "de"})
+	before := os.Environ()
+	if Settle(t.Context(), data); !slices.Equal(os.Environ(), before) {
+		t.Errorf("without a shell the environment became %q", os.Environ())
+	}
+}

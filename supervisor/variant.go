@@ -1,0 +1,29 @@
+package supervisor
+
+import (
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/session"
+)
+
+// A Place is where a client's process runs. A client whose method Place returns one gets its variants of servers.
+type Place interface {
+	// Variant returns the server of this name as the client has it, nil if that is the server's own entry.
+	Variant(server string) *Variant
+}
+
+// A Variant is the entry of a server with other values of variables or another folder than the router has. Clients with the
+// same variant share a process.
+type Variant struct {
+	Entry  config.Server
+	Reason string // why it has a process of its own, such as "another value of GITHUB_TOKEN"
+}
+
+// variantOf returns the variant of the server for a client; from may be nil.
+func variantOf(from session.Client, server string) *Variant {
+	if at, ok := session.As[interface{ Place() any }](from); ok {
+		if place, ok := at.Place().(Place); ok {
+			return place.Variant(server)
+		}
+	}
+	return nil
+}
