@@ -16,6 +16,7 @@ type client struct {
 	home         *client // nil if it has none
 	modern       bool
 	capabilities string
+	place        Place // nil for that of the router
 
 	mu    sync.Mutex
 	heard []string
@@ -28,6 +29,7 @@ func (c *client) Home() session.Client {
 	}
 	return c.home
 }
+func (c *client) Caller() session.Caller        { return session.Caller{Place: c.place} }
 func (c *client) ClientName() string            { return c.name }
 func (c *client) Modern() bool                  { return c.modern }
 func (c *client) Capabilities() json.RawMessage { return json.RawMessage(c.capabilities) }

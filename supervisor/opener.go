@@ -141,7 +141,11 @@ func (o *opener) openNext(life context.Context, shared *instance, on terms) (*in
 	if err != nil {
 		return nil, err
 	}
-	o.log.Debug("opened a session next to the shared one", zap.Int("pid", in.pid()))
+	log := o.log.Debug
+	if on.entry != nil {
+		log = o.log.Info
+	}
+	log("opened a session next to the shared one", zap.Int("pid", in.pid()), zap.String("reason", on.reason))
 	return in, nil
 }
 

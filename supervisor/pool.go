@@ -55,7 +55,7 @@ const maxClients = 100
 // A use says which clients use a session that is not the one that all share.
 type use struct {
 	home     session.Client // the only client; nil if several may
-	variant  string         // the hash of the entry of a [Variant]; "" for the server's own
+	variant  string         // the key of a [Variant]; "" for the server's own
 	otherEra bool           // all clients of the era that the session of this entry does not have
 }
 
@@ -78,11 +78,11 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		return shared, nil
 	}
 	variant := variantOf(from, p.opener.name)
-	var hash string
+	var key string
 	if variant != nil {
-		hash = variant.Entry.Hash()
-		own, err := p.ofClient(ctx, shared, from.Home(), use{variant: hash}, terms{
-			entry: &variant.Entry, capabilities: allCapabilities, era: peer.UnknownEra, users: "clients with the same values", reason: variant.Reason,
+		key = variant.key()
+		own, err := p.ofClient(ctx, shared, from.Home(), use{variant: key}, terms{
+			entry: &variant.Entry, capabilities: allCapabilities, era: peer.UnknownEra, reason: variant.Reason,
 		})
 		if err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 		if from.Modern() {
 			on.era, on.users, on.reason = peer.ModernEra, "clients of newer revisions", "the server also speaks newer revisions"
 		}
-		other, err := p.ofClient(ctx, shared, from.Home(), use{variant: hash, otherEra: true}, on)
+		other, err := p.ofClient(ctx, shared, from.Home(), use{variant: key, otherEra: true}, on)
 		switch {
 		case err == nil:
 			in = other
@@ -118,7 +118,7 @@ func (p *pool) session(ctx context.Context, shared *instance, from session.Clien
 	if home == nil {
 		return &perCallSession{in, p}, nil
 	}
-	return p.ofClient(ctx, in, home, use{home: home, variant: hash}, terms{
+	return p.ofClient(ctx, in, home, use{home: home, variant: key}, terms{
 		capabilities: home.Capabilities(), owner: home, era: peer.LegacyEra, reason: "the server asks for " + strings.Join(asked, " and "),
 	})
 }
@@ -243,20 +243,28 @@ func (p *pool) all() (all []*instance) {
 
 // sessions returns the sessions of the pool as others see them.
 func (p *pool) sessions() (all []status.Session) {
-	var homes []session.Client
+	var homes [][]session.Client // of the sessions, none of one without a certain client
 	p.mu.Lock()
 	for of, c := range p.byUse {
 		if signal.IsClosed(c.ready) && c.err == nil {
-			homes, all = append(homes, of.home), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
+			clients := slices.Collect(maps.Keys(c.homes))
+			if of.home != nil {
+				clients = []session.Client{of.home}
+			}
+			homes, all = append(homes, clients), append(all, status.Session{PID: c.in.pid(), For: c.on.users, Reason: c.on.reason})
 		}
 	}
 	for _, one := range slices.AppendSeq(slices.Clone(p.free), maps.Keys(p.used)) {
 		all = append(all, status.Session{PID: one.pid(), For: "one request at a time", Reason: "the server asks for what only the client of a request can answer"})
 	}
 	p.mu.Unlock()
-	for i, home := range homes {
-		if home != nil {
-			all[i].For = cmp.Or(plain.Line(home.ClientName()), "one client") + " alone"
+	for i, clients := range homes {
+		var names []string
+		for _, home := range clients {
+			names = append(names, cmp.Or(plain.Line(home.ClientName()), "one client"))
+		}
+		if slices.Sort(names); len(names) > 0 {
+			all[i].For = strings.Join(slices.Compact(names), " and ") + " alone"
 		}
 	}
 	slices.SortFunc(all, func(a, b status.Session) int { return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.For, b.For)) })

@@ -295,3 +295,47 @@ func TestEraAfterCrash(t *testing.T) {
 		}
 	})
 }
+
+// An elsewhere is a place at which the entry of the server r has another token.
+type elsewhere string
+
+func (e elsewhere) Variant(server string) *Variant {
+	if server != "r" {
+		return nil
+	}
+	entry := at("", config.StreamableHTTP)
+	entry.URL, entry.Headers = string(e), map[string]string{"Authorization": "Bearer theirs"}
+	return &Variant{entry, "clients differ in TOKEN"}
+}
+
+// Clients with the same variant of a server share a session, next to that of the others, which ends with the last of them.
+func TestVariant(t *testing.T) {
+	t.Parallel()
+	srv := newFar(t, func(f *far) { f.id = "s" })
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	f.await("r", status.Ready)
+	plain, one, two := clientOf("plain"), clientOf("one"), clientOf("two")
+	one.place, two.place = elsewhere(srv.URL), elsewhere(srv.URL)
+	for c, want := range map[*client]string{plain: "Bearer x", one: "Bearer theirs", two: "Bearer theirs"} {
+		if err := f.callAs(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		calls := srv.seen(by("POST", "tools/call"))
+		if got := calls[len(calls)-1].Header.Get("Authorization"); got != want {
+			t.Errorf("%s: the call had %q, want %q", c.name, got, want)
+		}
+	}
+	const both = "2 sessions: one is shared; one is for one and two alone, since clients differ in TOKEN"
+	if got := f.state("r").Several(); got != both {
+		t.Errorf("%q, want %q", got, both)
+	}
+	for _, left := range []struct {
+		*client
+		want string
+	}{{one, "2 sessions: one is shared; one is for two alone, since clients differ in TOKEN"}, {two, ""}} {
+		f.Release(left.client)
+		if got := f.state("r").Several(); got != left.want {
+			t.Errorf("after %s has left: %q, want %q", left.name, got, left.want)
+		}
+	}
+}

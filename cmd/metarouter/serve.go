@@ -36,7 +36,7 @@ func newServeCommand(local *oneshot.Runner, args []string, program string) *cobr
 	flags.StringArrayVar(&f.Web.Hosts, "allow-host", nil, "Accept HTTP requests whose Host header is this `name`, such as router.example.com. Repeat the flag for several names. By default only loopback names, the address of --http and the host of \"http.publicUrl\" are accepted.")
 	flags.StringVar(&f.Web.TLSCert, "tls-cert", "", "Serve HTTPS with the certificate and its chain in this PEM `file`, which is read again when it changes. (default \"http.tlsCert\" of the configuration, else plain HTTP)")
 	flags.StringVar(&f.Web.TLSKey, "tls-key", "", "Read the key of --tls-cert from this PEM `file`, which is read again when it changes. (default \"http.tlsKey\" of the configuration)")
-	flags.BoolVar(&f.Standalone, "standalone", false, "Run the servers for this client alone. By default clients with the same configuration share one router and its servers.")
+	flags.BoolVar(&f.Standalone, "standalone", false, "Run the servers for this client alone. By default all clients of one configuration share a router and its servers, whatever their folder and environment, over stdio and HTTP.")
 	flags.StringVar(&f.Host, serve.HostFlag, "", "")
 	flags.MarkHidden(serve.HostFlag)
 	return cmd

@@ -183,6 +183,9 @@ func (p *permit) Ask(ctx context.Context, server string, m session.Message) (jso
 	return p.Client.Ask(ctx, server, m)
 }
 
+// Unwrap returns the client, for [session.As].
+func (p *permit) Unwrap() session.Client { return p.Client }
+
 // release ends the permit. It may be called again, and then does nothing.
 func (p *permit) release() {
 	if !p.released.CompareAndSwap(false, true) {

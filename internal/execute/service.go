@@ -205,6 +205,9 @@ type renamed struct {
 	service string
 }
 
+// Unwrap returns the client, for [session.As].
+func (r *renamed) Unwrap() session.Client { return r.Client }
+
 // client returns the client as the server of the delivery gets it.
 func (d *delivery) client() session.Client {
 	if d.from == nil || d.service == "" || d.service == d.server {

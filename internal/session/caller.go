@@ -7,6 +7,7 @@ type Caller struct {
 	Name      string // of the principal, for a person; may be ""
 	MayLogIn  bool   // it may log in at servers, for all clients
 	OverHTTP  bool   // it need not be on this machine
+	Place     any    // where its process runs, a supervisor.Place; nil if that does not matter
 }
 
 // CallerOf returns who is behind a client. It reports false for clients that are the program

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -155,31 +157,82 @@ func TestSharedServers(t *testing.T) {
 	}
 }
 
-// Only what would start the same servers in the same way is shared.
-func TestSharedByEquals(t *testing.T) {
+// One router serves all clients of a configuration, whatever their folders, variables and flags, and each as it wishes to
+// see it. Where a server gets a variable in which clients differ, that server alone has a process for each value.
+func TestClientsShareOneRouter(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, entries{"s": {"command": fake()["command"], "args": fake("-tools", "pid")["args"], "env": map[string]string{"X": "${E2E_X:-0}"}}}, map[string]any{"mode": "direct"})
-	first := mustCall(t, s.serve(), "s__pid", "{}").text()
-	serve := func(dir string, env []string, args ...string) string {
-		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, env)
+	s := prepare(t, entries{
+		"s":      fake("-tools", "pid,env,cwd"),
+		"x":      map[string]any{"command": fake()["command"], "args": fake("-tools", "pid,env")["args"], "env": map[string]string{"X": "${E2E_X:-0}"}},
+		"folder": map[string]any{"command": fake()["command"], "args": fake("-tools", "pid,cwd")["args"], "cwd": "client"},
+	}, map[string]any{"mode": "direct", "profiles": map[string]any{"all": map[string]any{}}})
+	serve := func(dir string, variables []string, args ...string) *mcptest.Client {
+		t.Helper()
+		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, append(os.Environ(), variables...))
 		if _, err := c.Initialize(within(t)); err != nil {
 			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
 		}
-		return mustCall(t, c, "s:pid", "{}").text()
+		return c
 	}
-	if serve(s.dir, nil) != first {
-		t.Error("the same is not shared")
+	pid := func(c *mcptest.Client, server string) string {
+		t.Helper()
+		return mustCallWhenUp(t, c, server+":pid").text()
 	}
-	for name, other := range map[string]string{
-		"another folder":      serve(t.TempDir(), nil),
-		"another variable":    serve(s.dir, append(os.Environ(), "E2E_X=1")),
-		"another PATH":        serve(s.dir, append(os.Environ(), "PATH="+os.Getenv("PATH")+":/nonexistent")),
-		"another mode":        serve(s.dir, nil, "--mode", "search"),
-		"a router of its own": serve(s.dir, nil, "--standalone"),
-	} {
-		if other == first {
-			t.Errorf("%s: it is shared", name)
+	first := serve(s.dir, []string{"LANG=de_DE.UTF-8"})
+	here, home := pid(first, "s"), t.TempDir()
+	others := map[string]*mcptest.Client{
+		"another folder":  serve(home, nil),
+		"another PATH":    serve(s.dir, []string{"PATH=/nonexistent:/usr/bin"}),
+		"another locale":  serve(s.dir, []string{"LANG=sv_SE.UTF-8"}),
+		"another mode":    serve(s.dir, nil, "--mode", "search"),
+		"another profile": serve(s.dir, nil, "--profile", "all"),
+		"debug":           serve(s.dir, nil, "--log-level", "debug"),
+	}
+	for name, c := range others {
+		if other := pid(c, "s"); other != here {
+			t.Errorf("%s: it is not shared", name)
 		}
+		if other, want := pid(c, "x"), pid(first, "x"); other != want {
+			t.Errorf("%s: the server has another process", name)
+		}
+	}
+	if tools := names(t, others["another mode"]); slices.Contains(tools, "s__pid") || !slices.Contains(names(t, first), "s__pid") {
+		t.Errorf("in mode search the tools are %q", tools)
+	}
+	if got := mustCall(t, first, "s__env", "{}").text(); strings.Contains(got, "de_DE") {
+		t.Errorf("the server has the first client's LANG: %s", got)
+	}
+	if got := mustCall(t, others["another folder"], "s__cwd", "{}").text(); got != s.dir {
+		t.Errorf("the server runs in %s, and its file is in %s", got, s.dir)
+	}
+
+	one, two := serve(s.dir, []string{"E2E_X=1"}), serve(s.dir, []string{"E2E_X=1"})
+	if pid(one, "s") != here || pid(one, "x") == pid(first, "x") || pid(one, "x") != pid(two, "x") {
+		t.Error("clients with another value of a variable do not share a process of that server alone")
+	}
+	for c, want := range map[*mcptest.Client]string{first: "0", one: "1"} {
+		if got := mustCall(t, c, "x__env", "{}").text(); !strings.Contains("\n"+got+"\n", "\nX="+want+"\n") {
+			t.Errorf("X is not %s: %s", want, got)
+		}
+	}
+	if got := mustCall(t, others["another folder"], "folder__cwd", "{}").text(); got != home {
+		t.Errorf("with \"cwd\": \"client\", the server of a client in %s runs in %s", home, got)
+	}
+	if out, _, _ := s.run("servers"); !strings.Contains(out, "clients differ in E2E_X") || !strings.Contains(out, "the folder of the client, "+home) {
+		t.Errorf("servers does not say why there are more processes:\n%s", out)
+	}
+	if alone := serve(s.dir, nil, "--standalone"); pid(alone, "s") == here {
+		t.Error("a router of its own is shared")
+	}
+	gone, _ := strconv.Atoi(pid(one, "x"))
+	for _, c := range []*mcptest.Client{one, two} {
+		if err := c.Close(); err != nil {
+			t.Errorf("leaving: %v\n%s", err, c.Stderr())
+		}
+	}
+	mcptest.WaitFor(t, "the end of the process for both", func() bool { return !mcptest.Alive(gone) })
+	if pid(first, "s") != here {
+		t.Error("the router has ended with some of its clients")
 	}
 }
 
@@ -386,11 +439,11 @@ func TestSharedRouterForgets(t *testing.T) {
 	mustCall(t, first, "s__echo", `{}`)
 }
 
-// A new build of the program does not join a router of the old one, nor the other
-// way round; and a router that no client joins ends.
+// A new build of the program takes over: clients of the old router come to the new one, each once its calls have ended.
 func TestSharedAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
+	trace := filepath.Join(t.TempDir(), "trace")
+	s := prepare(t, entries{"s": fake("-tools", "pid,hang", "-trace", trace)}, map[string]any{"mode": "direct"})
 	program := filepath.Join(s.dir, "metarouter")
 	install := func() {
 		t.Helper()
@@ -419,22 +472,40 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 		return c
 	}
 	install()
-	before := serve()
+	before, idle := serve(), serve()
 	first := mustCall(t, before, "s__pid", "{}").text()
+	mustCall(t, idle, "s__pid", "{}")
+	long, cancel := context.WithCancel(within(t))
+	call := make(chan error, 1)
+	go func() {
+		_, err := before.Call(long, "s__hang", json.RawMessage("{}"))
+		call <- err
+	}()
+	mcptest.WaitFor(t, "the call", func() bool { return count(trace, `"hang"`) == 1 })
 	install()
 	after := serve()
-	if mustCall(t, after, "s__pid", "{}").text() == first {
+	next := mustCall(t, after, "s__pid", "{}").text()
+	if next == first {
 		t.Error("the new build is served by the old one")
 	}
-	if err := after.Close(); err != nil {
-		t.Errorf("leaving: %v\n%s", err, after.Stderr())
+	mcptest.WaitFor(t, "the client without a call to come to the new router", func() bool { return mustCall(t, idle, "s__pid", "{}").text() == next })
+	if got := mustCall(t, before, "s__pid", "{}").text(); got != first {
+		t.Error("a client with a call under way has left its router")
 	}
-	s.kill(syscall.SIGKILL)
-	mustCall(t, before, "s__pid", "{}")
-	if !strings.Contains(before.Stderr(), "in a process of its own") {
-		t.Errorf("the old build is served by the new one:\n%s", before.Stderr())
+	cancel()
+	if err := <-call; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call under way: %v", err)
 	}
-	mcptest.WaitFor(t, "the end of every router that no client joined", func() bool { return s.host() == 0 })
+	mcptest.WaitFor(t, "the client with the call to come to the new router", func() bool { return mustCall(t, before, "s__pid", "{}").text() == next })
+	mcptest.WaitFor(t, "the end of the old router", func() bool { return s.host() != 0 })
+	for _, c := range []*mcptest.Client{before, idle, after} {
+		if strings.Contains(c.Stderr(), "WARN") {
+			t.Errorf("the client's log: %s", c.Stderr())
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("leaving: %v\n%s", err, c.Stderr())
+		}
+	}
 }
 
 // Containers may have the same paths for different things.
@@ -599,28 +670,29 @@ func TestProcessesOfBothEras(t *testing.T) {
 	}
 }
 
-// A router over HTTP and one for stdio clients say of each other that they run.
-func TestTwoRouters(t *testing.T) {
+// Clients over HTTP and over stdio share the servers, whichever came first.
+func TestHTTPAndStdioShare(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, entries{"fake": fake()}, nil)
+	s := prepare(t, entries{"s": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
 	c := s.serve()
-	if _, errs, _ := s.run("servers"); strings.Contains(errs, "routers run") {
-		t.Errorf("one router: %q", errs)
-	}
+	before := mustCall(t, c, "s__pid", "{}").text()
 	_, web := s.serveHTTP()
-	mcptest.WaitFor(t, "the log to name the other router", func() bool { return strings.Contains(web.Stderr(), "another router runs") })
-	for _, command := range []string{"servers", "doctor"} {
-		mcptest.WaitFor(t, command+" to say that two routers run", func() bool {
-			_, errs, _ := s.run(command)
-			return strings.Contains(errs, "2 routers run with this configuration")
-		})
+	logIfFailed(t, c)
+	logIfFailed(t, web)
+	over := before
+	mcptest.WaitFor(t, "the router over HTTP to answer commands", func() bool {
+		out, _, _ := s.run("call", "s:pid")
+		over = strings.TrimSpace(out)
+		return over != before && over != ""
+	})
+	mcptest.WaitFor(t, "the client over stdio to come to the router over HTTP", func() bool { return mustCall(t, c, "s__pid", "{}").text() == over })
+	if later := s.serve(); over == before || mustCall(t, later, "s__pid", "{}").text() != over {
+		t.Error("a later client has servers of its own")
 	}
-	if strings.Contains(c.Stderr(), "another router runs") {
-		t.Errorf("the first router logs %s", c.Stderr())
+	mcptest.WaitFor(t, "the end of the router that only served clients over stdio", func() bool { return s.host() == 0 })
+	web.Cmd.Process.Signal(syscall.SIGTERM)
+	<-web.Done
+	if after := mustCallWhenUp(t, c, "s:pid").text(); after == over {
+		t.Error("the server has outlived its router")
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	c = s.serve()
-	mcptest.WaitFor(t, "the log of the next shared router to name the other one", func() bool { return strings.Contains(c.Stderr(), "another router runs") })
 }

@@ -119,7 +119,7 @@ func (cs *Clients) Open(w Writer, transport string, who Identity) *Conversation 
 	return cs.OpenAt(nil, w, transport, who)
 }
 
-// OpenAt is Open for a client with a place; see [Conversation.Place].
+// OpenAt is Open for a client with a place; see [session.Caller].
 func (cs *Clients) OpenAt(place any, w Writer, transport string, who Identity) *Conversation {
 	c := &Conversation{clients: cs, place: place, writer: w, transport: transport, since: time.Now(), Identity: who}
 	c.Requests = &c.own

@@ -35,7 +35,7 @@ type Conversation struct {
 	Visitor bool // the client has no session: the conversation ends with its one request
 	Plain   bool // the request is plain JSON-RPC, without sessions and streams
 
-	place     any       // see Place
+	place     any       // of its process, for session.Caller
 	passed    bool      // another gateway passes the request on, which must go on with a suspended one
 	transport string    // Stdio, HTTP or Node; "" for a visitor
 	agent     string    // the User-Agent of a visitor
@@ -61,10 +61,6 @@ type Conversation struct {
 	level                     string        // the least severe log messages that the client wants; "" if it did not say
 	askable                   signal.Change // when the client, or one of its requests, can take a question
 }
-
-// Place returns the folder and the variables of the client's process, in the form that the supervisor knows; nil if they do
-// not matter.
-func (c *Conversation) Place() any { return c.place }
 
 // Begin lets a request in. Its messages go to w. Unless Begin fails, Run, Handle
 // or Refuse of the request must be called.
@@ -203,7 +199,7 @@ func (c *Conversation) Home() session.Client {
 // Caller returns who is behind the client, for [session.CallerOf]. Clients over stdio are
 // programs of the router's own user.
 func (c *Conversation) Caller() session.Caller {
-	return session.Caller{Principal: c.Principal, Name: c.PrincipalName, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio}
+	return session.Caller{Principal: c.Principal, Name: c.PrincipalName, MayLogIn: c.Admin || c.transport == Stdio, OverHTTP: c.transport != Stdio, Place: c.place}
 }
 
 // ClientName implements [session.Client].

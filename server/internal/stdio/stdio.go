@@ -35,7 +35,7 @@ const (
 // Options say for which router Serve serves a client.
 type Options struct {
 	Clients  *conversation.Clients
-	Place    any                       // of the client; see [conversation.Conversation.Place]
+	Place    any                       // of the client; see [session.Caller]
 	Attached func(home session.Client) // called with the client before it is served
 	Resumed  func()                    // called when the client has messages that another router served before
 

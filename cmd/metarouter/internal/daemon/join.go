@@ -92,6 +92,11 @@ func clientOf(v url.Values) (c Client, t Terms, text string) {
 	}, t, v.Get("text")
 }
 
+// An otherError says why a router that runs does not serve a client.
+type otherError struct{ why string }
+
+func (e *otherError) Error() string { return e.why }
+
 // A Session is the connection of a client's process with a host. It carries MCP.
 type Session struct {
 	Conn
@@ -142,8 +147,8 @@ func (j *Joiner) Join(ctx context.Context) (*Session, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
 			j.Sockets.setAside(socket, "frozen-")
 		}
-		if !isAbsent(err) {
-			j.Other(err.Error())
+		if other, ok := errors.AsType[*otherError](err); ok {
+			j.Other(other.why)
 		}
 	}
 	if ctx.Err() != nil {
@@ -288,7 +293,7 @@ func sendRequest(conn net.Conn, method, path string, values url.Values) (*http.R
 		if answer.StatusCode == http.StatusNotFound {
 			return nil, fmt.Errorf("%w: %w", ErrRefused, why)
 		}
-		return nil, why
+		return nil, &otherError{why.Error()}
 	}
 	return answer, nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -63,15 +62,21 @@ func (r *Runner) Settle(ctx context.Context, c config.Config) config.Config {
 	return r.Complete(c)
 }
 
+// Shell returns the login shell's value of a variable, once Settle has been called.
+func (r *Runner) Shell(name string) (value string, ok bool) {
+	if r.base == nil {
+		return "", false
+	}
+	return r.base.Lookup(name)
+}
+
 // Complete is Settle for a configuration that was read later.
 func (r *Runner) Complete(c config.Config) config.Config {
 	found := false
 	for _, s := range c.Servers {
 		for _, name := range slices.Concat(s.Variables, s.InheritEnv) {
-			if _, set := os.LookupEnv(name); set || r.base == nil || strings.HasSuffix(name, "*") {
-				continue
-			}
-			if value, ok := r.base.Lookup(name); ok {
+			value, ok := r.Shell(name)
+			if _, set := secret.LookupEnv(name); ok && !set {
 				os.Setenv(name, value)
 				found = true
 			}

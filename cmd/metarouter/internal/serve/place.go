@@ -20,6 +20,7 @@ import (
 type place struct {
 	folder    string
 	variables map[string]string
+	shell     func(name string) (value string, ok bool) // the login shell's variables
 	router    *adapter.Parts
 
 	mu       sync.Mutex // guards the fields below
@@ -27,24 +28,32 @@ type place struct {
 	edited   <-chan struct{} // closed when variants are of an old configuration
 }
 
-// placeOf returns the place of a client.
-func placeOf(c daemon.Client, r *adapter.Parts) *place {
-	p := &place{folder: c.Folder, router: r, variables: make(map[string]string)}
+// place returns the place of a client.
+func (p *process) place(c daemon.Client, r *adapter.Parts) *place {
+	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: p.Shell}
 	for _, variable := range c.Environ {
 		name, value, _ := strings.Cut(variable, "=")
-		p.variables[name] = value
+		at.variables[name] = value
 	}
-	return p
+	return at
 }
 
-// lend gives the router the client's variables that it lacks and that servers get, and reports whether entries refer to some of
-// them: then the configuration is to be read again.
+// lookup returns the value of a variable for the client: its own, or else its login shell's.
+func (p *place) lookup(name string) (value string, ok bool) {
+	if value, ok = p.variables[name]; ok {
+		return value, true
+	}
+	return p.shell(name)
+}
+
+// lend gives the router the client's variables that it lacks and that all servers get, or that it needs to start a server, and
+// reports whether there are some of those: then the configuration is to be read again.
 func (p *place) lend() (needed bool) {
 	serverprocess.Adopt(p.variables)
 	for _, s := range p.router.Configured().Servers {
-		for _, name := range slices.Concat(s.Variables, s.InheritEnv) {
-			value, ok := p.variables[name]
-			if _, has := secret.LookupEnv(name); ok && !has {
+		for _, name := range s.Variables {
+			value, ok := p.lookup(name)
+			if _, has := secret.LookupEnv(name); ok && !has && s.Misconfigured != "" {
 				os.Setenv(name, value)
 				needed = true
 			}
@@ -59,56 +68,63 @@ func (p *place) Variant(server string) *supervisor.Variant {
 	defer p.mu.Unlock()
 	if p.edited == nil || signal.IsClosed(p.edited) {
 		p.edited = p.router.Edited()
-		p.variants = variantsOf(p.router.Configured(), p.folder, p.variables)
+		p.variants = p.variantsOf(p.router.Configured())
 	}
 	return p.variants[server]
 }
 
-// variantsOf returns the servers of which a client with this folder and these variables has a variant.
-func variantsOf(c config.Config, folder string, variables map[string]string) map[string]*supervisor.Variant {
-	differs := func(name string) bool {
-		theirs, ok := variables[name]
-		ours, has := secret.LookupEnv(name)
-		return ok && has && ours != theirs
-	}
-	theirs := sync.OnceValue(func() config.Config {
-		return c.With(func(name string) (string, bool) {
-			if value, ok := variables[name]; ok {
-				return value, true
-			}
-			return secret.LookupEnv(name)
-		})
-	})
+// variantsOf returns the client's variants of servers.
+func (p *place) variantsOf(c config.Config) map[string]*supervisor.Variant {
 	all := make(map[string]*supervisor.Variant)
+	theirs := sync.OnceValue(func() config.Config { return c.With(p.lookup) })
 	for i, entry := range c.Servers {
-		referred := slices.DeleteFunc(slices.Clone(entry.Variables), func(name string) bool { return !differs(name) })
-		inherited := slices.DeleteFunc(serverprocess.InheritedNames(slices.Collect(maps.Keys(variables)), entry.InheritEnv), func(name string) bool {
-			_, set := entry.Env[name]
-			return set || !differs(name)
-		})
+		names := slices.DeleteFunc(slices.Clone(entry.Variables), p.agrees)
+		if len(names) > 0 {
+			if entry = theirs().Servers[i]; entry.Misconfigured != "" { // it needs the router's value
+				entry, names = c.Servers[i], nil
+			}
+		}
+		names = append(names, p.inherit(&entry)...)
 		var reasons []string
-		if len(referred) > 0 {
-			entry = theirs().Servers[i]
+		if len(names) > 0 {
+			reasons = append(reasons, "clients differ in "+strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ", "))
 		}
-		if len(inherited) > 0 {
-			entry.Env = maps.Clone(entry.Env)
-			if entry.Env == nil {
-				entry.Env = make(map[string]string)
-			}
-			for _, name := range inherited {
-				entry.Env[name] = variables[name]
-			}
-		}
-		if names := slices.Compact(slices.Sorted(slices.Values(append(referred, inherited...)))); len(names) > 0 {
-			reasons = append(reasons, "another value of "+strings.Join(names, ", "))
-		}
-		if entry.PerFolder && folder != "" && folder != entry.Cwd {
-			entry.Cwd = folder
-			reasons = append(reasons, "the folder "+folder)
+		if entry.PerFolder && p.folder != "" && p.folder != entry.Cwd {
+			entry.Cwd = p.folder
+			reasons = append(reasons, "it runs in the folder of the client, "+p.folder)
 		}
 		if len(reasons) > 0 {
 			all[entry.Name] = &supervisor.Variant{Entry: entry, Reason: strings.Join(reasons, " and ")}
 		}
 	}
 	return all
+}
+
+// agrees reports whether a variable has the same value for the client and the router.
+func (p *place) agrees(name string) bool {
+	theirs, ok := p.lookup(name)
+	ours, has := secret.LookupEnv(name)
+	return ok == has && ours == theirs
+}
+
+// inherit gives an entry the client's values of the variables that it inherits, and returns the names of those that differ.
+func (p *place) inherit(entry *config.Server) (names []string) {
+	names = slices.DeleteFunc(serverprocess.InheritedNames(slices.Collect(maps.Keys(p.variables)), entry.InheritEnv), p.agrees)
+	names = slices.DeleteFunc(names, func(name string) bool { _, own := entry.Env[name]; return own })
+	if len(names) > 0 {
+		entry.Env = maps.Clone(entry.Env)
+		if entry.Env == nil {
+			entry.Env = make(map[string]string)
+		}
+	}
+	for _, name := range names {
+		entry.Env[name] = p.variables[name]
+	}
+	unset := slices.DeleteFunc(slices.Clone(entry.InheritEnv), func(name string) bool {
+		_, own := entry.Env[name]
+		_, ok := p.lookup(name)
+		return own || ok || p.agrees(name)
+	})
+	entry.InheritEnv = slices.DeleteFunc(slices.Clone(entry.InheritEnv), func(name string) bool { return slices.Contains(unset, name) })
+	return append(names, unset...)
 }

@@ -313,7 +313,7 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 				return nil // since HasProfile was asked
 			}
 			defer p.out.Verbose(client.LogLevel)()
-			at := placeOf(client, r)
+			at := p.place(client, r)
 			if at.lend() {
 				reload()
 			}
