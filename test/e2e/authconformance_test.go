@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -90,6 +90,7 @@ var authScenarios = map[string]struct {
 
 // The router logs in at servers that the official suite protects.
 func TestAuthConformance(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
@@ -224,12 +225,18 @@ func (d *authDriver) refused() (flags []string, err error) {
 // logIn runs the command that logs in, and follows its URL as a browser. The error is that of the
 // command, with what it wrote. browsed says whether there was a URL.
 func (d *authDriver) logIn(flags ...string) (browsed bool, err error) {
-	err = d.setup.logInWith(d.ctx, "suite", func(line string, _ io.Writer) error {
+	c := d.setup.begin(append([]string{"login", "suite", "--no-browser"}, flags...)...)
+	for line := range c.lines {
 		browsed = true
-		_, _, err := fakeissuer.Follow(d.ctx, line)
-		return err
-	}, append(flags, "--no-browser")...)
-	return browsed, err
+		if _, _, err := fakeissuer.Follow(d.ctx, line); err != nil {
+			c.cmd.Process.Kill() // it would wait for minutes
+			return browsed, err
+		}
+	}
+	if stderr, code := c.end(); code != 0 {
+		return browsed, fmt.Errorf("exit code %d: %s", code, stderr)
+	}
+	return browsed, nil
 }
 
 // logInAndCall is refused, logs in, and calls.

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"os"
@@ -35,62 +33,6 @@ func prepareLogin(t *testing.T, issuer *fakeissuer.Issuer, oauth map[string]any)
 	return s
 }
 
-// A command is one that runs.
-type command struct {
-	t      *testing.T
-	stdin  io.WriteCloser
-	lines  chan string // of stdout
-	stderr *bytes.Buffer
-	cmd    *exec.Cmd
-}
-
-// begin starts a subcommand.
-func (s *setup) begin(args ...string) *command {
-	s.t.Helper()
-	c := &command{t: s.t, lines: make(chan string, 100), stderr: new(bytes.Buffer), cmd: exec.CommandContext(within(s.t), metarouter, s.command(args...)...)}
-	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = s.dir, s.environment(), c.stderr
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	c.stdin = stdin
-	go func() {
-		defer close(c.lines)
-		for text := bufio.NewScanner(stdout); text.Scan(); {
-			c.lines <- text.Text()
-		}
-	}()
-	return c
-}
-
-// line returns the next line of stdout.
-func (c *command) line() string {
-	c.t.Helper()
-	line, ok := <-c.lines
-	if !ok {
-		c.t.Fatalf("the command has ended: %v\n%s", c.cmd.Wait(), c.stderr)
-	}
-	return line
-}
-
-// end waits for the end, and returns stderr and the exit code. There must be no further line on
-// stdout.
-func (c *command) end() (stderr string, code int) {
-	c.t.Helper()
-	for line := range c.lines {
-		c.t.Errorf("a further line on stdout: %s", line)
-	}
-	_ = c.cmd.Wait() // the code says it
-	return c.stderr.String(), c.cmd.ProcessState.ExitCode()
-}
-
 func follow(t *testing.T, page string) {
 	t.Helper()
 	status, text, err := fakeissuer.Follow(within(t), page)
@@ -104,11 +46,7 @@ func (s *setup) logIn() string {
 	s.t.Helper()
 	c := s.begin("login", "remote", "--no-browser")
 	follow(s.t, c.line())
-	stderr, code := c.end()
-	if code != 0 {
-		s.t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	return stderr
+	return c.succeed()
 }
 
 func wantText(t *testing.T, what, got string, patterns ...string) {
@@ -200,16 +138,12 @@ func TestLoginByPaste(t *testing.T) {
 	for _, line := range []string{"what", other, to} {
 		io.WriteString(c.stdin, line+"\n")
 	}
-	stderr, code := c.end()
-	wantText(t, "login", stderr, "That does not complete the login: .*no such address", "another login", "it has 2 tools")
-	if code != 0 {
-		t.Errorf("it ends with %d", code)
-	}
+	wantText(t, "login", c.succeed(), "That does not complete the login: .*no such address", "another login", "it has 2 tools")
 
 	c = s.begin("login", "remote", "--paste")
 	c.line()
 	c.stdin.Close()
-	stderr, code = c.end()
+	stderr, code := c.end()
 	if wantText(t, "without a line", stderr, "stdin ended before the URL came"); code != 1 {
 		t.Errorf("without a line, it ends with %d", code)
 	}
@@ -226,9 +160,7 @@ func TestLoginByDevice(t *testing.T) {
 	if page != issuer.URL+"/verify?user_code="+userCode || !issuer.Approve(userCode) {
 		t.Fatalf("the page %s, the code %s", page, userCode)
 	}
-	if stderr, code := c.end(); code != 0 || !strings.Contains(stderr, "it has 2 tools") {
-		t.Errorf("it ends with %d: %s", code, stderr)
-	}
+	wantText(t, "login", c.succeed(), "it has 2 tools")
 	issuer.Change(func(o *fakeissuer.Options) { o.NoDevice = true })
 	if _, stderr, code := s.run("login", "remote", "--device"); code != 1 || !strings.Contains(stderr, "device code") {
 		t.Errorf("without the device grant it ends with %d: %s", code, stderr)

@@ -25,7 +25,7 @@ func TestOAuthTypeScriptSDK(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, teamOptions{people: true})
 	type call struct{ Tool, Text, Error string }
 	for _, test := range []struct {
 		user, path, scope string
@@ -102,7 +102,7 @@ func TestOAuthInspector(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, teamOptions{people: true})
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
