@@ -49,9 +49,9 @@ func (i *script) next(ctx context.Context) (oauth.Token, error) {
 	i.asked++
 	asked := i.asked
 	i.mu.Unlock()
-	select {
-	case <-time.After(i.takes):
-	case <-ctx.Done():
+	over, cancel := context.WithTimeout(ctx, i.takes)
+	defer cancel()
+	if <-over.Done(); ctx.Err() != nil {
 		return oauth.Token{}, ctx.Err()
 	}
 	return i.token(fmt.Sprintf("token %d", asked)), i.fails

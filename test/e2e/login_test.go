@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -122,51 +120,6 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// Where the browser is elsewhere, a person pastes the URL at which it ended.
-func TestLoginByPaste(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	issuer := fakeissuer.New(t, fakeissuer.Options{})
-	s := prepareLogin(t, issuer, nil)
-	c := s.begin("login", "remote", "--paste")
-	page := c.line()
-	to, err := fakeissuer.Redirected(within(t), page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := regexp.MustCompile(`state=[^&]+`).ReplaceAllString(to, "state=another")
-	for _, line := range []string{"what", other, to} {
-		io.WriteString(c.stdin, line+"\n")
-	}
-	wantText(t, "login", c.succeed(), "That does not complete the login: .*no such address", "another login", "it has 2 tools")
-
-	c = s.begin("login", "remote", "--paste")
-	c.line()
-	c.stdin.Close()
-	stderr, code := c.end()
-	if wantText(t, "without a line", stderr, "stdin ended before the URL came"); code != 1 {
-		t.Errorf("without a line, it ends with %d", code)
-	}
-}
-
-// A code can be entered on any device.
-func TestLoginByDevice(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	issuer := fakeissuer.New(t, fakeissuer.Options{})
-	s := prepareLogin(t, issuer, nil)
-	c := s.begin("login", "remote", "--device")
-	page, userCode := c.line(), c.line()
-	if page != issuer.URL+"/verify?user_code="+userCode || !issuer.Approve(userCode) {
-		t.Fatalf("the page %s, the code %s", page, userCode)
-	}
-	wantText(t, "login", c.succeed(), "it has 2 tools")
-	issuer.Change(func(o *fakeissuer.Options) { o.NoDevice = true })
-	if _, stderr, code := s.run("login", "remote", "--device"); code != 1 || !strings.Contains(stderr, "device code") {
-		t.Errorf("without the device grant it ends with %d: %s", code, stderr)
-	}
-}
-
 // On a terminal the browser is opened. Over SSH it is not, and the URL can be pasted.
 func TestLoginOnTerminal(t *testing.T) {
 	layer.Full(t)
@@ -272,10 +225,20 @@ func TestLoginRefused(t *testing.T) {
 	}
 	issuer.Change(func(o *fakeissuer.Options) { o.NoRegistration, o.Deny = false, true })
 	c := s.begin("login", "remote")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	fakeissuer.Follow(ctx, c.line()) // what the page says is its own
+	fakeissuer.Follow(within(t), c.line()) // what the page says is its own
 	if stderr, code := c.end(); code != 1 || !strings.Contains(stderr, "access_denied") {
 		t.Errorf("denied, it ends with %d: %s", code, stderr)
+	}
+	issuer.Change(func(o *fakeissuer.Options) { o.Deny = false })
+	c = s.begin("login", "remote", "--paste")
+	c.line()
+	io.WriteString(c.stdin, "what\n")
+	c.stdin.Close()
+	stderr, code := c.end()
+	if wantText(t, "pasting nothing", stderr, "That does not complete the login: .*no such address", "stdin ended before the URL came"); code != 1 {
+		t.Errorf("pasting nothing ends with %d", code)
+	}
+	if _, stderr, code := s.run("login", "remote", "--device"); code != 1 || !strings.Contains(stderr, "device code") {
+		t.Errorf("without the device grant it ends with %d: %s", code, stderr)
 	}
 }
