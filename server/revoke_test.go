@@ -204,8 +204,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	form := []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"}
-	if response := w.do(http.MethodPost, "/login", "token=use", form...); response.StatusCode != 403 || len(response.Cookies()) > 0 {
+	if response := w.logIn("use"); response.StatusCode != 403 || len(response.Cookies()) > 0 {
 		t.Errorf("a use token logs in: %d", response.StatusCode)
 	}
 }
@@ -226,18 +225,10 @@ func TestLoginEnds(t *testing.T) {
 		})
 		live, edit := editedHTTP(HTTPOptions{Tokens: tokens("one", "two")})
 		live.Pages = pages
-		w := serveWeb(t, newFake(), Options{}, live)
-		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		cookieOf := func(response *http.Response) []string {
-			response.Body.Close()
-			for _, c := range response.Cookies() {
-				return []string{"Cookie", c.Name + "=" + c.Value}
-			}
-			return nil
-		}
+		w := serveLogins(t, live)
 		login := func(token string) []string {
 			time.Sleep(time.Minute) // the limit on tries
-			return cookieOf(w.do(http.MethodPost, "/login", "token="+token, "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"))
+			return cookieOf(w.logIn(token))
 		}
 		want := func(what string, status int, cookie []string) (renewed []string) {
 			t.Helper()

@@ -17,6 +17,11 @@ import (
 
 // The token of a login is judged again, and renewed, as long as the browser comes.
 func TestSignInRenews(t *testing.T) {
+	proves := func(f func(*clientauth.Proof) error) func(*signInTest) { return func(s *signInTest) { s.change(f) } }
+	issuer := func(f func(*fakeissuer.Options)) func(*signInTest) { return func(s *signInTest) { s.issuer.Change(f) } }
+	edits := func(f func(*allowed)) func(*signInTest) { return func(s *signInTest) { s.edit(f) } }
+	noAdmin := proves(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
+	without := fakeissuer.Options{NoRefresh: true}
 	for name, tt := range map[string]struct {
 		options fakeissuer.Options
 		before  func(s *signInTest)
@@ -25,41 +30,25 @@ func TestSignInRenews(t *testing.T) {
 		ends    string // why the login ends; "" if it goes on
 		refresh int
 	}{
-		"judged":                    {status: 200},
-		"renewed":                   {expired: true, status: 200, refresh: 1},
-		"renewed, rotating":         {options: fakeissuer.Options{Rotate: true}, expired: true, status: 200, refresh: 1},
-		"no refresh token":          {options: fakeissuer.Options{NoRefresh: true}, expired: true, status: 401, ends: "expired"},
-		"judged, no refresh token":  {options: fakeissuer.Options{NoRefresh: true}, status: 200},
-		"the issuer refuses":        {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
-		"the issuer is down":        {before: func(s *signInTest) { s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true }) }, expired: true, status: 503},
-		"the token can't be judged": {before: func(s *signInTest) { s.change(func(*clientauth.Proof) error { return errors.New("no keys") }) }, status: 503},
-		"the user has left": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { return &clientauth.Refusal{Status: 403, Reason: "no profile"} })
-		}, status: 401, ends: "no profile"},
-		"a bad token, renewed": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { return &clientauth.Refusal{Status: 401, Reason: "no key"} })
-		}, status: 401, ends: "no key", refresh: 1},
-		"no administrator": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
-		}, status: 401, ends: "no administrator"},
-		"no administrator, renewed": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
-		}, expired: true, status: 401, ends: "no administrator", refresh: 1},
-		"another user":          {before: func(s *signInTest) { s.change(func(p *clientauth.Proof) error { p.Principal.Hash = "b"; return nil }) }, status: 401, ends: "another user"},
-		"another configuration": {before: func(s *signInTest) { s.change(func(p *clientauth.Proof) error { p.Revision = "2"; return nil }) }, status: 401, ends: "edited"},
-		"another name, same user": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { p.Principal.Name = "Ann"; return nil })
-		}, status: 200},
-		"the issuer was edited": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
-		"the issuer was removed": {before: func(s *signInTest) {
-			s.edit(func(o *allowed) { o.Issuers = nil; o.Tokens = []clientauth.Principal{{Hash: "x"}} })
-		}, status: 401, ends: "edited"},
-		"there is another publicUrl": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.PublicURL += "/" }) }, status: 200},
-		"there is a new publicUrl": {before: func(s *signInTest) {
-			s.edit(func(o *allowed) {
-				o.PublicURL = "https://other.example/router"
-			})
-		}, status: 401, ends: "edited"},
+		"judged":                     {status: 200},
+		"renewed":                    {expired: true, status: 200, refresh: 1},
+		"renewed, rotating":          {options: fakeissuer.Options{Rotate: true}, expired: true, status: 200, refresh: 1},
+		"no refresh token":           {options: without, expired: true, status: 401, ends: "expired"},
+		"judged, no refresh token":   {options: without, status: 200},
+		"the issuer refuses":         {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
+		"the issuer is down":         {before: issuer(func(o *fakeissuer.Options) { o.Down = true }), expired: true, status: 503},
+		"the token can't be judged":  {before: proves(func(*clientauth.Proof) error { return errors.New("no keys") }), status: 503},
+		"the user has left":          {before: proves(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 403, Reason: "no profile"} }), status: 401, ends: "no profile"},
+		"a bad token, renewed":       {before: proves(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 401, Reason: "no key"} }), status: 401, ends: "no key", refresh: 1},
+		"no administrator":           {before: noAdmin, status: 401, ends: "no administrator"},
+		"no administrator, renewed":  {before: noAdmin, expired: true, status: 401, ends: "no administrator", refresh: 1},
+		"another user":               {before: proves(func(p *clientauth.Proof) error { p.Principal.Hash = "b"; return nil }), status: 401, ends: "another user"},
+		"another configuration":      {before: proves(func(p *clientauth.Proof) error { p.Revision = "2"; return nil }), status: 401, ends: "edited"},
+		"another name, same user":    {before: proves(func(p *clientauth.Proof) error { p.Principal.Name = "Ann"; return nil }), status: 200},
+		"the issuer was edited":      {before: edits(func(o *allowed) { o.Issuers[0].Revision = "2" }), status: 401, ends: "edited"},
+		"the issuer was removed":     {before: edits(func(o *allowed) { o.Issuers, o.Tokens = nil, []clientauth.Principal{{Hash: "x"}} }), status: 401, ends: "edited"},
+		"there is another publicUrl": {before: edits(func(o *allowed) { o.PublicURL += "/" }), status: 200},
+		"there is a new publicUrl":   {before: edits(func(o *allowed) { o.PublicURL = "https://other.example/router" }), status: 401, ends: "edited"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSignInTest(t, tt.options)
