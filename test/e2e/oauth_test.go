@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	mathrand "math/rand/v2"
 	"net"
@@ -198,37 +197,13 @@ var anywhere = &http.Transport{
 // send sends a request to any URL.
 func (m *team) send(method, url string, header http.Header, body string) (*http.Response, string) {
 	m.t.Helper()
-	r, err := http.NewRequestWithContext(within(m.t), method, url, strings.NewReader(body))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	maps.Copy(r.Header, header)
-	client := http.Client{Transport: anywhere, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(r)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return response, string(answer)
+	return sendJSON(m.t, anywhere, method, url, header, body)
 }
 
 // list lists the tools without MCP's transports.
 func (m *team) list(path, token string) (*http.Response, string) {
 	m.t.Helper()
 	return m.send(http.MethodPost, m.url+path+"/tools/list", bearer(token), "")
-}
-
-// bearer is the header with a token; "" is none.
-func bearer(token string) http.Header {
-	if token == "" {
-		return nil
-	}
-	return http.Header{"Authorization": {"Bearer " + token}}
 }
 
 // client returns an MCP client of an era that has a token.
