@@ -58,8 +58,8 @@ var authScenarios = map[string]struct {
 	"auth/token-endpoint-auth-post":  {since2025June, (*authDriver).logInAndCall},
 	"auth/token-endpoint-auth-none":  {since2025June, (*authDriver).logInAndCall},
 	// Without a person: by a secret, and by an assertion whose audience is the issuer.
-	"auth/client-credentials-basic": {since2025November, (*authDriver).callWithoutLogin},
-	"auth/client-credentials-jwt":   {since2025November, (*authDriver).callWithoutLogin},
+	"auth/client-credentials-basic": {since2025November, (*authDriver).try},
+	"auth/client-credentials-jwt":   {since2025November, (*authDriver).try},
 
 	// Scopes: those of the challenge; else those of the resource's metadata; else no parameter.
 	"auth/scope-from-www-authenticate":  {since2025November, (*authDriver).logInAndCall},
@@ -79,13 +79,13 @@ var authScenarios = map[string]struct {
 	// The iss of the redirect is that of the metadata, byte for byte, or no code is redeemed.
 	"auth/iss-supported":         {since2026, (*authDriver).logInAndCall},
 	"auth/iss-not-advertised":    {since2026, (*authDriver).logInAndCall},
-	"auth/iss-supported-missing": {since2026, (*authDriver).failAfterBrowser},
-	"auth/iss-wrong-issuer":      {since2026, (*authDriver).failAfterBrowser},
-	"auth/iss-unexpected":        {since2026, (*authDriver).failAfterBrowser},
-	"auth/iss-normalized":        {since2026, (*authDriver).failAfterBrowser},
+	"auth/iss-supported-missing": {since2026, fails(true)},
+	"auth/iss-wrong-issuer":      {since2026, fails(true)},
+	"auth/iss-unexpected":        {since2026, fails(true)},
+	"auth/iss-normalized":        {since2026, fails(true)},
 	// Metadata of another resource, or of another issuer: no person is sent anywhere.
-	"auth/resource-mismatch":        {since2026, (*authDriver).failBeforeBrowser},
-	"auth/metadata-issuer-mismatch": {since2026, (*authDriver).failBeforeBrowser},
+	"auth/resource-mismatch":        {since2026, fails(false)},
+	"auth/metadata-issuer-mismatch": {since2026, fails(false)},
 }
 
 // The router logs in at servers that the official suite protects.
@@ -251,8 +251,6 @@ func (d *authDriver) logInAndCall() error {
 	return d.try()
 }
 
-func (d *authDriver) callWithoutLogin() error { return d.try() }
-
 // stepUp logs in and is refused, twice: first for want of any token, then of a scope.
 func (d *authDriver) stepUp() error {
 	for range 2 {
@@ -295,22 +293,15 @@ func (d *authDriver) logInForNothing() error {
 	return nil
 }
 
-func (d *authDriver) failAfterBrowser() error {
-	browsed, err := d.logIn()
-	if err == nil || !browsed {
-		return fmt.Errorf("a browser was sent: %t; the login: %v", browsed, err)
+// fails has a login fail, after a browser was sent somewhere or before.
+func fails(browser bool) func(*authDriver) error {
+	return func(d *authDriver) error {
+		if browsed, err := d.logIn(); err == nil || browsed != browser {
+			return fmt.Errorf("a browser was sent: %t; the login: %v", browsed, err)
+		}
+		if err := d.try(); err == nil {
+			return errors.New("a call ran")
+		}
+		return nil
 	}
-	_, err = d.refused()
-	return err
-}
-
-func (d *authDriver) failBeforeBrowser() error {
-	browsed, err := d.logIn()
-	if err == nil || browsed {
-		return fmt.Errorf("a browser was sent: %t; the login: %v", browsed, err)
-	}
-	if err := d.try(); err == nil {
-		return errors.New("a call ran")
-	}
-	return nil
 }
