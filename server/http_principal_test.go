@@ -29,10 +29,6 @@ func TestStepUp(t *testing.T) {
 	f.proofs["rita-work"] = f.proof("rita", clientauth.Principal{Reads: true, Profile: "work"}, "tools.read")
 	w := serveIssued(t, f.options())
 	session := w.session(bearer("rita")...)
-	call := func(name string) string { return rpc("tools/call", `"name":"`+name+`","arguments":{}`) }
-	modern := func(name string) (string, []string) {
-		return rpc("tools/call", `"name":"`+name+`","arguments":{},`+modernMeta), append(modernHeaders("tools/call", name), bearer("rita")...)
-	}
 	for _, tt := range []struct {
 		tool   string
 		status int
@@ -45,24 +41,22 @@ func TestStepUp(t *testing.T) {
 		{"none", 200, `"error"`},
 		{"list_categories", 200, `"result"`},
 	} {
-		body, header := modern(tt.tool)
-		for name, ask := range map[string]func() *http.Response{
-			"session":       func() *http.Response { return w.do(http.MethodPost, "/mcp", call(tt.tool), session...) },
-			"modern":        func() *http.Response { return w.do(http.MethodPost, "/mcp", body, header...) },
-			"plain":         func() *http.Response { return w.do(http.MethodPost, "/mcp", call(tt.tool), bearer("rita")...) },
-			"plain, work":   func() *http.Response { return w.do(http.MethodPost, "/mcp/p/work", call(tt.tool), bearer("rita")...) },
-			"token of work": func() *http.Response { return w.do(http.MethodPost, "/mcp", call(tt.tool), bearer("rita-work")...) },
-			"plain batch": func() *http.Response {
-				return w.do(http.MethodPost, "/mcp", "["+rpc("ping", "")+","+call(tt.tool)+"]", bearer("rita")...)
-			},
-			"REST": func() *http.Response {
-				return w.do(http.MethodPost, "/mcp/tools/call", `{"name":"`+tt.tool+`","arguments":{}}`, bearer("rita")...)
-			},
-			"call_tool": func() *http.Response {
-				return w.do(http.MethodPost, "/mcp", rpc("tools/call", `"name":"call_tool","arguments":{"tool":"`+tt.tool+`"}`), bearer("rita")...)
-			},
+		params := `"name":"` + tt.tool + `","arguments":{}`
+		call := rpc("tools/call", params)
+		for name, q := range map[string]struct {
+			path, body string
+			header     []string
+		}{
+			"session":       {"/mcp", call, session},
+			"modern":        {"/mcp", rpc("tools/call", params+","+modernMeta), append(modernHeaders("tools/call", tt.tool), bearer("rita")...)},
+			"plain":         {"/mcp", call, bearer("rita")},
+			"plain, work":   {"/mcp/p/work", call, bearer("rita")},
+			"token of work": {"/mcp", call, bearer("rita-work")},
+			"plain batch":   {"/mcp", "[" + rpc("ping", "") + "," + call + "]", bearer("rita")},
+			"REST":          {"/mcp/tools/call", "{" + params + "}", bearer("rita")},
+			"call_tool":     {"/mcp", rpc("tools/call", `"name":"call_tool","arguments":{"tool":"`+tt.tool+`"}`), bearer("rita")},
 		} {
-			response := ask()
+			response := w.do(http.MethodPost, q.path, q.body, q.header...)
 			answer, _ := io.ReadAll(response.Body)
 			response.Body.Close()
 			challenge := response.Header.Get("WWW-Authenticate")
@@ -80,7 +74,7 @@ func TestStepUp(t *testing.T) {
 			}
 		}
 	}
-	if status, answer := w.text(http.MethodPost, "/mcp", call("a__write"), bearer("ann")...); status != 200 || !strings.Contains(answer, `"result"`) {
+	if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"a__write","arguments":{}`), bearer("ann")...); status != 200 || !strings.Contains(answer, `"result"`) {
 		t.Errorf("with the scope for calls: %d %s", status, answer)
 	}
 	if _, answer := w.text(http.MethodPost, "/mcp", rpc("tools/list", ""), bearer("rita")...); strings.Contains(answer, "write") || !strings.Contains(answer, "a__read") {

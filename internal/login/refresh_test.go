@@ -144,54 +144,46 @@ func TestNeverLoggedIn(t *testing.T) {
 	}
 }
 
-func TestLoginExpired(t *testing.T) {
-	f := newSetting(t, fakeissuer.Options{Life: time.Second}, fakeissuer.Protection{})
-	s := f.source()
-	f.store(s)
-	f.issuer.RevokeAll()
-	f.age(-2*time.Hour, -time.Hour)
-	f.mustNeed(s, status.LoginExpired)
-	before := f.issuer.Counts().TokenRequests
-	for range 5 {
-		f.mustNeed(s, status.LoginExpired)
-		f.mustNeed(f.source(), status.LoginExpired)
+// A login that has ended asks its issuer for nothing more, in no router, until a person logs in again.
+// An interrupted refresh is one whose router ends between the issuer's answer and the write of it.
+func TestLoginEnds(t *testing.T) {
+	interrupt := func(f *setting) {
+		killed := atomic.Bool{}
+		f.issuer.Change(func(o *fakeissuer.Options) {
+			o.BeforeAnswer = func(string) bool { return !killed.CompareAndSwap(false, true) }
+		})
+		f.mustNeed(f.source(), status.IssuerUnreachable) // its write never comes
 	}
-	if n := f.issuer.Counts().TokenRequests - before; n != 0 {
-		t.Errorf("%d requests to the issuer for a login that has ended", n)
-	}
-	f.issuer.Change(func(o *fakeissuer.Options) { o.Life = time.Hour })
-	f.store(f.source())
-	f.mustWork(s)
-}
-
-// TestInterrupted ends a router between the issuer's answer and the write of it.
-func TestInterrupted(t *testing.T) {
 	for name, test := range map[string]struct {
 		grace time.Duration
-		why   status.LoginReason
-	}{"strict": {0, status.RefreshInterrupted}, "grace": {time.Hour, ""}} {
+		end   func(f *setting)
+		why   status.LoginReason // "" if the login goes on
+	}{
+		"revoked":            {0, func(f *setting) { f.issuer.RevokeAll() }, status.LoginExpired},
+		"interrupted":        {0, interrupt, status.RefreshInterrupted},
+		"interrupted, grace": {time.Hour, interrupt, ""},
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := newSetting(t, fakeissuer.Options{Rotate: true, Grace: test.grace}, fakeissuer.Protection{})
-			f.store(f.source())
+			s := f.source()
+			f.store(s)
 			f.age(-2*time.Hour, -time.Hour)
-			killed := atomic.Bool{}
-			f.issuer.Change(func(o *fakeissuer.Options) {
-				o.BeforeAnswer = func(string) bool { return !killed.CompareAndSwap(false, true) }
-			})
-			f.mustNeed(f.source(), status.IssuerUnreachable) // its write never comes
-			next := f.source()
+			test.end(f)
 			if test.why == "" {
-				f.mustWork(next)
+				f.mustWork(s)
 				return
 			}
-			f.mustNeed(next, test.why)
+			f.mustNeed(s, test.why)
 			before := f.issuer.Counts().TokenRequests
 			for range 5 {
-				f.mustNeed(next, test.why)
+				f.mustNeed(s, test.why)
+				f.mustNeed(f.source(), test.why)
 			}
 			if n := f.issuer.Counts().TokenRequests - before; n != 0 {
-				t.Errorf("%d requests to the issuer after that", n)
+				t.Errorf("%d requests to the issuer for a login that has ended", n)
 			}
+			f.store(f.source())
+			f.mustWork(s)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,22 +138,17 @@ func BenchmarkCall(b *testing.B) {
 	b.Setenv("METAROUTER_TOKEN", "")
 	p := fakeissuer.New(b, fakeissuer.Options{})
 	r := start(b, configWith(p), zap.NewNop())
-	groups := make([]string, 50)
-	for i := range groups {
-		groups[i] = fmt.Sprintf("group-%d", i)
-	}
-	for _, tt := range []struct{ name, token string }{
-		{"fixed", fixedToken}, {"jwt", issuedBy(b, p, nil)}, {"jwt-50-groups", issuedBy(b, p, map[string]any{"groups": append(groups, "devs")})},
+	groups := strings.Fields(strings.Repeat("group ", 50) + "devs")
+	for name, token := range map[string]string{
+		"fixed": fixedToken, "jwt": issuedBy(b, p, nil), "jwt-50-groups": issuedBy(b, p, map[string]any{"groups": groups}),
 	} {
-		b.Run(tt.name, func(b *testing.B) {
-			var took []time.Duration
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				began := time.Now()
 				request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://"+r.bound()+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 				if err != nil {
 					b.Fatal(err)
 				}
-				request.Header.Set("Authorization", "Bearer "+tt.token)
+				request.Header.Set("Authorization", "Bearer "+token)
 				request.Header.Set("Content-Type", "application/json")
 				answer, err := http.DefaultClient.Do(request)
 				if err != nil {
@@ -165,28 +159,7 @@ func BenchmarkCall(b *testing.B) {
 				if answer.StatusCode != http.StatusOK {
 					b.Fatal(answer.Status)
 				}
-				took = append(took, time.Since(began))
 			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 		})
-	}
-}
-
-// BenchmarkToken is what the authenticator does for a token that was verified before.
-func BenchmarkToken(b *testing.B) {
-	p := fakeissuer.New(b, fakeissuer.Options{})
-	l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
-	if err != nil {
-		b.Fatal(err)
-	}
-	now := l.admissionOf(configWith(p))
-	a := newAuthenticator(func() (*admission, <-chan struct{}) { return now, nil }, l.openVerifier, zap.NewNop())
-	defer a.Close()
-	token := issuedBy(b, p, nil)
-	for b.Loop() {
-		if _, err := a.Token(b.Context(), token, publicURL+"/mcp"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
