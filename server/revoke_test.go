@@ -121,7 +121,12 @@ func TestRevocationEndsAll(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := scripted(func(ctx context.Context, _ selector.Call) { <-ctx.Done() })
+				r := scripted(func(ctx context.Context, _ selector.Call) {
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Hour):
+					}
+				})
 				pages := http.NewServeMux()
 				pages.HandleFunc("GET /dashboard/events", func(w http.ResponseWriter, r *http.Request) {
 					http.NewResponseController(w).Flush()

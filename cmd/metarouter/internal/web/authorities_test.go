@@ -308,7 +308,8 @@ func TestClientCertificates(t *testing.T) {
 		}
 	}
 	boss, r := entry("work", "CN=boss"), c.config.Router
-	boss.Role, r.HTTP.Certificates = "admin", append(r.HTTP.Certificates, boss)
+	boss.Role = "admin"
+	r.HTTP.Certificates = append(r.HTTP.Certificates, boss)
 	all := c.principals(r)
 	for _, e := range r.HTTP.Certificates {
 		want := clientauth.Principal{Hash: hashOf(e), Name: e.Subject, Profile: "work", Admin: e.Role == "admin"}
