@@ -1,7 +1,6 @@
 package login
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -188,31 +187,6 @@ func TestLoginEnds(t *testing.T) {
 	}
 }
 
-func TestIssuerDown(t *testing.T) {
-	f := newSetting(t, fakeissuer.Options{Rotate: true}, fakeissuer.Protection{})
-	s := f.source()
-	f.store(s)
-	f.age(-2*time.Hour, -time.Hour)
-	f.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
-	f.mustNeed(s, status.IssuerUnreachable)
-	lasts := func(until time.Time) {
-		s.outage.mu.Lock()
-		defer s.outage.mu.Unlock()
-		s.outage.until = until
-	}
-	lasts(time.Now().Add(time.Hour))
-	for range 4 {
-		f.mustNeed(s, status.IssuerUnreachable)
-	}
-	if n := f.issuer.Counts().TokenRequests; n != 1 {
-		t.Errorf("%d requests to an issuer that is down", n)
-	}
-	f.issuer.Change(func(o *fakeissuer.Options) { o.Down = false })
-	f.mustWork(f.source()) // it does not wait
-	lasts(time.Time{})
-	f.mustWork(s) // it finds the token of the other one
-}
-
 // A server that refuses the token of a login is not asked again and again.
 func TestTokenRejected(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{Rotate: true}, fakeissuer.Protection{Refuse: true})
@@ -277,38 +251,6 @@ func TestStepUp(t *testing.T) {
 	token, _ := s.Token(t.Context())
 	if err := s.Refused(t.Context(), token, forbidden); err == nil || errors.As(err, new(*NeededError)) {
 		t.Errorf("after %d logins: %v", maxSteps, err)
-	}
-}
-
-// TestCallerEnds checks that a refresh survives the caller that triggered it.
-func TestCallerEnds(t *testing.T) {
-	f := newSetting(t, fakeissuer.Options{Rotate: true}, fakeissuer.Protection{})
-	s := f.source()
-	f.store(s)
-	f.age(-2*time.Hour, -time.Hour)
-	asked, proceed := make(chan struct{}), make(chan struct{})
-	f.issuer.Change(func(o *fakeissuer.Options) {
-		o.BeforeAnswer = func(string) bool {
-			close(asked)
-			<-proceed
-			return true
-		}
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		_, err := s.Token(ctx)
-		done <- err
-	}()
-	<-asked
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller that ended: %v", err)
-	}
-	close(proceed)
-	f.mustWork(s)
-	if c := f.issuer.Counts(); c.Refreshes != 1 || c.Reuses != 0 {
-		t.Errorf("%d refreshes and %d reuses", c.Refreshes, c.Reuses)
 	}
 }
 

@@ -413,7 +413,7 @@ func TestEditOfAuthorities(t *testing.T) {
 	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
 		t.Errorf("a token: %s", got)
 	}
-	stream, ended := c.stream(t, signed)
+	ended := c.stream(t, signed)
 	sweep := func() { c.clients.sweep(time.Now()) }
 
 	for what, text := range map[string]string{"nonsense": "nonsense", "nothing": "", "half": string(next.pem()[:100])} {
@@ -437,7 +437,6 @@ func TestEditOfAuthorities(t *testing.T) {
 	write(t, c.file, next.pem())
 	sweep()
 	<-ended
-	stream.Body.Close()
 	check("a removed one, again", "no connection", old)
 	check("the new one", "200", c.dialer(t, false, next.client(t, named("build"))))
 	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
@@ -451,7 +450,7 @@ func TestEditOfAuthorities(t *testing.T) {
 // A connection ends when the certificate of its client expires.
 func TestExpiryOfOpenConnection(t *testing.T) {
 	c := startCertified(t, zap.NewNop())
-	stream, ended := c.stream(t, c.ca.client(t, named("build")))
+	ended := c.stream(t, c.ca.client(t, named("build")))
 	c.clients.sweep(time.Now().Add(59 * time.Minute))
 	c.clients.sweep(time.Now().Add(59 * time.Minute))
 	if signal.IsClosed(ended) {
@@ -459,7 +458,6 @@ func TestExpiryOfOpenConnection(t *testing.T) {
 	}
 	c.clients.sweep(time.Now().Add(61 * time.Minute))
 	<-ended
-	stream.Body.Close()
 	c.clients.tracking.Lock()
 	defer c.clients.tracking.Unlock()
 	if len(c.clients.conns) != 0 {
@@ -468,39 +466,33 @@ func TestExpiryOfOpenConnection(t *testing.T) {
 }
 
 // stream opens a stream of events with a certificate. ended is closed when it ends.
-func (c *certified) stream(t *testing.T, own tls.Certificate) (stream *http.Response, ended chan struct{}) {
+func (c *certified) stream(t *testing.T, own tls.Certificate) (ended chan struct{}) {
 	t.Helper()
 	client := c.dialer(t, false, own)
 	client.Timeout = 0
-	send := func(method, session, body string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+c.bound()+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			r.Header.Set("Mcp-Session-Id", session)
-			r.Header.Set("Accept", "text/event-stream")
-		}
-		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if answer.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s", method, answer.Status)
-		}
-		return answer
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{
+		"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	if err != nil {
+		t.Fatal(err)
 	}
-	opened := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)
-	opened.Body.Close()
-	stream = send(http.MethodGet, opened.Header.Get("Mcp-Session-Id"), "")
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"subscriptions/listen"},
+	}
+	stream, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stream.StatusCode != http.StatusOK {
+		t.Fatal(stream.Status)
+	}
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer stream.Body.Close()
 		io.Copy(io.Discard, stream.Body)
 	}()
-	return stream, ended
+	return ended
 }
 
 // At the start the file of the authorities must be good.
