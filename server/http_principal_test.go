@@ -74,7 +74,8 @@ func TestStepUp(t *testing.T) {
 			}
 		}
 	}
-	if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"a__write","arguments":{}`), bearer("ann")...); status != 200 || !strings.Contains(answer, `"result"`) {
+	writes := rpc("tools/call", `"name":"a__write","arguments":{}`)
+	if status, answer := w.text(http.MethodPost, "/mcp", writes, bearer("ann")...); status != 200 || !strings.Contains(answer, `"result"`) {
 		t.Errorf("with the scope for calls: %d %s", status, answer)
 	}
 	if _, answer := w.text(http.MethodPost, "/mcp", rpc("tools/list", ""), bearer("rita")...); strings.Contains(answer, "write") || !strings.Contains(answer, "a__read") {

@@ -18,7 +18,8 @@ func TestRate(t *testing.T) {
 		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two")})
 		const single = `{"id":1,"method":"ping"}`
 		batch := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(single+",", n), ",") + "]" }
-		const refused, tooLarge = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many requests`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch has more than 3`
+		const refused = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many requests`
+		const tooLarge = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch has more than 3`
 		for _, tt := range []struct {
 			what       string
 			after      time.Duration

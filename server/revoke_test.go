@@ -142,13 +142,14 @@ func TestRevocationEndsAll(t *testing.T) {
 				session := w.session(bearer...)
 				var open sync.WaitGroup
 				began := time.Now()
+				listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
 				for name, q := range map[string]struct {
 					method, path, body string
 					header             []string
 				}{
 					"standing stream": {http.MethodGet, "/mcp", "", session},
 					"page":            {http.MethodGet, "/dashboard/events", "", bearer},
-					"subscription":    {http.MethodPost, "/mcp", rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta), append(modernHeaders("subscriptions/listen", ""), bearer...)},
+					"subscription":    {http.MethodPost, "/mcp", listen, append(modernHeaders("subscriptions/listen", ""), bearer...)},
 					"session's call":  {http.MethodPost, "/mcp", legacyCall, session},
 					"modern call":     {http.MethodPost, "/mcp", modernCall, append(modernHeaders("tools/call", "a__b"), bearer...)},
 					"plain call":      {http.MethodPost, "/mcp", legacyCall, bearer},

@@ -47,7 +47,9 @@ func TestTampering(t *testing.T) {
 			return errors.Join(os.Remove(path+".1"), os.Remove(path+".2"))
 		}, `jsonl:1: this is event 6, but the log begins with it`},
 		"removed file":    {"", nil, func(path string) error { return os.Remove(path + ".2") }, `jsonl:1: this is event 5, but events 3 to 4 before it was`},
-		"exchanged lines": {".2", func(l []string) []string { return []string{l[1], l[0]} }, nil, `\.2:1: this is event 4, but event 3 belongs here: lines were put into another order`},
+		"exchanged lines": {".2", func(l []string) []string {
+			return []string{l[1], l[0]}
+		}, nil, `\.2:1: this is event 4, but event 3 belongs here: lines were put into another order`},
 		"repeated line":   {"", func(l []string) []string { return []string{l[0], l[0], l[1]} }, nil, `jsonl:2: this is event 5, but event 6 belongs here`},
 		"no JSON":         {".1", func(l []string) []string { return []string{l[0], "{}\n"} }, nil, `\.1:2: this is no event`},
 		"empty line":      {".1", func(l []string) []string { return []string{l[0], "\n", l[1]} }, nil, `\.1:2: this is no event`},

@@ -316,7 +316,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		{name: "issuer describes nothing", doc: http.HandlerFunc(http.NotFound), text: "describes itself nowhere"},
 		{name: "no issuer named", about: func(mcp, _ *site) object { return object{"resource": mcp.URL + "/mcp"} }, text: "describes itself nowhere"},
 		{name: "server fails", docs: object{pathResource: answer(503, "text/plain", "secret words")}, unreachable: true, text: "it answers 503 Service Unavailable"},
-		{name: "server has one document less and fails for the other", docs: object{rootResource: answer(503, "text/plain", "")}, unreachable: true, text: "it answers 503"},
+		{name: "server fails for the second document", docs: object{rootResource: answer(503, "text/plain", "")}, unreachable: true, text: "it answers 503"},
 		{name: "issuer fails", doc: answer(500, "text/plain", "secret words"), unreachable: true, text: "it answers 500"},
 		{name: "issuer down", set: func(_, issuer *site) { issuer.Server.Close() }, unreachable: true, text: "no answer"},
 		{name: "broken JSON", doc: answer(200, "application/json", "<html> secret words"), text: "its JSON can't be used"},

@@ -253,7 +253,8 @@ func TestOAuth(t *testing.T) {
 				}
 			}
 		}
-		if response, body := m.list("", user.token); response.StatusCode != http.StatusOK || strings.Contains(body, kiteTools[0]) != slices.Contains(user.sees, kiteTools[0]) {
+		response, body := m.list("", user.token)
+		if sees := strings.Contains(body, kiteTools[0]); response.StatusCode != http.StatusOK || sees != slices.Contains(user.sees, kiteTools[0]) {
 			t.Errorf("%s, REST: %s %s", user.who, response.Status, body)
 		}
 		if response, _ := m.send(http.MethodGet, m.origin+"/metrics", bearer(user.token), ""); user.admin != (response.StatusCode == http.StatusOK) {

@@ -20,6 +20,9 @@ func TestSignInRenews(t *testing.T) {
 	proves := func(f func(*clientauth.Proof) error) func(*signInTest) { return func(s *signInTest) { s.change(f) } }
 	issuer := func(f func(*fakeissuer.Options)) func(*signInTest) { return func(s *signInTest) { s.issuer.Change(f) } }
 	edits := func(f func(*allowed)) func(*signInTest) { return func(s *signInTest) { s.edit(f) } }
+	refused := func(status int, reason string) func(*signInTest) {
+		return proves(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: status, Reason: reason} })
+	}
 	noAdmin := proves(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
 	without := fakeissuer.Options{NoRefresh: true}
 	for name, tt := range map[string]struct {
@@ -38,8 +41,8 @@ func TestSignInRenews(t *testing.T) {
 		"the issuer refuses":         {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
 		"the issuer is down":         {before: issuer(func(o *fakeissuer.Options) { o.Down = true }), expired: true, status: 503},
 		"the token can't be judged":  {before: proves(func(*clientauth.Proof) error { return errors.New("no keys") }), status: 503},
-		"the user has left":          {before: proves(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 403, Reason: "no profile"} }), status: 401, ends: "no profile"},
-		"a bad token, renewed":       {before: proves(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: 401, Reason: "no key"} }), status: 401, ends: "no key", refresh: 1},
+		"the user has left":          {before: refused(403, "no profile"), status: 401, ends: "no profile"},
+		"a bad token, renewed":       {before: refused(401, "no key"), status: 401, ends: "no key", refresh: 1},
 		"no administrator":           {before: noAdmin, status: 401, ends: "no administrator"},
 		"no administrator, renewed":  {before: noAdmin, expired: true, status: 401, ends: "no administrator", refresh: 1},
 		"another user":               {before: proves(func(p *clientauth.Proof) error { p.Principal.Hash = "b"; return nil }), status: 401, ends: "another user"},

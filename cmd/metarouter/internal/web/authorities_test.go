@@ -374,10 +374,7 @@ func TestNoResumption(t *testing.T) {
 // Without tokens, authorities and certificates keep the router from being public.
 func TestCertificatesGuard(t *testing.T) {
 	t.Setenv("METAROUTER_TOKEN", "")
-	l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listening(t, config.HTTP{Addr: "127.0.0.1:0"}, zap.NewNop())
 	for what, h := range map[string]config.HTTP{
 		"authorities":           {ClientCA: "ca.pem"},
 		"an entry":              {Certificates: []config.Certificate{entry("", "CN=build")}},
@@ -470,8 +467,9 @@ func (c *certified) stream(t *testing.T, own tls.Certificate) (ended chan struct
 	t.Helper()
 	client := c.dialer(t, false, own)
 	client.Timeout = 0
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{
-		"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp", strings.NewReader(listen))
 	if err != nil {
 		t.Fatal(err)
 	}
