@@ -46,15 +46,15 @@ func TestTampering(t *testing.T) {
 		"removed at the begin of a log with one file": {"", func(l []string) []string { return l[1:] }, func(path string) error {
 			return errors.Join(os.Remove(path+".1"), os.Remove(path+".2"))
 		}, `jsonl:1: this is event 6, but the log begins with it`},
-		"removed file":    {"", nil, func(path string) error { return os.Remove(path + ".2") }, `jsonl:1: this is event 5, but events 3 to 4 before it was`},
+		"removed file": {"", nil, func(path string) error { return os.Remove(path + ".2") }, `jsonl:1: this is event 5, but events 3 to 4 before it was`},
 		"exchanged lines": {".2", func(l []string) []string {
 			return []string{l[1], l[0]}
 		}, nil, `\.2:1: this is event 4, but event 3 belongs here: lines were put into another order`},
-		"repeated line":   {"", func(l []string) []string { return []string{l[0], l[0], l[1]} }, nil, `jsonl:2: this is event 5, but event 6 belongs here`},
-		"no JSON":         {".1", func(l []string) []string { return []string{l[0], "{}\n"} }, nil, `\.1:2: this is no event`},
-		"empty line":      {".1", func(l []string) []string { return []string{l[0], "\n", l[1]} }, nil, `\.1:2: this is no event`},
-		"long line":       {".1", func([]string) []string { return []string{strings.Repeat("x", 1<<20)} }, nil, `\.1:1: the line is longer`},
-		"half line":       {"", func(l []string) []string { return []string{l[0], l[1][:40]} }, nil, `jsonl:2: the line has no end`},
+		"repeated line": {"", func(l []string) []string { return []string{l[0], l[0], l[1]} }, nil, `jsonl:2: this is event 5, but event 6 belongs here`},
+		"no JSON":       {".1", func(l []string) []string { return []string{l[0], "{}\n"} }, nil, `\.1:2: this is no event`},
+		"empty line":    {".1", func(l []string) []string { return []string{l[0], "\n", l[1]} }, nil, `\.1:2: this is no event`},
+		"long line":     {".1", func([]string) []string { return []string{strings.Repeat("x", 1<<20)} }, nil, `\.1:1: the line is longer`},
+		"half line":     {"", func(l []string) []string { return []string{l[0], l[1][:40]} }, nil, `jsonl:2: the line has no end`},
 		"begun again": {"", nil, func(path string) error {
 			other := filepath.Join(t.TempDir(), "other")
 			write(t, Options{File: other}, "other")
