@@ -45,13 +45,7 @@ func TestCallback(t *testing.T) {
 		known := tokens("one", "two", "user")
 		known[2].Admin = false
 		logins := &fakeLogins{by: known[0].Hash}
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: known, Pages: http.NewServeMux(), Logins: logins})
-		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		cookieOf := func(token string) []string {
-			response := w.do(http.MethodPost, "/login", "token="+token, "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost")
-			defer response.Body.Close()
-			return []string{"Cookie", response.Cookies()[0].Name + "=" + response.Cookies()[0].Value}
-		}
+		w := serveLogins(t, HTTPOptions{Tokens: known, Pages: http.NewServeMux(), Logins: logins})
 		const query = "code=a%20b&state=x&iss=https%3A%2F%2Fi.example"
 
 		status, answer := w.text(http.MethodGet, login.CallbackPath+"?"+query, "", "Accept", "text/html")
@@ -63,16 +57,16 @@ func TestCallback(t *testing.T) {
 		if status, answer := w.text(http.MethodGet, path, ""); status != 403 || nextPage.MatchString(answer) {
 			t.Errorf("a browser without a session: %d %s", status, answer)
 		}
-		if status, _ := w.text(http.MethodGet, path, "", "Authorization", "Bearer user"); status != 403 {
+		if status, _ := w.text(http.MethodGet, path, "", bearer("user")...); status != 403 {
 			t.Errorf("the role use: %d", status)
 		}
 		if len(logins.queries) > 0 {
 			t.Fatalf("completed without a session: %q", logins.queries)
 		}
-		if status, answer := w.text(http.MethodGet, path, "", cookieOf("two")...); status != 400 || !strings.Contains(answer, "no such &lt;login&gt;") {
+		if status, answer := w.text(http.MethodGet, path, "", cookieOf(w.logIn("two"))...); status != 400 || !strings.Contains(answer, "no such &lt;login&gt;") {
 			t.Errorf("the session of another admin: %d %s", status, answer)
 		}
-		mine := cookieOf("one")
+		mine := cookieOf(w.logIn("one"))
 		for _, method := range []string{http.MethodHead, http.MethodPost} { // of a preview, of a form
 			response := w.do(method, path, "", mine...)
 			response.Body.Close()

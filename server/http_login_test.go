@@ -11,20 +11,41 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 )
 
+// serveLogins serves pages to browsers, which follow no redirect.
+func serveLogins(t *testing.T, h HTTPOptions) *web {
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, h)
+	w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return w
+}
+
+// logIn sends the form of the login page. Without other headers, it comes from our own page.
+func (w *web) logIn(token string, header ...string) *http.Response {
+	w.t.Helper()
+	if header == nil {
+		header = []string{"Origin", "http://localhost"}
+	}
+	response := w.do(http.MethodPost, "/login", "token="+token, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
+	response.Body.Close()
+	return response
+}
+
+// cookieOf returns the header with the cookie that a response sets, nil for none.
+func cookieOf(response *http.Response) []string {
+	response.Body.Close()
+	for _, c := range response.Cookies() {
+		return []string{"Cookie", c.Name + "=" + c.Value}
+	}
+	return nil
+}
+
 // A browser gets in by a token that is typed in, and then to pages alone.
 func TestLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := http.NewServeMux()
 		pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the page") })
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Tokens: tokens("one", "two"), Pages: pages})
-		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		w := serveLogins(t, HTTPOptions{Tokens: tokens("one", "two"), Pages: pages})
 		browser := []string{"Accept", "text/html,*/*;q=0.8"}
 		form := append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"}, browser...)
-		login := func(token string) *http.Response {
-			response := w.do(http.MethodPost, "/login", "token="+token, form...)
-			response.Body.Close()
-			return response
-		}
 
 		if status, answer := w.text(http.MethodGet, "/", "", browser...); status != 401 || !strings.Contains(answer, `action="/login"`) {
 			t.Errorf("a stranger's browser gets %d %.200s", status, answer)
@@ -32,7 +53,7 @@ func TestLogin(t *testing.T) {
 		if status, answer := w.text(http.MethodGet, "/", ""); status != 401 || strings.Contains(answer, "<html") {
 			t.Errorf("a stranger's program gets %d %.200s", status, answer)
 		}
-		if status, answer := w.text(http.MethodGet, "/", "", "Authorization", "Bearer one"); status != 200 || answer != "the page" {
+		if status, answer := w.text(http.MethodGet, "/", "", bearer("one")...); status != 200 || answer != "the page" {
 			t.Errorf("who bears the token gets %d %s", status, answer)
 		}
 		if _, answer := w.text(http.MethodGet, "/", "", browser...); strings.Contains(answer, `role="alert"`) {
@@ -43,16 +64,16 @@ func TestLogin(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, token := range []string{"", "three", "one%20two"} {
-			if response := login(token); response.StatusCode != 401 || len(response.Cookies()) > 0 {
+			if response := w.logIn(token); response.StatusCode != 401 || len(response.Cookies()) > 0 {
 				t.Errorf("token %q: %d, %v", token, response.StatusCode, response.Cookies())
 			}
 		}
-		response := login("two")
+		response := w.logIn("two")
 		cookies := response.Cookies()
 		if response.StatusCode != 303 || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode || strings.Contains(cookies[0].Value, "two") {
 			t.Fatalf("%d, %v", response.StatusCode, cookies)
 		}
-		cookie := []string{"Cookie", cookies[0].Name + "=" + cookies[0].Value}
+		cookie := cookieOf(response)
 		if status, answer := w.text(http.MethodGet, "/", "", cookie...); status != 200 || answer != "the page" {
 			t.Errorf("the browser gets %d %s", status, answer)
 		}
@@ -79,35 +100,27 @@ func TestLogin(t *testing.T) {
 // An address may try five times a minute, with the token too, and only from our own page.
 func TestLoginTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{
-			Tokens: tokens("one"), Pages: http.NewServeMux(), AllowedOrigins: []string{"https://tool.example"},
-		})
-		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		try := func(token string, header ...string) *http.Response {
-			response := w.do(http.MethodPost, "/login", "token="+token, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
-			response.Body.Close()
-			return response
-		}
+		w := serveLogins(t, HTTPOptions{Tokens: tokens("one"), Pages: http.NewServeMux(), AllowedOrigins: []string{"https://tool.example"}})
 		for _, foreign := range [][]string{
 			{"Origin", "http://localhost:5173"}, {"Origin", "https://tool.example"}, {"Origin", ""}, // the pages of others
 			{"Origin", "http://localhost", "Sec-Fetch-Site", "cross-site"}, {"Origin", "http://localhost", "Sec-Fetch-Site", "same-site"},
 		} {
 			for range 10 { // uses no try up
-				if got := try("one", foreign...); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
+				if got := w.logIn("one", foreign...); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
 					t.Fatalf("from %q: %d %v", foreign, got.StatusCode, got.Cookies())
 				}
 			}
 		}
 		for range 5 {
-			if got := try("two", "Origin", "http://localhost"); got.StatusCode != http.StatusUnauthorized {
+			if got := w.logIn("two"); got.StatusCode != http.StatusUnauthorized {
 				t.Errorf("a wrong token: %d", got.StatusCode)
 			}
 		}
-		if got := try("one", "Origin", "http://localhost"); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "12" {
+		if got := w.logIn("one"); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "12" {
 			t.Errorf("the sixth try: %d %v", got.StatusCode, got.Header)
 		}
 		time.Sleep(12 * time.Second)
-		if got := try("one", "Origin", "http://localhost", "Sec-Fetch-Site", "same-origin"); got.StatusCode != http.StatusSeeOther {
+		if got := w.logIn("one", "Origin", "http://localhost", "Sec-Fetch-Site", "same-origin"); got.StatusCode != http.StatusSeeOther {
 			t.Errorf("after the wait: %d", got.StatusCode)
 		}
 	})

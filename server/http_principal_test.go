@@ -29,10 +29,6 @@ func TestStepUp(t *testing.T) {
 	f.proofs["rita-work"] = f.proof("rita", clientauth.Principal{Reads: true, Profile: "work"}, "tools.read")
 	w := serveIssued(t, f.options())
 	session := w.session(bearer("rita")...)
-	call := func(name string) string { return rpc("tools/call", `"name":"`+name+`","arguments":{}`) }
-	modern := func(name string) (string, []string) {
-		return rpc("tools/call", `"name":"`+name+`","arguments":{},`+modernMeta), append(modernHeaders("tools/call", name), bearer("rita")...)
-	}
 	for _, tt := range []struct {
 		tool   string
 		status int
@@ -45,24 +41,22 @@ func TestStepUp(t *testing.T) {
 		{"none", 200, `"error"`},
 		{"list_categories", 200, `"result"`},
 	} {
-		body, header := modern(tt.tool)
-		for name, ask := range map[string]func() *http.Response{
-			"session":       func() *http.Response { return w.do(http.MethodPost, "/mcp", call(tt.tool), session...) },
-			"modern":        func() *http.Response { return w.do(http.MethodPost, "/mcp", body, header...) },
-			"plain":         func() *http.Response { return w.do(http.MethodPost, "/mcp", call(tt.tool), bearer("rita")...) },
-			"plain, work":   func() *http.Response { return w.do(http.MethodPost, "/mcp/p/work", call(tt.tool), bearer("rita")...) },
-			"token of work": func() *http.Response { return w.do(http.MethodPost, "/mcp", call(tt.tool), bearer("rita-work")...) },
-			"plain batch": func() *http.Response {
-				return w.do(http.MethodPost, "/mcp", "["+rpc("ping", "")+","+call(tt.tool)+"]", bearer("rita")...)
-			},
-			"REST": func() *http.Response {
-				return w.do(http.MethodPost, "/mcp/tools/call", `{"name":"`+tt.tool+`","arguments":{}}`, bearer("rita")...)
-			},
-			"call_tool": func() *http.Response {
-				return w.do(http.MethodPost, "/mcp", rpc("tools/call", `"name":"call_tool","arguments":{"tool":"`+tt.tool+`"}`), bearer("rita")...)
-			},
+		params := `"name":"` + tt.tool + `","arguments":{}`
+		call := rpc("tools/call", params)
+		for name, q := range map[string]struct {
+			path, body string
+			header     []string
+		}{
+			"session":       {"/mcp", call, session},
+			"modern":        {"/mcp", rpc("tools/call", params+","+modernMeta), append(modernHeaders("tools/call", tt.tool), bearer("rita")...)},
+			"plain":         {"/mcp", call, bearer("rita")},
+			"plain, work":   {"/mcp/p/work", call, bearer("rita")},
+			"token of work": {"/mcp", call, bearer("rita-work")},
+			"plain batch":   {"/mcp", "[" + rpc("ping", "") + "," + call + "]", bearer("rita")},
+			"REST":          {"/mcp/tools/call", "{" + params + "}", bearer("rita")},
+			"call_tool":     {"/mcp", rpc("tools/call", `"name":"call_tool","arguments":{"tool":"`+tt.tool+`"}`), bearer("rita")},
 		} {
-			response := ask()
+			response := w.do(http.MethodPost, q.path, q.body, q.header...)
 			answer, _ := io.ReadAll(response.Body)
 			response.Body.Close()
 			challenge := response.Header.Get("WWW-Authenticate")
@@ -80,7 +74,8 @@ func TestStepUp(t *testing.T) {
 			}
 		}
 	}
-	if status, answer := w.text(http.MethodPost, "/mcp", call("a__write"), bearer("ann")...); status != 200 || !strings.Contains(answer, `"result"`) {
+	writes := rpc("tools/call", `"name":"a__write","arguments":{}`)
+	if status, answer := w.text(http.MethodPost, "/mcp", writes, bearer("ann")...); status != 200 || !strings.Contains(answer, `"result"`) {
 		t.Errorf("with the scope for calls: %d %s", status, answer)
 	}
 	if _, answer := w.text(http.MethodPost, "/mcp", rpc("tools/list", ""), bearer("rita")...); strings.Contains(answer, "write") || !strings.Contains(answer, "a__read") {
@@ -102,70 +97,6 @@ func TestSessionOfIssuersPrincipal(t *testing.T) {
 			t.Errorf("%s: %d %s", token, status, answer)
 		}
 	}
-}
-
-// What principals of an issuer have open ends when the configuration says something else of it.
-// A fixed token goes on.
-func TestIssuerRevokes(t *testing.T) {
-	for name, edit := range map[string]func(*HTTPOptions){
-		"removed":      func(o *HTTPOptions) { o.Issuers = nil },
-		"a mistake":    func(o *HTTPOptions) { o.Issuers = []clientauth.Issuer{{}} },
-		"changed":      func(o *HTTPOptions) { o.Issuers = []clientauth.Issuer{{URL: o.Issuers[0].URL, Revision: "2"}} },
-		"other scopes": func(o *HTTPOptions) { o.Issuers = slices.Clone(o.Issuers); o.Issuers[0].Call = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := scripted(func(ctx context.Context, _ selector.Call) { <-ctx.Done() })
-				f := newFakeIssuer()
-				o := f.options()
-				o.Tokens = tokens("fixed")
-				l := newLive(o)
-				w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Live: l.live, Authenticator: f})
-				session, kept := w.session(bearer("ann")...), w.session(bearer("fixed")...)
-				var open sync.WaitGroup
-				began := time.Now()
-				for _, ask := range []func() (int, string){
-					func() (int, string) { return w.text(http.MethodGet, "/mcp", "", session...) },
-					func() (int, string) { return w.text(http.MethodPost, "/mcp", legacyCall, session...) },
-					func() (int, string) { return w.text(http.MethodPost, "/mcp", legacyCall, bearer("ann")...) },
-					func() (int, string) {
-						return w.text(http.MethodPost, "/mcp", modernCall, append(modernHeaders("tools/call", "a__b"), bearer("ann")...)...)
-					},
-				} {
-					open.Go(func() {
-						if _, answer := ask(); strings.Contains(answer, `"result":{"content"`) {
-							t.Errorf("answered: %s", answer)
-						}
-						if took := time.Since(began); took > time.Minute {
-							t.Errorf("it ended %v after the edit", took)
-						}
-					})
-				}
-				time.Sleep(time.Second)
-				l.mu.Lock()
-				next := *l.now
-				edit(&next)
-				l.mu.Unlock()
-				l.set(next)
-				open.Wait()
-				if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), session...); status == 200 {
-					t.Error("the session goes on")
-				}
-				if status, answer := w.text(http.MethodPost, "/mcp", rpc("ping", ""), kept...); status != 200 {
-					t.Errorf("the session of the fixed token: %d %s", status, answer)
-				}
-			})
-		})
-	}
-}
-
-// set replaces the options.
-func (l *liveOptions) set(o HTTPOptions) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.now = &o
-	close(l.edited)
-	l.edited = make(chan struct{})
 }
 
 // A stream ends within a minute when its token proves nothing more; a call does not, and an

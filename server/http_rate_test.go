@@ -1,8 +1,8 @@
 package server
 
 import (
+	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,73 +16,53 @@ import (
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{Rate: 0.5, Burst: 3, Tokens: tokens("one", "two")})
-		one, two := []string{"Authorization", "Bearer one"}, []string{"Authorization", "Bearer two"}
-		ping := func(path, body string, header []string) (status int, wait string) {
-			t.Helper()
-			response := w.do(http.MethodPost, path, body, header...)
-			response.Body.Close()
-			return response.StatusCode, response.Header.Get("Retry-After")
-		}
 		const single = `{"id":1,"method":"ping"}`
-		for range 3 {
-			if status, _ := ping("/mcp", single, one); status != 200 {
-				t.Fatal(status)
-			}
-		}
-		if status, wait := ping("/mcp/ping", ``, one); status != 429 || wait != "2" {
-			t.Errorf("%d, wait %q", status, wait)
-		}
-		if status, answer := w.text(http.MethodPost, "/mcp", single, one...); status != 429 || !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many requests`) {
-			t.Errorf("%d %s", status, answer)
-		}
-		if status, answer := w.text(http.MethodPost, "/mcp/ping", ``, one...); status != 429 || !strings.HasPrefix(answer, `{"error":{"code":-32603,"message":"too many requests`) || !strings.Contains(answer, `"retry_after":2`) {
-			t.Errorf("%d %s", status, answer)
-		}
-		if status, _ := w.text(http.MethodGet, "/v1/mesh_scan", ``, one...); status != 429 {
-			t.Errorf("mesh_scan: %d", status)
-		}
-		if status, _ := w.text(http.MethodGet, "/health", ``); status != 200 {
-			t.Errorf("health: %d", status)
-		}
-		if status, _ := ping("/mcp", single, two); status != 200 {
-			t.Errorf("another's: %d", status)
-		}
-		time.Sleep(2 * time.Second)
-		if status, _ := ping("/mcp", single, one); status != 200 {
-			t.Errorf("after the wait: %d", status)
-		}
-		// Each message of a batch counts.
-		time.Sleep(time.Hour)
 		batch := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(single+",", n), ",") + "]" }
-		for _, test := range []struct{ n, status int }{{3, 200}, {1, 429}} {
-			if status, wait := ping("/mcp", batch(test.n), one); status != test.status || (status == 429) != (wait != "") {
-				t.Errorf("a batch of %d: %d, wait %q", test.n, status, wait)
+		const refused = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many requests`
+		const tooLarge = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch has more than 3`
+		for _, tt := range []struct {
+			what       string
+			after      time.Duration
+			token      string
+			path, body string
+			status     int
+			wait, said string
+		}{
+			{"the first", 0, "one", "/mcp", single, 200, "", ""},
+			{"the second", 0, "one", "/mcp", single, 200, "", ""},
+			{"the third", 0, "one", "/mcp", single, 200, "", ""},
+			{"the fourth", 0, "one", "/mcp", single, 429, "2", refused},
+			{"REST", 0, "one", "/mcp/ping", "", 429, "2", `{"error":{"code":-32603,"message":"too many requests`},
+			{"REST, in the body", 0, "one", "/mcp/ping", "", 429, "2", `"retry_after":2`},
+			{"mesh_scan", 0, "one", "/v1/mesh_scan", "", 429, "2", ""},
+			{"health", 0, "", "/health", "", 200, "", ""},
+			{"another's", 0, "two", "/mcp", single, 200, "", ""},
+			{"after the wait", 2 * time.Second, "one", "/mcp", single, 200, "", ""},
+			// Each message of a batch counts.
+			{"a batch of 3", time.Hour, "one", "/mcp", batch(3), 200, "", ""},
+			{"one more", 0, "one", "/mcp", batch(1), 429, "2", ""},
+			// A batch that comes again when it was told to is let in, and one that never could be is not told to.
+			{"a batch too early", 4 * time.Second, "one", "/mcp", batch(3), 429, "4", ""},
+			{"a batch after the wait", 4 * time.Second, "one", "/mcp", batch(3), 200, "", ""},
+			{"a batch larger than the burst", time.Hour, "one", "/mcp", batch(4), 200, "", tooLarge},
+			// Guesses at tokens count for whoever makes them.
+			{"a guess", time.Hour, "0", "/mcp", single, 401, "", ""},
+			{"a second guess", 0, "1", "/mcp", single, 401, "", ""},
+			{"a third guess", 0, "2", "/mcp", single, 401, "", ""},
+			{"a fourth guess", 0, "3", "/mcp", single, 429, "2", ""},
+			{"beside who guesses", 0, "two", "/mcp", single, 200, "", ""},
+		} {
+			time.Sleep(tt.after)
+			method := http.MethodPost
+			if tt.path == "/v1/mesh_scan" || tt.path == "/health" {
+				method = http.MethodGet
 			}
-		}
-		// A batch that comes again when it was told to is let in, and one that never
-		// could be is not told to.
-		time.Sleep(4 * time.Second)
-		status, wait := ping("/mcp", batch(3), one)
-		if status != 429 || wait != "4" {
-			t.Errorf("a batch after another: %d, wait %q", status, wait)
-		}
-		time.Sleep(4 * time.Second)
-		if status, wait := ping("/mcp", batch(3), one); status != 200 {
-			t.Errorf("a batch after the wait: %d, wait %q", status, wait)
-		}
-		time.Sleep(time.Hour)
-		if status, answer := w.text(http.MethodPost, "/mcp", batch(4), one...); status != 200 || !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the batch has more than 3`) {
-			t.Errorf("a batch larger than the burst: %d %s", status, answer)
-		}
-		time.Sleep(time.Hour)
-		// Guesses at tokens count for whoever makes them.
-		for i, status := range []int{401, 401, 401, 429} {
-			if got, _ := ping("/mcp", single, []string{"Authorization", "Bearer " + strconv.Itoa(i)}); got != status {
-				t.Errorf("guess %d: %d", i, got)
+			response := w.do(method, tt.path, tt.body, bearer(tt.token)...)
+			answer, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if wait := response.Header.Get("Retry-After"); err != nil || response.StatusCode != tt.status || wait != tt.wait || !strings.Contains(string(answer), tt.said) {
+				t.Errorf("%s: %d, wait %q: %s", tt.what, response.StatusCode, wait, answer)
 			}
-		}
-		if status, _ := ping("/mcp", single, two); status != 200 {
-			t.Errorf("beside who guesses: %d", status)
 		}
 	})
 }

@@ -44,53 +44,27 @@ func TestTLS(t *testing.T) {
 				server.Close()
 				running.Wait()
 			})
-			w := &web{t: t, handler: h, client: server.Client()}
+			w := &web{t: t, handler: h, client: server.Client(), base: server.URL}
 			send := func(method, path, body string, header ...string) *http.Response {
 				t.Helper()
-				q, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if method == http.MethodPost {
-					q.Header.Set("Content-Type", "application/json")
-				}
-				for i := 0; i < len(header); i += 2 {
-					q.Header.Set(header[i], header[i+1])
-				}
-				response, err := w.client.Do(q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := w.do(method, path, body, header...)
 				if response.Proto != protocol {
 					t.Fatalf("spoke %s", response.Proto)
 				}
 				return response
 			}
-			text := func(response *http.Response) string {
-				defer response.Body.Close()
-				all, err := io.ReadAll(response.Body)
-				if err != nil {
-					t.Error(err)
+			want := func(status int, part, method, path, body string, header ...string) {
+				t.Helper()
+				if got, answer := w.text(method, path, body, header...); got != status || !strings.Contains(answer, part) {
+					t.Errorf("%s %s: %d %.500s", method, path, got, answer)
 				}
-				return strings.TrimSuffix(string(all), "\n")
 			}
-			if got := text(send("POST", "/mcp/ping", "")); got != `{"status":"ok"}` {
-				t.Errorf("ping: %s", got)
-			}
-			if got := text(send("GET", "/v1/mesh_scan", "")); !strings.Contains(got, `"url":"https://127.0.0.1:`) {
-				t.Errorf("mesh_scan: %s", got)
-			}
+			want(200, `{"status":"ok"}`, "POST", "/mcp/ping", "")
+			want(200, `"url":"https://127.0.0.1:`, "GET", "/v1/mesh_scan", "")
 			for origin, status := range map[string]int{"https://app.example.com": 200, "https://localhost:1": 200, "https://evil.example.com": 403} {
-				if response := send("POST", "/mcp/ping", "", "Origin", origin); response.StatusCode != status {
-					t.Errorf("%s: %d", origin, response.StatusCode)
-				} else {
-					text(response)
-				}
+				want(status, "", "POST", "/mcp/ping", "", "Origin", origin)
 			}
-			opened := send("POST", "/mcp", initializing, both...)
-			text(opened)
-			header := append(both, "Mcp-Session-Id", opened.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25")
-			text(send("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header...))
+			header := w.session()
 
 			standing := reading(t, send("GET", "/mcp", "", header...))
 			r.replace("c", tool("c", "d"))
@@ -110,18 +84,10 @@ func TestTLS(t *testing.T) {
 			r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 				return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"` + large + `"}]}`)}, nil
 			}
-			if got := text(send("POST", "/mcp", legacyCall)); !strings.Contains(got, large) {
-				t.Errorf("got %d bytes", len(got))
-			}
-			if response := send("DELETE", "/mcp", "", header...); response.StatusCode != http.StatusNoContent {
-				t.Errorf("DELETE: %d", response.StatusCode)
-			}
+			want(200, large, "POST", "/mcp", legacyCall)
+			want(http.StatusNoContent, "", "DELETE", "/mcp", "", header...)
 			again.end()
-			if response := send("GET", "/mcp", "x", header...); response.StatusCode != http.StatusBadRequest {
-				t.Errorf("a GET with a body: %d", response.StatusCode)
-			} else {
-				text(response)
-			}
+			want(http.StatusBadRequest, "", "GET", "/mcp", "x", header...)
 		})
 	}
 }

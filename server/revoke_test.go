@@ -17,34 +17,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// liveOptions are HTTP options that a test edits.
-type liveOptions struct {
-	mu     sync.Mutex
-	now    *HTTPOptions
-	edited chan struct{}
-}
-
-func newLive(o HTTPOptions) *liveOptions {
-	return &liveOptions{now: &o, edited: make(chan struct{})}
-}
-
-func (l *liveOptions) live() (*HTTPOptions, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.now, l.edited
-}
-
-// tokens replaces the tokens.
-func (l *liveOptions) tokens(all ...clientauth.Principal) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := *l.now
-	next.Tokens = all
-	l.now = &next
-	close(l.edited)
-	l.edited = make(chan struct{})
-}
-
 // No call of a token that begins after the token was removed is served, however many are under
 // way and by whatever protocol. Calls of another token are.
 func TestRevocationUnderLoad(t *testing.T) {
@@ -55,33 +27,34 @@ func TestRevocationUnderLoad(t *testing.T) {
 			late.Add(1)
 		}
 	})
-	l := newLive(HTTPOptions{Tokens: tokens("one", "two")})
-	w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Live: l.live})
+	live, edit := editedHTTP(HTTPOptions{Tokens: tokens("one", "two")})
+	w := serveWeb(t, r, Options{Mode: exposure.Direct}, live)
 	params := func(arguments string) string { return `"name":"a__b","arguments":{"` + arguments + `":1}` }
-	calls := map[string]func(token, arguments string, session []string) (status int){
-		"session": func(_, arguments string, session []string) int {
-			status, _ := w.text(http.MethodPost, "/mcp", rpc("tools/call", params(arguments)), session...)
-			return status
+	calls := map[string]func(token, arguments string, session []string) (path, body string, header []string){
+		"session": func(_, arguments string, session []string) (string, string, []string) {
+			return "/mcp", rpc("tools/call", params(arguments)), session
 		},
-		"modern": func(token, arguments string, _ []string) int {
-			status, _ := w.text(http.MethodPost, "/mcp", rpc("tools/call", params(arguments)+","+modernMeta), append(modernHeaders("tools/call", "a__b"), "Authorization", "Bearer "+token)...)
-			return status
+		"modern": func(token, arguments string, _ []string) (string, string, []string) {
+			return "/mcp", rpc("tools/call", params(arguments)+","+modernMeta), append(modernHeaders("tools/call", "a__b"), bearer(token)...)
 		},
-		"plain": func(token, arguments string, _ []string) int {
-			status, _ := w.text(http.MethodPost, "/mcp", rpc("tools/call", params(arguments)), "Authorization", "Bearer "+token)
-			return status
+		"plain": func(token, arguments string, _ []string) (string, string, []string) {
+			return "/mcp", rpc("tools/call", params(arguments)), bearer(token)
 		},
-		"REST": func(token, arguments string, _ []string) int {
-			status, _ := w.text(http.MethodPost, "/mcp/tools/call", "{"+params(arguments)+"}", "Authorization", "Bearer "+token)
-			return status
+		"REST": func(token, arguments string, _ []string) (string, string, []string) {
+			return "/mcp/tools/call", "{" + params(arguments) + "}", bearer(token)
 		},
 	}
 	var removed atomic.Bool
 	var clients sync.WaitGroup
 	began := make(chan struct{}, 100)
-	for protocol, call := range calls {
+	for protocol, request := range calls {
+		call := func(token, arguments string, session []string) (status int) {
+			path, body, header := request(token, arguments, session)
+			status, _ = w.text(http.MethodPost, path, body, header...)
+			return status
+		}
 		for range 3 {
-			session := w.session("Authorization", "Bearer one")
+			session := w.session(bearer("one")...)
 			clients.Go(func() {
 				for refused := 0; refused < 5; {
 					word := "early"
@@ -103,7 +76,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		other := w.session("Authorization", "Bearer two")
+		other := w.session(bearer("two")...)
 		clients.Go(func() {
 			for range 20 {
 				if status := call("two", "early", other); status != http.StatusOK {
@@ -115,7 +88,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 	for range cap(began) / 2 { // calls are under way
 		<-began
 	}
-	l.tokens(tokens("two")...)
+	edit(HTTPOptions{Tokens: tokens("two")})
 	removed.Store(true)
 	clients.Wait()
 	if n := late.Load(); n > 0 || served.Load() == 0 {
@@ -123,53 +96,68 @@ func TestRevocationUnderLoad(t *testing.T) {
 	}
 }
 
-// What a client has open ends with its token, and when the token's name, profile or role
-// changes, although it sends nothing more.
+// What a client has open ends, although it sends nothing more, with an edit that removes or changes its
+// token or the issuer of it. What another token has open goes on.
 func TestRevocationEndsAll(t *testing.T) {
-	one := tokens("one")[0]
-	renamed, demoted, moved := one, one, one
-	renamed.Name, demoted.Admin, moved.Profile = "other", false, "work"
+	token := func(change func(*clientauth.Principal)) func(*HTTPOptions) {
+		return func(o *HTTPOptions) { o.Tokens = slices.Clone(o.Tokens); change(&o.Tokens[0]) }
+	}
+	issuer := func(change func(*clientauth.Issuer)) func(*HTTPOptions) {
+		return func(o *HTTPOptions) { o.Issuers = slices.Clone(o.Issuers); change(&o.Issuers[0]) }
+	}
 	for _, tt := range []struct {
-		name string
-		now  []clientauth.Principal
+		name, token string
+		edit        func(*HTTPOptions)
 	}{
-		{"removed", tokens("two")},
-		{"renamed", []clientauth.Principal{renamed}},
-		{"another role", []clientauth.Principal{demoted}},
-		{"another profile", []clientauth.Principal{moved}},
-		{"no tokens at all", nil},
+		{"removed", "one", func(o *HTTPOptions) { o.Tokens = o.Tokens[1:] }},
+		{"renamed", "one", token(func(p *clientauth.Principal) { p.Name = "other" })},
+		{"another role", "one", token(func(p *clientauth.Principal) { p.Admin = false })},
+		{"another profile", "one", token(func(p *clientauth.Principal) { p.Profile = "work" })},
+		{"no tokens at all", "one", func(o *HTTPOptions) { o.Tokens, o.Issuers = nil, nil }},
+		{"issuer removed", "ann", func(o *HTTPOptions) { o.Issuers = nil }},
+		{"a mistake in the issuer", "ann", issuer(func(i *clientauth.Issuer) { *i = clientauth.Issuer{} })},
+		{"issuer changed", "ann", issuer(func(i *clientauth.Issuer) { i.Revision = "2" })},
+		{"other scopes", "ann", issuer(func(i *clientauth.Issuer) { i.Call = nil })},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := scripted(func(ctx context.Context, _ selector.Call) { <-ctx.Done() })
+				r := scripted(func(ctx context.Context, _ selector.Call) {
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Hour):
+					}
+				})
 				pages := http.NewServeMux()
 				pages.HandleFunc("GET /dashboard/events", func(w http.ResponseWriter, r *http.Request) {
 					http.NewResponseController(w).Flush()
 					<-r.Context().Done()
 				})
-				l := newLive(HTTPOptions{Tokens: []clientauth.Principal{one}})
-				w := serveWeb(t, r, Options{Mode: exposure.Direct}, HTTPOptions{Live: l.live, Pages: pages})
-				bearer := []string{"Authorization", "Bearer one"}
+				f := newFakeIssuer()
+				o := f.options()
+				o.Tokens = tokens("one", "kept")
+				live, edit := editedHTTP(o)
+				live.Pages, live.Authenticator = pages, f
+				w := serveWeb(t, r, Options{Mode: exposure.Direct}, live)
+				bearer, kept := bearer(tt.token), w.session(bearer("kept")...)
 				session := w.session(bearer...)
 				var open sync.WaitGroup
 				began := time.Now()
-				for name, ask := range map[string]func() (int, string){
-					"standing stream": func() (int, string) { return w.text(http.MethodGet, "/mcp", "", session...) },
-					"page":            func() (int, string) { return w.text(http.MethodGet, "/dashboard/events", "", bearer...) },
-					"subscription": func() (int, string) {
-						return w.text(http.MethodPost, "/mcp", rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta), append(modernHeaders("subscriptions/listen", ""), bearer...)...)
-					},
-					"session's call": func() (int, string) { return w.text(http.MethodPost, "/mcp", legacyCall, session...) },
-					"modern call": func() (int, string) {
-						return w.text(http.MethodPost, "/mcp", modernCall, append(modernHeaders("tools/call", "a__b"), bearer...)...)
-					},
-					"plain call": func() (int, string) { return w.text(http.MethodPost, "/mcp", legacyCall, bearer...) },
-					"REST call": func() (int, string) {
-						return w.text(http.MethodPost, "/mcp/tools/call", `{"name":"a__b"}`, bearer...)
-					},
+				listen := rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true},`+modernMeta)
+				for name, q := range map[string]struct {
+					method, path, body string
+					header             []string
+				}{
+					"standing stream": {http.MethodGet, "/mcp", "", session},
+					"page":            {http.MethodGet, "/dashboard/events", "", bearer},
+					"subscription":    {http.MethodPost, "/mcp", listen, append(modernHeaders("subscriptions/listen", ""), bearer...)},
+					"session's call":  {http.MethodPost, "/mcp", legacyCall, session},
+					"modern call":     {http.MethodPost, "/mcp", modernCall, append(modernHeaders("tools/call", "a__b"), bearer...)},
+					"plain call":      {http.MethodPost, "/mcp", legacyCall, bearer},
+					"REST call":       {http.MethodPost, "/mcp/tools/call", `{"name":"a__b"}`, bearer},
 				} {
 					open.Go(func() {
-						if status, answer := ask(); strings.Contains(answer, `"result":{"content"`) || strings.Contains(name, "plain") && status != http.StatusUnauthorized {
+						status, answer := w.text(q.method, q.path, q.body, q.header...)
+						if strings.Contains(answer, `"result":{"content"`) || name == "plain call" && status != http.StatusUnauthorized {
 							t.Errorf("%s: %d %s", name, status, answer)
 						}
 						if took := time.Since(began); took > time.Minute {
@@ -178,10 +166,14 @@ func TestRevocationEndsAll(t *testing.T) {
 					})
 				}
 				time.Sleep(time.Second) // all are open
-				l.tokens(tt.now...)
+				tt.edit(&o)
+				edit(o)
 				open.Wait()
 				if status, answer := w.text(http.MethodPost, "/mcp", legacyCall, session...); status == http.StatusOK {
 					t.Errorf("the session goes on: %s", answer)
+				}
+				if status, answer := w.text(http.MethodPost, "/mcp", rpc("ping", ""), kept...); (status == http.StatusOK) != (o.Tokens != nil) {
+					t.Errorf("the session of the other token: %d %s", status, answer)
 				}
 			})
 		})
@@ -218,8 +210,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	form := []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"}
-	if response := w.do(http.MethodPost, "/login", "token=use", form...); response.StatusCode != 403 || len(response.Cookies()) > 0 {
+	if response := w.logIn("use"); response.StatusCode != 403 || len(response.Cookies()) > 0 {
 		t.Errorf("a use token logs in: %d", response.StatusCode)
 	}
 }
@@ -238,19 +229,12 @@ func TestLoginEnds(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		})
-		l := newLive(HTTPOptions{Tokens: tokens("one", "two")})
-		w := serveWeb(t, newFake(), Options{}, HTTPOptions{Live: l.live, Pages: pages})
-		w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		cookieOf := func(response *http.Response) []string {
-			response.Body.Close()
-			for _, c := range response.Cookies() {
-				return []string{"Cookie", c.Name + "=" + c.Value}
-			}
-			return nil
-		}
+		live, edit := editedHTTP(HTTPOptions{Tokens: tokens("one", "two")})
+		live.Pages = pages
+		w := serveLogins(t, live)
 		login := func(token string) []string {
 			time.Sleep(time.Minute) // the limit on tries
-			return cookieOf(w.do(http.MethodPost, "/login", "token="+token, "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost"))
+			return cookieOf(w.logIn(token))
 		}
 		want := func(what string, status int, cookie []string) (renewed []string) {
 			t.Helper()
@@ -309,11 +293,11 @@ func TestLoginEnds(t *testing.T) {
 		want("forged", 401, forged)
 		demoted := tokens("two")
 		demoted[0].Admin = false
-		l.tokens(append(tokens("three"), demoted...)...)
+		edit(HTTPOptions{Tokens: append(tokens("three"), demoted...)})
 		want("its token was removed", 401, one)
 		want("its token is no admin's", 401, two)
 		time.Sleep(time.Second) // cookies count whole seconds
-		l.tokens(tokens("one", "two")...)
+		edit(HTTPOptions{Tokens: tokens("one", "two")})
 		want("its token is back", 401, one)
 		want("its token is an admin's again", 401, two)
 		want("a login since then", 200, login("one"))

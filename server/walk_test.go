@@ -256,8 +256,8 @@ func (w *walkRouter) inSession(all map[string][]string, profile string) map[stri
 	return answers
 }
 
-// overStdio returns the answers to all requests of both eras over stdio.
-func (w *walkRouter) overStdio(all map[string][]string, chosen ...string) map[string]string {
+// stdio serves a client over pipes. end cancels what it listens to, and returns what is left to read.
+func (w *walkRouter) stdio(chosen ...string) (say func(line string), next, end func() string) {
 	w.t.Helper()
 	server, ok := w.servers.Of(chosen...)
 	if !ok {
@@ -272,30 +272,41 @@ func (w *walkRouter) overStdio(all map[string][]string, chosen ...string) map[st
 		served <- err
 	}()
 	lines := bufio.NewReader(output)
-	send := func(line string) string {
-		io.WriteString(input, line+"\n")
-		answer, _ := lines.ReadString('\n')
-		return answer
+	say = func(line string) { io.WriteString(input, line+"\n") }
+	next = func() string {
+		line, _ := lines.ReadString('\n')
+		return line
 	}
-	answers := map[string]string{"initialize": send(initializing)}
-	io.WriteString(input, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+	end = func() string {
+		say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"listen"}}`)
+		input.Close()
+		rest, _ := io.ReadAll(lines)
+		if err := <-served; err != nil {
+			w.t.Error(err)
+		}
+		return string(rest)
+	}
+	return say, next, end
+}
+
+// overStdio returns the answers to all requests of both eras over stdio.
+func (w *walkRouter) overStdio(all map[string][]string, chosen ...string) map[string]string {
+	w.t.Helper()
+	say, next, end := w.stdio(chosen...)
+	ask := func(line string) string { say(line); return next() }
+	answers := map[string]string{"initialize": ask(initializing)}
+	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for _, method := range slices.Sorted(maps.Keys(all)) {
 		for _, params := range all[method] {
 			for _, body := range []string{rpc(method, params), rpc(method, strings.Trim(params+","+modernMeta, ","))} {
 				if method == "subscriptions/listen" { // which is answered at the end
 					body = strings.Replace(body, `"id":1`, `"id":"listen"`, 1)
 				}
-				answers[body] = send(body)
+				answers[body] = ask(body)
 			}
 		}
 	}
-	io.WriteString(input, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"listen"}}`+"\n")
-	input.Close()
-	rest, _ := io.ReadAll(lines)
-	answers["the rest"] = string(rest)
-	if err := <-served; err != nil {
-		w.t.Error(err)
-	}
+	answers["the rest"] = end()
 	return answers
 }
 
@@ -369,24 +380,14 @@ func TestWalkOfNotifications(t *testing.T) {
 	hidden := walkServer("zzmark-server", "-tools", "grow,grow_prompts,grow_resources,shrink,touch,log", "-resources", "doc://zzmark/b", "-logging")
 	c := config.Config{Servers: []config.Server{open, hidden}, Router: config.Router{Profiles: walkProfiles, Embeddings: noModel}}
 	w := runWalk(t, exposure.Direct, c)
-	one, _ := w.servers.Of("one")
-	in, input := io.Pipe()
-	output, out := io.Pipe()
-	served := make(chan error, 1)
-	go func() {
-		err := one.Serve(t.Context(), in, out)
-		out.Close()
-		served <- err
-	}()
-	lines := bufio.NewReader(output)
-	say := func(line string) { io.WriteString(input, line+"\n") }
+	say, next, end := w.stdio("one")
 	say(initializing)
 	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	say(rpc("logging/setLevel", `"level":"debug"`))
 	say(strings.Replace(rpc("subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["doc://zzmark/a","doc://zzmark/b"]},`+modernMeta), `"id":1`, `"id":"listen"`, 1))
 	for range 3 { // the answers to initialize and setLevel, and what was subscribed to
-		if line, err := lines.ReadString('\n'); err != nil || strings.Contains(line, mark) {
-			t.Fatalf("%s, %v", line, err)
+		if line := next(); line == "" || strings.Contains(line, mark) {
+			t.Fatal(line)
 		}
 	}
 	// A client of no profile causes changes and messages.
@@ -405,18 +406,13 @@ func TestWalkOfNotifications(t *testing.T) {
 	c.Router.Profiles = map[string]config.Profile{"one": {Servers: []string{"open"}, Allow: []string{"echo", "touch"}}}
 	w.edits <- c
 	for range 2 { // to the session, and to the request that listens
-		if line, _ := lines.ReadString('\n'); !strings.HasPrefix(line, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`) {
+		if line := next(); !strings.HasPrefix(line, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`) {
 			t.Errorf("the client got %s", line)
 		}
 	}
 	say(rpc("ping", ""))
-	if line, _ := lines.ReadString('\n'); !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1,"result":{}`) {
+	if line := next(); !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1,"result":{}`) {
 		t.Errorf("before the answer to ping the client got %s", line)
 	}
-	say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"listen"}}`)
-	input.Close()
-	io.Copy(io.Discard, lines)
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	end()
 }

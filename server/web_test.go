@@ -55,6 +55,7 @@ type web struct {
 	server  *alone
 	handler *httpd.Handler
 	client  *http.Client
+	base    string // of URLs
 	dial    func(context.Context, string, string) (net.Conn, error)
 }
 
@@ -69,7 +70,7 @@ func serveWeb(t *testing.T, r Router, o Options, h HTTPOptions) *web {
 func serveHandler(t *testing.T, h *httpd.Handler, run func(context.Context) error) *web {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	transport := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 100}
-	w := &web{t: t, handler: h, client: &http.Client{Transport: transport}, dial: p.dial}
+	w := &web{t: t, handler: h, client: &http.Client{Transport: transport}, base: "http://localhost", dial: p.dial}
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { run(ctx) })
@@ -90,7 +91,7 @@ func serveHandler(t *testing.T, h *httpd.Handler, run func(context.Context) erro
 // header is what requests bear, as pairs.
 func (w *web) do(method, path, body string, header ...string) *http.Response {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}

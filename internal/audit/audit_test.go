@@ -4,39 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-const writerVariable = "METAROUTER_TEST_AUDIT_FILE"
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv(writerVariable); path != "" {
-		writeForever(path)
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// writeForever is the process that [TestProcesses] kills.
-func writeForever(path string) {
-	l, err := Open(Options{File: path, MaxSize: 1 << 10, MaxFiles: 1000})
-	if err != nil {
-		panic(err)
-	}
-	for i := 0; ; i++ {
-		l.Record(Event{Action: Control, Outcome: OK, Principal: fmt.Sprint(os.Getpid()), Target: fmt.Sprint(i)})
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // write writes events with these targets, each with a lock of its own.
 func write(t *testing.T, o Options, targets ...string) {
@@ -100,61 +74,6 @@ func TestPrune(t *testing.T) {
 		t.Errorf("kept: %q", files)
 	}
 	if report, err := Verify(t.Context(), o.File, ""); err != nil || report.Removed == 0 || report.Removed+report.Events != 11 {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-// Several processes write to one log, which rotates, and are killed at any time.
-func TestProcesses(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("a file that is read can't be renamed there")
-	}
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	writers := func() map[string]int { // how many events each process has written
-		if _, err := Verify(t.Context(), path, ""); err != nil && !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "has no end") {
-			t.Fatal(err)
-		}
-		last, err := Last(t.Context(), path, 1<<20)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		all := make(map[string]int)
-		for _, e := range last {
-			all[e.Principal]++
-		}
-		return all
-	}
-	least := func(processes []*exec.Cmd) int {
-		all, least := writers(), math.MaxInt
-		for _, c := range processes {
-			least = min(least, all[fmt.Sprint(c.Process.Pid)])
-		}
-		return least
-	}
-	for round := range 2 {
-		var processes []*exec.Cmd
-		for range 3 {
-			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), writerVariable+"="+path)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			processes = append(processes, c)
-		}
-		for deadline := time.Now().Add(time.Minute); least(processes) < 5; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Errorf("round %d: %v", round, writers())
-				break
-			}
-		}
-		for _, c := range processes {
-			c.Process.Kill()
-			c.Wait()
-		}
-	}
-	write(t, Options{File: path, MaxSize: 1 << 10, MaxFiles: 1000}, "last")
-	report, err := Verify(t.Context(), path, "")
-	if err != nil || report.Files < 2 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -26,77 +26,51 @@ func edit(t *testing.T, path string, change func(lines []string) []string) {
 
 // Each file has two events: .1 has one and two, .2 has three and four, the current one five and six.
 func TestTampering(t *testing.T) {
+	replace := func(i int, old, new string) func(l []string) []string {
+		return func(l []string) []string { l[i] = strings.Replace(l[i], old, new, 1); return l }
+	}
 	for name, c := range map[string]struct {
-		tamper func(t *testing.T, path string)
+		file   string                        // that is changed, behind the path of the log
+		change func(lines []string) []string // nil for none
+		tamper func(path string) error       // more; nil for none
 		want   string
 	}{
-		"edited byte": {func(t *testing.T, path string) {
-			edit(t, path+".2", func(l []string) []string { return []string{strings.Replace(l[0], "three", "tree", 1), l[1]} })
-		}, `\.2:1: the line was edited`},
-		"edited at the end of a file": {func(t *testing.T, path string) {
-			edit(t, path+".1", func(l []string) []string { return []string{l[0], strings.Replace(l[1], "two", "too", 1)} })
-		}, `\.1:2: the line was edited`},
-		"edited number": {func(t *testing.T, path string) {
-			edit(t, path+".2", func(l []string) []string { return []string{strings.Replace(l[0], `"seq":3`, `"seq":4`, 1), l[1]} })
-		}, `\.2:1: the line was edited: it says that it is event 4`},
-		"edited hash": {func(t *testing.T, path string) {
-			edit(t, path+".2", func(l []string) []string {
-				return []string{regexp.MustCompile(`"prev":"..`).ReplaceAllString(l[0], `"prev":"zz`), l[1]}
-			})
-		}, `\.1:2: the line was edited: the line after it has the hash of another text`},
-		"removed line": {func(t *testing.T, path string) {
-			edit(t, path, func(l []string) []string { return l[1:] })
-		}, `jsonl:1: this is event 6, but event 5 before it was removed`},
-		"removed at the begin": {func(t *testing.T, path string) {
-			edit(t, path+".1", func(l []string) []string { return l[1:] })
-		}, `\.1:1: this is event 2, but the log begins with it`},
-		"removed at the begin of a log with one file": {func(t *testing.T, path string) {
-			for _, older := range oldFiles(path) {
-				os.Remove(older)
-			}
-			edit(t, path, func(l []string) []string { return l[1:] })
+		"edited byte":                 {".2", replace(0, "three", "tree"), nil, `\.2:1: the line was edited`},
+		"edited at the end of a file": {".1", replace(1, "two", "too"), nil, `\.1:2: the line was edited`},
+		"edited number":               {".2", replace(0, `"seq":3`, `"seq":4`), nil, `\.2:1: the line was edited: it says that it is event 4`},
+		"edited hash": {".2", func(l []string) []string {
+			return []string{regexp.MustCompile(`"prev":"..`).ReplaceAllString(l[0], `"prev":"zz`), l[1]}
+		}, nil, `\.1:2: the line was edited: the line after it has the hash of another text`},
+		"removed line":         {"", func(l []string) []string { return l[1:] }, nil, `jsonl:1: this is event 6, but event 5 before it was removed`},
+		"removed at the begin": {".1", func(l []string) []string { return l[1:] }, nil, `\.1:1: this is event 2, but the log begins with it`},
+		"removed at the begin of a log with one file": {"", func(l []string) []string { return l[1:] }, func(path string) error {
+			return errors.Join(os.Remove(path+".1"), os.Remove(path+".2"))
 		}, `jsonl:1: this is event 6, but the log begins with it`},
-		"removed file": {func(t *testing.T, path string) {
-			if err := os.Remove(path + ".2"); err != nil {
-				t.Fatal(err)
-			}
-		}, `jsonl:1: this is event 5, but events 3 to 4 before it was`},
-		"exchanged lines": {func(t *testing.T, path string) {
-			edit(t, path+".2", func(l []string) []string { return []string{l[1], l[0]} })
-		}, `\.2:1: this is event 4, but event 3 belongs here: lines were put into another order`},
-		"repeated line": {func(t *testing.T, path string) {
-			edit(t, path, func(l []string) []string { return []string{l[0], l[0], l[1]} })
-		}, `jsonl:2: this is event 5, but event 6 belongs here`},
-		"no JSON": {func(t *testing.T, path string) {
-			edit(t, path+".1", func(l []string) []string { return []string{l[0], "{}\n"} })
-		}, `\.1:2: this is no event`},
-		"empty line": {func(t *testing.T, path string) {
-			edit(t, path+".1", func(l []string) []string { return []string{l[0], "\n", l[1]} })
-		}, `\.1:2: this is no event`},
-		"long line": {func(t *testing.T, path string) {
-			edit(t, path+".1", func(l []string) []string { return []string{strings.Repeat("x", 1<<20)} })
-		}, `\.1:1: the line is longer`},
-		"half line": {func(t *testing.T, path string) {
-			edit(t, path, func(l []string) []string { return []string{l[0], l[1][:40]} })
-		}, `jsonl:2: the line has no end`},
-		"begun again": {func(t *testing.T, path string) {
-			edit(t, path, func([]string) []string { return nil })
-			for _, older := range oldFiles(path) {
-				if err := os.Rename(older, older+".gone"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			write(t, Options{File: path}, "other")
-			for _, older := range []string{path + ".1", path + ".2"} {
-				if err := os.Rename(older+".gone", older); err != nil {
-					t.Fatal(err)
-				}
-			}
+		"removed file": {"", nil, func(path string) error { return os.Remove(path + ".2") }, `jsonl:1: this is event 5, but events 3 to 4 before it was`},
+		"exchanged lines": {".2", func(l []string) []string {
+			return []string{l[1], l[0]}
+		}, nil, `\.2:1: this is event 4, but event 3 belongs here: lines were put into another order`},
+		"repeated line": {"", func(l []string) []string { return []string{l[0], l[0], l[1]} }, nil, `jsonl:2: this is event 5, but event 6 belongs here`},
+		"no JSON":       {".1", func(l []string) []string { return []string{l[0], "{}\n"} }, nil, `\.1:2: this is no event`},
+		"empty line":    {".1", func(l []string) []string { return []string{l[0], "\n", l[1]} }, nil, `\.1:2: this is no event`},
+		"long line":     {".1", func([]string) []string { return []string{strings.Repeat("x", 1<<20)} }, nil, `\.1:1: the line is longer`},
+		"half line":     {"", func(l []string) []string { return []string{l[0], l[1][:40]} }, nil, `jsonl:2: the line has no end`},
+		"begun again": {"", nil, func(path string) error {
+			other := filepath.Join(t.TempDir(), "other")
+			write(t, Options{File: other}, "other")
+			return os.Rename(other, path)
 		}, `jsonl:1: this is event 1, but event 5 belongs here`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := newLog(t).File
-			c.tamper(t, path)
+			if c.change != nil {
+				edit(t, path+c.file, c.change)
+			}
+			if c.tamper != nil {
+				if err := c.tamper(path); err != nil {
+					t.Fatal(err)
+				}
+			}
 			_, err := Verify(t.Context(), path, "")
 			if _, ok := errors.AsType[*Fault](err); !ok || !regexp.MustCompile(c.want).MatchString(err.Error()) {
 				t.Errorf("%v, want %s", err, c.want)

@@ -131,6 +131,18 @@ func (p *idp) verifier(t testing.TB, settings Issuer) (*Verifier, *observer.Obse
 	return v, logs
 }
 
+// and returns a verifier of tokens of this issuer and another one.
+func (p *idp) and(t *testing.T, other *idp, all ...Issuer) *Verifier {
+	v := New(Options{Issuers: all, Client: func(i Issuer) *http.Client {
+		if i.URL == p.url {
+			return p.client(i)
+		}
+		return other.client(i)
+	}})
+	t.Cleanup(v.Close)
+	return v
+}
+
 var made sync.Map // keys by name: RSA takes its time
 
 // newKey returns a key for the algorithm. Keys of the same name are the same.

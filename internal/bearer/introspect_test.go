@@ -53,31 +53,38 @@ func (p *idp) asks(t testing.TB) (*Verifier, *observer.ObservedLogs) {
 
 func TestIntrospection(t *testing.T) {
 	now := time.Now().Unix()
+	usual := Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true}
+	api, off := usual, usual
+	api.Audience, off.Introspect = "api", false
 	tests := []struct {
-		name    string
-		changes object
-		reason  string // "" if it is valid
+		name     string
+		settings Issuer
+		changes  object
+		reason   string // "" if it is valid
 	}{
-		{"good", nil, ""},
-		{"without what may be missing", object{"iss": nil, "exp": nil, "iat": nil}, ""},
-		{"of type bearer", object{"token_type": "bearer"}, ""},
-		{"not active", object{"active": false}, "not active"},
-		{"no audience", object{"aud": nil}, "for whom it is (aud)"},
-		{"other audience", object{"aud": []string{"a", "b"}}, "its audience is a and 1 more, not " + resource},
-		{"expired", object{"exp": now - 61}, "expired"},
-		{"not valid yet", object{"nbf": now + 120}, "(nbf)"},
-		{"other issuer", object{"iss": idpURL + "/"}, "another issuer"},
-		{"issuer is not text", object{"iss": 1}, "another issuer"},
-		{"of type DPoP", object{"token_type": "DPoP"}, "token_type"},
-		{"bound", object{"cnf": object{"jkt": "x"}}, "cnf"},
-		{"refresh token of Hydra", object{"token_use": "refresh_token"}, "token_use"},
-		{"refresh token of Keycloak", object{"typ": "Refresh"}, "(typ)"},
+		{"good", usual, nil, ""},
+		{"without what may be missing", usual, object{"iss": nil, "exp": nil, "iat": nil}, ""},
+		{"of type bearer", usual, object{"token_type": "bearer"}, ""},
+		{"for the configured audience", api, object{"aud": "api"}, ""},
+		{"for no audience, with a configured one", api, object{"aud": nil}, "for whom it is (aud)"},
+		{"not active", usual, object{"active": false}, "not active"},
+		{"no audience", usual, object{"aud": nil}, "for whom it is (aud)"},
+		{"other audience", usual, object{"aud": []string{"a", "b"}}, "its audience is a and 1 more, not " + resource},
+		{"expired", usual, object{"exp": now - 61}, "expired"},
+		{"not valid yet", usual, object{"nbf": now + 120}, "(nbf)"},
+		{"other issuer", usual, object{"iss": idpURL + "/"}, "another issuer"},
+		{"issuer is not text", usual, object{"iss": 1}, "another issuer"},
+		{"of type DPoP", usual, object{"token_type": "DPoP"}, "token_type"},
+		{"bound", usual, object{"cnf": object{"jkt": "x"}}, "cnf"},
+		{"refresh token of Hydra", usual, object{"token_use": "refresh_token"}, "token_use"},
+		{"refresh token of Keycloak", usual, object{"typ": "Refresh"}, "(typ)"},
+		{"not asked about", off, nil, "no signed JWT"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newIDP()
 			p.answers(t, tt.changes)
-			v, _ := p.asks(t)
+			v, _ := p.verifier(t, tt.settings)
 			for range 3 {
 				got, err := v.Verify(t.Context(), "opaque", resource)
 				switch {
@@ -91,35 +98,10 @@ func TestIntrospection(t *testing.T) {
 					t.Errorf("the token is %+v", got)
 				}
 			}
-			if n := p.count("/introspect"); n != 1 {
-				t.Errorf("%d questions", n)
+			if n := p.count("/introspect"); (n == 1) != tt.settings.Introspect || !tt.settings.Introspect && len(p.asked) > 0 {
+				t.Errorf("it asked for %v", p.asked)
 			}
 		})
-	}
-}
-
-func TestIntrospectionAudience(t *testing.T) {
-	p := newIDP()
-	p.answers(t, object{"aud": "api"})
-	v, _ := p.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true, Audience: "api"})
-	if _, err := v.Verify(t.Context(), "opaque", resource); err != nil {
-		t.Error(err)
-	}
-	p2 := newIDP()
-	p2.answers(t, object{"aud": nil})
-	v2, _ := p2.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret, Introspect: true, Audience: "api"})
-	_, err := v2.Verify(t.Context(), "opaque", resource)
-	reason(t, err)
-}
-
-func TestNoIntrospection(t *testing.T) {
-	p := newIDP()
-	p.answers(t, nil)
-	v, _ := p.verifier(t, Issuer{ClientID: clientID, ClientSecret: clientSecret})
-	_, err := v.Verify(t.Context(), "opaque", resource)
-	reason(t, err)
-	if len(p.asked) > 0 {
-		t.Errorf("it asked for %v", p.asked)
 	}
 }
 
@@ -377,14 +359,7 @@ func TestSeveralIssuersAreAsked(t *testing.T) {
 		settings := Issuer{URL: a.url, ClientID: clientID, ClientSecret: clientSecret, Introspect: true}
 		other := settings
 		other.URL = b.url
-		v := New(Options{Issuers: []Issuer{settings, other}, Client: func(i Issuer) *http.Client {
-			if i.URL == a.url {
-				return a.client(i)
-			}
-			return b.client(i)
-		}})
-		t.Cleanup(v.Close)
-		return v
+		return a.and(t, b, settings, other)
 	}
 	first := newVerifier()
 	got, err := first.Verify(t.Context(), "opaque", resource)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +165,8 @@ func TestRefused(t *testing.T) {
 		{"header x5u", es(object{"x5u": "https://evil.example.com/cert"}, nil), "has x5u"},
 		{"header x5c", es(object{"x5c": []string{}}, nil), "has x5c"},
 		{"header jwk", sign(other, jose.ES256, object{"jwk": other.Public()}, claims(nil)), "has jwk"},
+		{"many parts", strings.Repeat("e30.", 3000), "no signed JWT"},
+		{"type of an ID token", es(object{"typ": "id_token+jwt"}, nil), "(typ)"},
 		{"type of a logout token", es(object{"typ": "logout+jwt"}, nil), "(typ)"},
 		{"type of a proof", es(object{"typ": "dpop+jwt"}, nil), "(typ)"},
 		{"type is not text", es(object{"typ": 1}, nil), "(typ)"},
@@ -192,6 +193,7 @@ func TestRefused(t *testing.T) {
 		{"empty audience", es(nil, object{"aud": ""}), "its audience is empty, not " + resource},
 		{"wrong audience", es(nil, object{"aud": "https://other.example.com"}), "its audience is https://other.example.com, not " + resource},
 		{"other resource path", es(nil, object{"aud": resource + "/p/work"}), "its audience is " + resource + "/p/work, not " + resource},
+		{"resource in capitals", es(nil, object{"aud": strings.ToUpper(resource)}), "its audience is"},
 		{"parent of the resource", es(nil, object{"aud": "https://tools.example.com"}), "its audience is"},
 		{"many audiences", es(nil, object{"aud": strings.Split(strings.Repeat("a", 200), "")}), "more than 100 audiences"},
 		{"expired", es(nil, object{"exp": now - 61}), "it has expired"},
@@ -265,13 +267,10 @@ func checkReason(t *testing.T, reason string) {
 }
 
 func TestReasonShowsStrangersTextBounded(t *testing.T) {
-	p := newIDP()
-	k := newKey("a", jose.ES256)
-	p.keys = []jose.JSONWebKey{k}
-	v, _ := p.verifier(t, Issuer{})
+	s := newSetup(t)
 	for _, text := range []string{strings.Repeat("x", 5000), "a\"b\\c\r\nd\x7fü\x1b[31m", strings.Repeat("ü", 500)} {
 		for _, name := range []string{"iss", "aud"} {
-			_, err := v.Verify(t.Context(), sign(k, jose.ES256, nil, claims(object{name: text})), resource+strings.Repeat("/long", 200))
+			_, err := s.v.Verify(t.Context(), sign(s.key, jose.ES256, nil, claims(object{name: text})), resource+strings.Repeat("/long", 200))
 			checkReason(t, reason(t, err))
 		}
 	}
@@ -279,28 +278,15 @@ func TestReasonShowsStrangersTextBounded(t *testing.T) {
 
 // A token whose audience is checked at each use: it is kept for one resource and refused for another.
 func TestAudienceOfKeptToken(t *testing.T) {
-	p := newIDP()
-	k := newKey("a", jose.ES256)
-	p.keys = []jose.JSONWebKey{k}
-	v, _ := p.verifier(t, Issuer{})
-	token := sign(k, jose.ES256, nil, claims(nil))
+	s := newSetup(t)
 	for range 2 {
-		if _, err := v.Verify(t.Context(), token, resource); err != nil {
-			t.Fatal(err)
-		}
+		s.want(t, s.token, "valid")
 		for _, other := range []string{resource + "/p/work", "", "https://tools.example.com"} {
-			_, err := v.Verify(t.Context(), token, other)
+			_, err := s.v.Verify(t.Context(), s.token, other)
 			reason(t, err)
 		}
 	}
-}
-
-func TestResourceMissing(t *testing.T) {
-	p := newIDP()
-	k := newKey("a", jose.ES256)
-	p.keys = []jose.JSONWebKey{k}
-	v, _ := p.verifier(t, Issuer{})
-	_, err := v.Verify(t.Context(), sign(k, jose.ES256, nil, claims(object{"aud": ""})), "")
+	_, err := s.v.Verify(t.Context(), sign(s.key, jose.ES256, nil, claims(object{"aud": ""})), "")
 	reason(t, err)
 }
 
@@ -309,16 +295,7 @@ func TestKeysOfOtherIssuer(t *testing.T) {
 	a, b := newIDP(), newIDP()
 	b.url = "https://b.example.com"
 	a.keys, b.keys = []jose.JSONWebKey{newKey("k", jose.ES256)}, []jose.JSONWebKey{newKey("k", jose.ES384)}
-	v := New(Options{
-		Issuers: []Issuer{{URL: a.url}, {URL: b.url}, {URL: a.url, Audience: "twice"}},
-		Client: func(i Issuer) *http.Client {
-			if i.URL == a.url {
-				return a.client(i)
-			}
-			return b.client(i)
-		},
-	})
-	t.Cleanup(v.Close)
+	v := a.and(t, b, Issuer{URL: a.url}, Issuer{URL: b.url}, Issuer{URL: a.url, Audience: "twice"})
 	if _, err := v.Verify(t.Context(), sign(a.keys[0], jose.ES256, nil, claims(nil)), resource); err != nil {
 		t.Error(err)
 	}

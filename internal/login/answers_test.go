@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
-	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -73,15 +72,15 @@ func TestWrongAnswers(t *testing.T) {
 				if signal.IsClosed(p.Done()) {
 					t.Fatalf("the login has ended: %v", p.Wait(t.Context()))
 				}
-				if f.browse(p.URL); f.wait(p) != nil {
+				if f.browse(p.URL); p.Wait(t.Context()) != nil {
 					t.Errorf("the login does not go on: %v", p.Wait(t.Context()))
 				}
 			case "nil":
-				if err := f.wait(p); err != nil {
+				if err := p.Wait(t.Context()); err != nil {
 					t.Error(err)
 				}
 			default:
-				if err := f.wait(p); err == nil || !strings.Contains(err.Error(), test.ends) {
+				if err := p.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), test.ends) {
 					t.Errorf("%v", err)
 				}
 				if saved, _ := f.logins.Source(f.server).account.saved(t.Context()); saved != nil {
@@ -167,34 +166,7 @@ func TestPublic(t *testing.T) {
 	if server, err := f.logins.Callback(t.Context(), "ann", back.RawQuery); err != nil || server != "far" {
 		t.Errorf("%q, %v", server, err)
 	}
-	if f.status() == http.StatusUnauthorized {
-		t.Error("not logged in")
-	}
-}
-
-// A server that refuses the token of a login is not asked again and again.
-func TestRefusedToken(t *testing.T) {
-	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Refuse: true})
-	p := f.begin(Request{})
-	if f.browse(p.URL); f.wait(p) != nil {
-		t.Fatal(p.Wait(t.Context()))
-	}
-	requests := f.issuer.Counts().TokenRequests
-	source := f.logins.Source(f.server)
-	for range 5 {
-		token, err := source.Token(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {`Bearer error="invalid_token"`}}}
-		needed, ok := errors.AsType[*NeededError](source.Refused(t.Context(), token, resp))
-		if !ok || needed.Why != status.TokenRejected {
-			t.Fatalf("%+v", needed)
-		}
-	}
-	if n := f.issuer.Counts().TokenRequests; n != requests {
-		t.Errorf("%d token requests, then %d", requests, n)
-	}
+	f.mustWork(f.logins.Source(f.server))
 }
 
 func TestExpiry(t *testing.T) {
@@ -202,7 +174,7 @@ func TestExpiry(t *testing.T) {
 	f.logins.lifetime = 100 * time.Millisecond
 	p := f.begin(Request{})
 	back := f.redirected(p)
-	if err := f.wait(p); !errors.Is(err, errExpired) {
+	if err := p.Wait(t.Context()); !errors.Is(err, errExpired) {
 		t.Errorf("%v", err)
 	}
 	if err := p.Finish(t.Context(), back.String()); !errors.Is(err, errExpired) {
@@ -214,7 +186,7 @@ func TestExpiry(t *testing.T) {
 
 	// The next login has the same client, and it expires too: the issuer may not know the client
 	// any more, so that the third one registers again.
-	if err := f.wait(f.begin(Request{})); !errors.Is(err, errExpired) {
+	if err := f.begin(Request{}).Wait(t.Context()); !errors.Is(err, errExpired) {
 		t.Errorf("%v", err)
 	}
 	if n := f.issuer.Counts().Registrations; n != 1 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -52,34 +51,28 @@ func TestFirstGivesUp(t *testing.T) {
 	if _, err := f.logins.Begin(gone, Request{Server: f.server}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if f.browse(f.begin(Request{}).URL); f.status() == http.StatusUnauthorized {
-		t.Error("not logged in")
-	}
+	f.logIn(Request{})
 }
 
 func TestMoreScopes(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{Scopes: []string{"read"}})
-	f.browse(f.begin(Request{}).URL)
+	f.logIn(Request{})
 	first := f.begin(Request{Scopes: []string{"write"}})
 	if same := f.begin(Request{}); same != first {
 		t.Error("fewer scopes begin another login")
 	}
 	second := f.begin(Request{Scopes: []string{"delete"}})
-	if err := f.wait(first); !errors.Is(err, errReplaced) {
+	if err := first.Wait(t.Context()); !errors.Is(err, errReplaced) {
 		t.Errorf("the first login: %v", err)
 	}
 	if status, page := f.browse(first.URL); status != http.StatusOK || !strings.Contains(page, "replaced") {
 		t.Errorf("the first URL: %d %s", status, page)
 	}
 	f.browse(second.URL)
-	if err := f.wait(second); err != nil {
+	if err := second.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	third := f.begin(Request{Scopes: []string{"admin"}}) // besides those that are granted
-	f.browse(third.URL)
-	if err := f.wait(third); err != nil {
-		t.Fatal(err)
-	}
+	f.logIn(Request{Scopes: []string{"admin"}}) // besides those that are granted
 	state, err := f.logins.State(t.Context(), f.server)
 	slices.Sort(state.Scopes)
 	if err != nil || !slices.Equal(state.Scopes, []string{"admin", "delete", "read", "write"}) {
@@ -98,7 +91,7 @@ func TestFailedReplacement(t *testing.T) {
 	if again := f.begin(Request{}); again != first {
 		t.Error("the first login is not pending")
 	}
-	if f.browse(first.URL); f.wait(first) != nil {
+	if f.browse(first.URL); first.Wait(t.Context()) != nil {
 		t.Error(first.Wait(t.Context()))
 	}
 }
@@ -119,13 +112,10 @@ func TestFixedScopes(t *testing.T) {
 // Another issuer knows nothing of the registration at the first one.
 func TestOtherIssuer(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
-	f.browse(f.begin(Request{}).URL)
+	f.logIn(Request{})
 	second := fakeissuer.New(t, fakeissuer.Options{})
 	f.resource.Move(second)
-	p := f.begin(Request{})
-	if f.browse(p.URL); f.wait(p) != nil {
-		t.Fatal(p.Wait(t.Context()))
-	}
+	f.logIn(Request{})
 	if first, other := f.issuer.Counts().Registrations, second.Counts().Registrations; first != 1 || other != 1 {
 		t.Errorf("%d and %d registrations", first, other)
 	}
@@ -139,13 +129,9 @@ func TestOtherIssuer(t *testing.T) {
 func TestOtherServerOfIssuer(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{}, fakeissuer.Protection{})
 	clientOf := func() string {
-		p := f.begin(Request{})
-		u, err := url.Parse(p.URL)
+		u, err := url.Parse(f.logIn(Request{}).URL)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if f.browse(p.URL); f.wait(p) != nil {
-			t.Fatal(p.Wait(t.Context()))
 		}
 		return u.Query().Get("client_id")
 	}
@@ -180,31 +166,23 @@ func TestOrigin(t *testing.T) {
 
 func TestPorts(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{StrictRedirect: true}, fakeissuer.Protection{})
-	p := f.begin(Request{})
-	f.browse(p.URL)
-	if f.wait(p) != nil {
-		t.Fatal(p.Wait(t.Context()))
-	}
-	busy, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.flow.port))
-	if err != nil {
+	p := f.logIn(Request{})
+	other := f.router()
+	if _, err := other.loopback.acquire(p.flow.port); err != nil {
 		t.Fatal(err)
 	}
-	defer busy.Close()
-	again := f.begin(Request{})
-	if f.browse(again.URL); f.wait(again) != nil {
-		t.Error(again.Wait(t.Context()))
-	}
+	again := f.logIn(Request{})
 	if n := f.issuer.Counts().Registrations; again.flow.port == p.flow.port || n != 2 {
 		t.Errorf("port %d, %d registrations", again.flow.port, n)
 	}
 
 	f.server.Settings.CallbackPort = p.flow.port
-	_, err = f.logins.Begin(t.Context(), Request{Server: f.server})
+	_, err := f.logins.Begin(t.Context(), Request{Server: f.server})
 	if err == nil {
 		t.Fatal("a port in use is used")
 	}
 	contains(t, err.Error(), strconv.Itoa(p.flow.port), "oauth.callbackPort", "end the program", "another port")
-	busy.Close()
+	other.loopback.release(p.flow.port)
 	f.server.Settings.CallbackURL = "https://dev.example.com/back/here"
 	fixed := f.begin(Request{})
 	back := f.redirected(fixed)
@@ -221,10 +199,7 @@ func TestPorts(t *testing.T) {
 func TestNoResource(t *testing.T) {
 	f := newSetting(t, fakeissuer.Options{RefuseResource: true}, fakeissuer.Protection{AnyToken: true})
 	f.server.Settings.NoResource = true
-	p := f.begin(Request{})
-	if f.browse(p.URL); f.wait(p) != nil {
-		t.Error(p.Wait(t.Context()))
-	}
+	f.logIn(Request{})
 	f.server.Settings = oauth.Settings{Resource: "api://other"}
 	u, _ := url.Parse(f.begin(Request{}).URL)
 	if got := u.Query().Get("resource"); got != "api://other" {

@@ -13,18 +13,11 @@ func TestOtherIssuerOfClient(t *testing.T) {
 	f := newSetting(t, o, fakeissuer.Protection{})
 	f.server.Settings.ClientID, f.server.Settings.ClientSecret = "us", "hunter2"
 	first, second := f.issuer, fakeissuer.New(t, o)
-	login := func() {
-		t.Helper()
-		p := f.begin(Request{})
-		if f.browse(p.URL); f.wait(p) != nil {
-			t.Fatal(p.Wait(t.Context()))
-		}
-	}
 	f.resource.Move(second)
 	given := f.redirected(f.begin(Request{})) // nobody goes on: the client's secret is shown to nobody
 	f.resource.Move(first)
 	f.logins = f.router()
-	login()
+	f.logIn(Request{})
 
 	f.resource.Move(second)
 	for _, l := range []*Logins{f.logins, f.router()} {
@@ -39,12 +32,12 @@ func TestOtherIssuerOfClient(t *testing.T) {
 	}
 	f.logins = f.router()
 	f.resource.Move(first)
-	login()
+	f.logIn(Request{})
 	f.resource.Move(second)
 	if was, err := f.logins.Logout(t.Context(), f.server); err != nil || !was {
 		t.Fatal(was, err)
 	}
-	login()
+	f.logIn(Request{})
 	if n := second.Counts().TokenRequests; n != 1 {
 		t.Errorf("the second issuer got %d requests", n)
 	}
@@ -60,12 +53,9 @@ func TestOtherIssuerMeanwhile(t *testing.T) {
 	late := f.begin(Request{})
 	f.resource.Move(f.issuer)
 	f.logins = f.router()
-	p := f.begin(Request{})
-	if f.browse(p.URL); f.wait(p) != nil {
-		t.Fatal(p.Wait(t.Context()))
-	}
+	f.logIn(Request{})
 	f.browse(late.URL)
-	err := f.wait(late)
+	err := late.Wait(t.Context())
 	if err == nil || second.Counts().TokenRequests != 0 {
 		t.Fatalf("the other issuer got %d requests; the login: %v", second.Counts().TokenRequests, err)
 	}
@@ -77,14 +67,13 @@ func TestOtherIssuerOfMachine(t *testing.T) {
 	o := fakeissuer.Options{Clients: map[string]string{"us": "hunter2"}}
 	f := newSetting(t, o, fakeissuer.Protection{})
 	f.server.Settings = oauth.Settings{ClientID: "us", ClientSecret: "hunter2", Grant: oauth.ClientCredentials}
-	w := &world{t: t, resource: f.resource}
 	first, second := f.issuer, fakeissuer.New(t, o)
-	w.mustWork(f.logins.Source(f.server))
+	f.mustWork(f.logins.Source(f.server))
 
 	f.resource.Move(second)
 	for range 2 {
 		for _, l := range []*Logins{f.logins, f.router()} {
-			status, err := w.request(l.Source(f.server))
+			status, err := f.request(l.Source(f.server))
 			if err == nil {
 				t.Fatalf("status %d, though the server names another issuer", status)
 			}
@@ -96,19 +85,19 @@ func TestOtherIssuerOfMachine(t *testing.T) {
 	}
 	named := f.server
 	named.Settings.AuthServerMetadataURL = second.URL + "/.well-known/oauth-authorization-server"
-	w.mustWork(f.logins.Source(named))
+	f.mustWork(f.logins.Source(named))
 
 	fresh := f.router().Source(f.server)
-	if _, err := w.request(fresh); err == nil {
+	if _, err := f.request(fresh); err == nil {
 		t.Fatal("a named issuer is one for all settings")
 	}
 	f.resource.Move(first)
-	w.mustWork(fresh) // the server names the first one again
+	f.mustWork(fresh) // the server names the first one again
 	f.resource.Move(second)
 	if was, err := f.router().Logout(t.Context(), f.server); err != nil || !was {
 		t.Fatal(was, err)
 	}
-	w.mustWork(f.router().Source(f.server))
+	f.mustWork(f.router().Source(f.server))
 }
 
 func TestPinOf(t *testing.T) {

@@ -49,9 +49,9 @@ func (i *script) next(ctx context.Context) (oauth.Token, error) {
 	i.asked++
 	asked := i.asked
 	i.mu.Unlock()
-	select {
-	case <-time.After(i.takes):
-	case <-ctx.Done():
+	over, cancel := context.WithTimeout(ctx, i.takes)
+	defer cancel()
+	if <-over.Done(); ctx.Err() != nil {
 		return oauth.Token{}, ctx.Err()
 	}
 	return i.token(fmt.Sprintf("token %d", asked)), i.fails
@@ -199,24 +199,53 @@ func TestWithoutRefreshToken(t *testing.T) {
 }
 
 func TestIssuerDownForAWhile(t *testing.T) {
+	for name, another := range map[string]bool{"alone": false, "with another router": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := &script{life: time.Hour, fails: errors.New("connection refused")}
+				s := scripted(t, i, oauth.Settings{}, new("refresh"))
+				time.Sleep(2 * time.Hour)
+				for range 60 {
+					for range 5 {
+						wantNeeded(t, s, status.IssuerUnreachable)
+					}
+					time.Sleep(time.Second)
+				}
+				n := i.requests()
+				if n < 10 || n > 60/int(retryTime/time.Second)+1 {
+					t.Errorf("%d requests in a minute", n)
+				}
+				i.fails = nil
+				next := fmt.Sprintf("token %d", n+1)
+				if another { // which does not wait
+					other := newSource(Options{Store: s.account.store, Log: zap.NewNop()}, s.server, i)
+					defer other.tasks.close()
+					wantToken(t, other, next)
+				}
+				time.Sleep(retryTime)
+				wantToken(t, s, next)
+				if why := whyNeeded(s); why != "" {
+					t.Errorf("a login is needed because %s", why)
+				}
+			})
+		})
+	}
+}
+
+// A refresh survives the caller that triggered it.
+func TestCallerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := &script{life: time.Hour, fails: errors.New("connection refused")}
+		i := &script{life: time.Hour, takes: time.Second}
 		s := scripted(t, i, oauth.Settings{}, new("refresh"))
 		time.Sleep(2 * time.Hour)
-		for range 60 {
-			for range 5 {
-				wantNeeded(t, s, status.IssuerUnreachable)
-			}
-			time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := s.Token(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller that ended: %v", err)
 		}
-		if n := i.requests(); n < 10 || n > 60/int(retryTime/time.Second)+1 {
-			t.Errorf("%d requests in a minute", n)
-		}
-		i.fails = nil
-		time.Sleep(retryTime)
-		wantToken(t, s, fmt.Sprintf("token %d", i.requests()+1))
-		if why := whyNeeded(s); why != "" {
-			t.Errorf("a login is needed because %s", why)
+		wantToken(t, s, "token 1")
+		if n := i.requests(); n != 1 {
+			t.Errorf("%d refreshes", n)
 		}
 	})
 }

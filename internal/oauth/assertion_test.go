@@ -78,7 +78,7 @@ func TestAssertion(t *testing.T) {
 		{"RSA", "RS384", nil, jose.RS384},
 	} {
 		t.Run(test.key+" "+string(test.want), func(t *testing.T) {
-			g, asked := answers(t, `200 {"access_token": "A"}`)
+			g, asked := answers(`200 {"access_token": "A"}`)
 			g.Client = Client{ID: "me", AuthMethod: "private_key_jwt"}
 			g.Issuer.SigningAlgorithms = test.listed
 			g.Settings = Settings{PrivateKey: all[test.key].pem, Algorithm: test.wanted, KeyID: "k1"}
@@ -87,12 +87,12 @@ func TestAssertion(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			form := (*asked)[0].form
+			form := asked.asked[0].form
 			if form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" || form.Get("client_id") != "me" || form.Has("client_secret") {
 				t.Errorf("asked with %v", form)
 			}
 			first := checkAssertion(t, form.Get("client_assertion"), test.want, all[test.key].key.Public(), g.Issuer.ID)
-			second := checkAssertion(t, (*asked)[1].form.Get("client_assertion"), test.want, all[test.key].key.Public(), g.Issuer.ID)
+			second := checkAssertion(t, asked.asked[1].form.Get("client_assertion"), test.want, all[test.key].key.Public(), g.Issuer.ID)
 			if first == second || first == "" {
 				t.Errorf("two assertions have the IDs %q and %q", first, second)
 			}

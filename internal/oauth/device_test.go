@@ -3,49 +3,12 @@ package oauth
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// A scripted transport gives answers, one after the other, the last again and again. An empty one
-// is no answer at all.
-type scripted struct {
-	answers []string
-	at      []time.Duration // when it was asked, since the first time
-	begun   time.Time
-	forms   []url.Values
-}
-
-func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
-	data, _ := io.ReadAll(req.Body)
-	form, _ := url.ParseQuery(string(data))
-	s.forms = append(s.forms, form)
-	s.at = append(s.at, time.Since(s.begun))
-	answer := s.answers[min(len(s.at), len(s.answers))-1]
-	if answer == "" {
-		return nil, errors.New("no route")
-	}
-	var status int
-	fmt.Sscan(answer, &status)
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer[4:])), Request: req}, nil
-}
-
-func (s *scripted) grantor() *Grantor {
-	s.begun = time.Now()
-	return &Grantor{
-		HTTP:     &http.Client{Transport: s},
-		Issuer:   Issuer{ID: "https://as.example", DeviceEndpoint: "https://as.example/device", TokenEndpoint: "https://as.example/token"},
-		Client:   Client{ID: "me", AuthMethod: "none"},
-		Resource: "https://mcp.example/mcp",
-	}
-}
 
 func TestStartDevice(t *testing.T) {
 	const usual = `"device_code": "D", "user_code": "WDJB-MJHT"`
@@ -72,8 +35,8 @@ func TestStartDevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{answers: []string{"200 " + test.answer}}
-				d, err := s.grantor().StartDevice(t.Context(), []string{"a"})
+				g, s := answers("200 " + test.answer)
+				d, err := g.StartDevice(t.Context(), []string{"a"})
 				if test.err != "" {
 					if err == nil || !strings.Contains(err.Error(), test.err) {
 						t.Errorf("error %v, want %q", err, test.err)
@@ -83,7 +46,7 @@ func TestStartDevice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if form := s.forms[0]; form.Get("client_id") != "me" || form.Get("scope") != "a" || form.Get("resource") == "" {
+				if form := s.asked[0].form; form.Get("client_id") != "me" || form.Get("scope") != "a" || form.Get("resource") == "" {
 					t.Errorf("asked with %v", form)
 				}
 				if got := time.Until(d.Expires); got != test.life || d.interval != test.interval || d.CompleteURL != test.complete || d.UserCode != "WDJB-MJHT" {
@@ -115,8 +78,7 @@ func TestAwaitDevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{answers: test.answers}
-				g := s.grantor()
+				g, s := answers(test.answers...)
 				d := &Device{code: "D", interval: 5 * time.Second, Expires: time.Now().Add(2 * time.Minute)}
 				token, err := g.AwaitDevice(t.Context(), d, []string{"a"})
 				refusal, refused := errors.AsType[*Refusal](err)
@@ -130,7 +92,7 @@ func TestAwaitDevice(t *testing.T) {
 				if !slices.Equal(at, test.at) {
 					t.Errorf("asked at %v, want %v", at, test.at)
 				}
-				if form := s.forms[0]; form.Get("device_code") != "D" || form.Get("grant_type") != deviceGrant || form.Get("client_id") != "me" {
+				if form := s.asked[0].form; form.Get("device_code") != "D" || form.Get("grant_type") != deviceGrant || form.Get("client_id") != "me" {
 					t.Errorf("asked with %v", form)
 				}
 			})
@@ -140,10 +102,10 @@ func TestAwaitDevice(t *testing.T) {
 
 func TestAwaitDeviceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{answers: []string{`400 {"error": "authorization_pending"}`}}
+		g, s := answers(`400 {"error": "authorization_pending"}`)
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
-		_, err := s.grantor().AwaitDevice(ctx, &Device{interval: 5 * time.Second, Expires: time.Now().Add(time.Hour)}, nil)
+		_, err := g.AwaitDevice(ctx, &Device{interval: 5 * time.Second, Expires: time.Now().Add(time.Hour)}, nil)
 		if !errors.Is(err, context.DeadlineExceeded) || len(s.at) != 2 {
 			t.Errorf("error %v after %d requests", err, len(s.at))
 		}

@@ -284,89 +284,63 @@ func TestDiscoverByHand(t *testing.T) {
 // guess.
 func TestDiscoverRefuses(t *testing.T) {
 	const lies = "https://evil.example"
-	good := func(mcp, issuer *site) {
-		mcp.docs[pathResource] = object{"resource": mcp.URL + "/mcp", "authorization_servers": []string{issuer.URL}}
-		issuer.docs[rfc8414] = issuerDoc(issuer.URL, nil)
-	}
-	with := func(changes func(issuer *site) object) func(mcp, issuer *site) {
-		return func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = issuerDoc(issuer.URL, changes(issuer))
-		}
-	}
+	redirect := func(to string) http.HandlerFunc { return http.RedirectHandler(to, http.StatusFound).ServeHTTP }
 	tests := []struct {
 		name        string
+		about       func(mcp, issuer *site) object // what the server says of itself; nil is the usual
+		docs        map[string]any                 // of the server, in place of all else that it says
+		changes     object                         // in what the issuer says of itself
+		doc         any                            // what it says instead
 		set         func(mcp, issuer *site)
 		unreachable bool
 		text        string
 		asked       []string // of the issuer, nil for any
 	}{
-		{name: "other resource", set: func(mcp, issuer *site) { // auth/resource-mismatch
-			good(mcp, issuer)
-			mcp.docs[pathResource] = object{"resource": lies + "/mcp", "authorization_servers": []string{issuer.URL}}
+		{name: "other resource", about: func(_, issuer *site) object { // auth/resource-mismatch
+			return object{"resource": lies + "/mcp", "authorization_servers": []string{issuer.URL}}
 		}, text: "it describes the resource https://evil.example/mcp, not this server", asked: []string{}},
-		{name: "other issuer", set: func(mcp, issuer *site) { // auth/metadata-issuer-mismatch
-			good(mcp, issuer)
+		{name: "other issuer", doc: issuerDoc(lies, nil), set: func(_, issuer *site) { // auth/metadata-issuer-mismatch
 			issuer.docs[openID] = issuerDoc(issuer.URL, nil) // must not mask it
-			issuer.docs[rfc8414] = issuerDoc(lies, nil)
 		}, text: "describes itself as https://evil.example", asked: []string{rfc8414}},
-		{name: "no PKCE", set: with(func(*site) object { return object{"code_challenge_methods_supported": nil} }), text: "PKCE with S256"},
-		{name: "only plain PKCE", set: with(func(*site) object { return object{"code_challenge_methods_supported": []string{"plain"}} }), text: "PKCE with S256"},
-		{name: "no token endpoint", set: with(func(*site) object { return object{"token_endpoint": nil} }), text: "token_endpoint is missing"},
-		{name: "endpoint without https", set: with(func(*site) object { return object{"token_endpoint": "http://evil.example/token"} }), text: "is not https"},
-		{name: "script as device endpoint", set: with(func(*site) object { return object{"device_authorization_endpoint": "javascript:alert(1)"} }), text: "is no https url"},
-		{name: "cloud metadata as endpoint", set: with(func(*site) object { return object{"revocation_endpoint": "https://169.254.169.254/"} }), text: "link-local"},
-		{name: "password in endpoint", set: with(func(*site) object { return object{"token_endpoint": "https://me:hunter2@issuer.example/"} }), text: "has a name or a password"},
-		{name: "fragment in endpoint", set: with(func(*site) object { return object{"authorization_endpoint": "https://issuer.example/#x"} }), text: "fragment"},
-		{name: "issuer with query", set: func(mcp, issuer *site) {
-			mcp.docs[pathResource] = object{"resource": mcp.URL + "/mcp", "authorization_servers": []string{issuer.URL + "?x=1"}}
+		{name: "no PKCE", changes: object{"code_challenge_methods_supported": nil}, text: "PKCE with S256"},
+		{name: "only plain PKCE", changes: object{"code_challenge_methods_supported": []string{"plain"}}, text: "PKCE with S256"},
+		{name: "no token endpoint", changes: object{"token_endpoint": nil}, text: "token_endpoint is missing"},
+		{name: "endpoint without https", changes: object{"token_endpoint": "http://evil.example/token"}, text: "is not https"},
+		{name: "script as device endpoint", changes: object{"device_authorization_endpoint": "javascript:alert(1)"}, text: "is no https url"},
+		{name: "cloud metadata as endpoint", changes: object{"revocation_endpoint": "https://169.254.169.254/"}, text: "link-local"},
+		{name: "password in endpoint", changes: object{"token_endpoint": "https://me:hunter2@issuer.example/"}, text: "has a name or a password"},
+		{name: "fragment in endpoint", changes: object{"authorization_endpoint": "https://issuer.example/#x"}, text: "fragment"},
+		{name: "issuer with query", about: func(mcp, issuer *site) object {
+			return object{"resource": mcp.URL + "/mcp", "authorization_servers": []string{issuer.URL + "?x=1"}}
 		}, text: "without query"},
-		{name: "issuer describes nothing", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			delete(issuer.docs, rfc8414)
-		}, text: "describes itself nowhere"},
-		{name: "no issuer named", set: func(mcp, issuer *site) {
-			mcp.docs[pathResource] = object{"resource": mcp.URL + "/mcp"}
-		}, text: "describes itself nowhere"},
-		{name: "server fails", set: func(mcp, issuer *site) {
-			mcp.docs[pathResource] = answer(503, "text/plain", "secret words")
-		}, unreachable: true, text: "it answers 503 Service Unavailable"},
-		{name: "server has one document less and fails for the other", set: func(mcp, issuer *site) {
-			mcp.docs[rootResource] = answer(503, "text/plain", "")
-		}, unreachable: true, text: "it answers 503"},
-		{name: "issuer fails", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = answer(500, "text/plain", "secret words")
-		}, unreachable: true, text: "it answers 500"},
-		{name: "issuer down", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.Server.Close()
-		}, unreachable: true, text: "no answer"},
-		{name: "broken JSON", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = answer(200, "application/json", "<html> secret words")
-		}, text: "its JSON can't be used"},
-		{name: "deep JSON", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = answer(200, "application/json", `{"issuer":`+strings.Repeat("[", 500_000))
-		}, text: "its JSON can't be used"},
-		{name: "endless body", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = endless
-		}, text: "longer than"},
-		{name: "endless redirects", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) })
-		}, text: "redirects more than 5 times", asked: slices.Repeat([]string{rfc8414}, 6)},
-		{name: "redirect to cloud metadata", set: func(mcp, issuer *site) {
-			good(mcp, issuer)
-			issuer.docs[rfc8414] = http.HandlerFunc(http.RedirectHandler("https://169.254.169.254/latest/meta-data", http.StatusFound).ServeHTTP)
-		}, text: "link-local"},
+		{name: "issuer describes nothing", doc: http.HandlerFunc(http.NotFound), text: "describes itself nowhere"},
+		{name: "no issuer named", about: func(mcp, _ *site) object { return object{"resource": mcp.URL + "/mcp"} }, text: "describes itself nowhere"},
+		{name: "server fails", docs: object{pathResource: answer(503, "text/plain", "secret words")}, unreachable: true, text: "it answers 503 Service Unavailable"},
+		{name: "server fails for the second document", docs: object{rootResource: answer(503, "text/plain", "")}, unreachable: true, text: "it answers 503"},
+		{name: "issuer fails", doc: answer(500, "text/plain", "secret words"), unreachable: true, text: "it answers 500"},
+		{name: "issuer down", set: func(_, issuer *site) { issuer.Server.Close() }, unreachable: true, text: "no answer"},
+		{name: "broken JSON", doc: answer(200, "application/json", "<html> secret words"), text: "its JSON can't be used"},
+		{name: "deep JSON", doc: answer(200, "application/json", `{"issuer":`+strings.Repeat("[", 500_000)), text: "its JSON can't be used"},
+		{name: "endless body", doc: endless, text: "longer than"},
+		{name: "endless redirects", doc: redirect(rfc8414), text: "redirects more than 5 times", asked: slices.Repeat([]string{rfc8414}, 6)},
+		{name: "redirect to cloud metadata", doc: redirect("https://169.254.169.254/latest/meta-data"), text: "link-local"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			mcp, issuer := newSite(t), newSite(t)
-			test.set(mcp, issuer)
+			mcp.docs[pathResource] = object{"resource": mcp.URL + "/mcp", "authorization_servers": []string{issuer.URL}}
+			if test.about != nil {
+				mcp.docs[pathResource] = test.about(mcp, issuer)
+			}
+			if test.docs != nil {
+				mcp.docs = test.docs
+			}
+			if issuer.docs[rfc8414] = test.doc; test.doc == nil {
+				issuer.docs[rfc8414] = issuerDoc(issuer.URL, test.changes)
+			}
+			if test.set != nil {
+				test.set(mcp, issuer)
+			}
 			found, err := discover(t, mcp, Settings{}, Challenge{})
 			if err == nil {
 				t.Fatalf("found %+v", found)

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,46 +25,63 @@ import (
 type request struct {
 	path     string
 	form     url.Values
+	json     map[string]any
 	user     string // of basic authentication, as sent
 	password string
 	accept   string
 }
 
-// answers starts an issuer that gives these answers, one after the other, the last again and again.
-// An answer is a status, a space and a body.
-func answers(t *testing.T, all ...string) (*Grantor, *[]request) {
-	t.Helper()
-	asked := &[]request{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil {
-			t.Errorf("the request has no form: %v", err)
-		}
-		user, password, _ := r.BasicAuth()
-		*asked = append(*asked, request{r.URL.Path, r.PostForm, user, password, r.Header.Get("Accept")})
-		var status int
-		answer := all[min(len(*asked), len(all))-1]
-		if _, err := fmt.Sscan(answer, &status); err != nil {
-			t.Errorf("answer %q: %v", answer, err)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Location", "/elsewhere")
-		w.WriteHeader(status)
-		fmt.Fprint(w, answer[min(4, len(answer)):])
-	}))
-	t.Cleanup(server.Close)
+// A scripted transport is an issuer that gives answers, one after the other, the last again and again:
+// a status, a space and a body. "" is no answer at all.
+type scripted struct {
+	answers []string
+	asked   []request
+	at      []time.Duration // when it was asked, since it began
+	begun   time.Time
+}
+
+func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	one := request{path: r.URL.Path, accept: r.Header.Get("Accept")}
+	one.user, one.password, _ = r.BasicAuth()
+	if r.Header.Get("Content-Type") == "application/json" {
+		err = json.Unmarshal(body, &one.json)
+	} else {
+		one.form, err = url.ParseQuery(string(body))
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.asked, s.at = append(s.asked, one), append(s.at, time.Since(s.begun))
+	answer := s.answers[min(len(s.asked), len(s.answers))-1]
+	if answer == "" {
+		return nil, errors.New("no route")
+	}
+	status, err := strconv.Atoi(answer[:3])
+	header := http.Header{"Content-Type": {"application/json"}, "Location": {"/elsewhere"}}
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(answer[4:])), Request: r}, err
+}
+
+// answers returns a client of an issuer that gives these answers.
+func answers(all ...string) (*Grantor, *scripted) {
+	const at = "https://as.example"
+	s := &scripted{answers: all, begun: time.Now()}
 	return &Grantor{
-		HTTP: server.Client(),
+		HTTP: &http.Client{Transport: s},
 		Issuer: Issuer{
-			ID:                    server.URL,
-			AuthorizationEndpoint: server.URL + "/authorize?tenant=a",
-			TokenEndpoint:         server.URL + "/token?secret=hunter2",
-			DeviceEndpoint:        server.URL + "/device",
-			RevocationEndpoint:    server.URL + "/revoke",
-			RegistrationEndpoint:  server.URL + "/register",
+			ID:                    at,
+			AuthorizationEndpoint: at + "/authorize?tenant=a",
+			TokenEndpoint:         at + "/token?secret=hunter2",
+			DeviceEndpoint:        at + "/device",
+			RevocationEndpoint:    at + "/revoke",
+			RegistrationEndpoint:  at + "/register",
 		},
 		Client:   Client{ID: "me", AuthMethod: "none"},
 		Resource: "https://mcp.example/mcp",
-	}, asked
+	}, s
 }
 
 func TestScopesToAsk(t *testing.T) {
@@ -243,22 +261,22 @@ func TestTokenRequests(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, asked := answers(t, ok)
+			g, asked := answers(ok)
 			g.Client = test.client
 			if _, err := test.ask(g); err != nil {
 				t.Fatal(err)
 			}
-			want := request{"/token", test.form, test.user, test.pass, "application/json"}
-			if got := (*asked)[0]; len(*asked) != 1 || !reflect.DeepEqual(got, want) {
+			want := request{"/token", test.form, nil, test.user, test.pass, "application/json"}
+			if got := asked.asked[0]; len(asked.asked) != 1 || !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		})
 	}
 	t.Run("without resource", func(t *testing.T) {
-		g, asked := answers(t, ok)
+		g, asked := answers(ok)
 		g.Resource = ""
-		if _, err := g.Refresh(t.Context(), Token{Refresh: "R"}); err != nil || (*asked)[0].form.Has("resource") {
-			t.Errorf("%v, form %v", err, (*asked)[0].form)
+		if _, err := g.Refresh(t.Context(), Token{Refresh: "R"}); err != nil || asked.asked[0].form.Has("resource") {
+			t.Errorf("%v, form %v", err, asked.asked[0].form)
 		}
 	})
 }
@@ -306,14 +324,14 @@ func TestTokenAnswers(t *testing.T) {
 		"silent":               {answer: `403 <html>`, err: "without saying why"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, asked := answers(t, test.answer)
+			g, asked := answers(test.answer)
 			token, err := g.Refresh(t.Context(), Token{Refresh: "R", Scopes: []string{"a"}})
 			refusal, refused := errors.AsType[*Refusal](err)
 			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "token R ") || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("the error has a secret or lines: %v", err)
 			}
-			if len(*asked) != 1 {
-				t.Errorf("the issuer was asked %d times", len(*asked))
+			if len(asked.asked) != 1 {
+				t.Errorf("the issuer was asked %d times", len(asked.asked))
 			}
 			switch {
 			case test.refusal != "":
@@ -415,7 +433,8 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 }
 
 func TestNetworkErrorsHaveNoQuery(t *testing.T) {
-	g, _ := answers(t, `200 {}`)
+	g, _ := answers()
+	g.HTTP = http.DefaultClient
 	g.Issuer.TokenEndpoint = "http://127.0.0.1:1/token?secret=hunter2"
 	_, err := g.Refresh(t.Context(), Token{Refresh: "R"})
 	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "127.0.0.1:1") {
@@ -436,7 +455,7 @@ func TestRefusalRepeatsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, _ := answers(t, "400 "+string(answer))
+	g, _ := answers("400 " + string(answer))
 	g.Client = Client{ID: id, Secret: secret, AuthMethod: "client_secret_basic"}
 	_, err = g.Exchange(t.Context(), code, "verifier", "http://127.0.0.1:1/callback", nil)
 	refusal, ok := errors.AsType[*Refusal](err)
@@ -468,30 +487,30 @@ func TestNothingPrintsSecrets(t *testing.T) {
 
 func TestRevoke(t *testing.T) {
 	token := Token{Access: "A", Refresh: "R"}
-	g, asked := answers(t, `200 `)
+	g, asked := answers(`200 `)
 	g.Client = Client{ID: "me", Secret: "s", AuthMethod: "client_secret_basic"}
 	if err := g.Revoke(t.Context(), token); err != nil {
 		t.Error(err)
 	}
 	var order []string
-	for _, r := range *asked {
+	for _, r := range asked.asked {
 		order = append(order, r.path+" "+r.form.Get("token_type_hint")+" "+r.form.Get("token")+" "+r.user)
 	}
 	if want := []string{"/revoke refresh_token R me", "/revoke access_token A me"}; !slices.Equal(order, want) {
 		t.Errorf("asked %q, want %q", order, want)
 	}
 
-	g, asked = answers(t, `200 OK`, `400 {"error":"unsupported_token_type"}`)
+	g, asked = answers(`200 OK`, `400 {"error":"unsupported_token_type"}`)
 	err := g.Revoke(t.Context(), token)
-	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Code != "unsupported_token_type" || len(*asked) != 2 {
-		t.Errorf("error %v after %d requests", err, len(*asked))
+	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Code != "unsupported_token_type" || len(asked.asked) != 2 {
+		t.Errorf("error %v after %d requests", err, len(asked.asked))
 	}
-	g, asked = answers(t, `503 `)
-	if err := g.Revoke(t.Context(), token); err == nil || len(*asked) != 2 {
-		t.Errorf("error %v after %d requests", err, len(*asked))
+	g, asked = answers(`503 `)
+	if err := g.Revoke(t.Context(), token); err == nil || len(asked.asked) != 2 {
+		t.Errorf("error %v after %d requests", err, len(asked.asked))
 	}
 	g.Issuer.RevocationEndpoint = ""
-	if err := g.Revoke(t.Context(), token); err != nil || len(*asked) != 2 {
+	if err := g.Revoke(t.Context(), token); err != nil || len(asked.asked) != 2 {
 		t.Errorf("an issuer that can't revoke: %v", err)
 	}
 }

@@ -1,10 +1,7 @@
 package oauth
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,25 +11,10 @@ import (
 
 const home = "http://127.0.0.1:1234/callback"
 
-// registrar starts an issuer that registers clients with these answers, one after the other.
-func registrar(t *testing.T, all ...string) (Issuer, *[]map[string]any) {
-	t.Helper()
-	asked := &[]map[string]any{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		data, _ := io.ReadAll(r.Body)
-		var m map[string]any
-		if err := json.Unmarshal(data, &m); err != nil || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("registered with %q: %v", data, err)
-		}
-		*asked = append(*asked, m)
-		answer := all[min(len(*asked), len(all))-1]
-		status := map[string]int{"201": 201, "400": 400, "403": 403, "307": 307}[answer[:3]]
-		w.Header().Set("Location", "/elsewhere")
-		w.WriteHeader(status)
-		io.WriteString(w, answer[4:])
-	}))
-	t.Cleanup(server.Close)
-	return Issuer{ID: server.URL, RegistrationEndpoint: server.URL + "/register"}, asked
+// registrar returns an issuer that registers clients with these answers, one after the other.
+func registrar(all ...string) (Issuer, *scripted, *http.Client) {
+	g, s := answers(all...)
+	return Issuer{ID: g.Issuer.ID, RegistrationEndpoint: g.Issuer.RegistrationEndpoint}, s, g.HTTP
 }
 
 func TestIdentifyOrder(t *testing.T) {
@@ -70,12 +52,12 @@ func TestIdentifyOrder(t *testing.T) {
 		"new": {Settings{}, all, Redirect{URI: home}, nil, Client{ID: "new", AuthMethod: "none", RedirectURI: home, Registered: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			issuer, asked := registrar(t, `201 {"client_id": "new", "jwks": {"keys": []}, "client_secret_expires_at": "0"}`)
-			got, err := Identify(t.Context(), http.DefaultClient, Server{Settings: test.settings}, test.issuer(issuer), test.redirect, test.kept)
+			issuer, asked, client := registrar(`201 {"client_id": "new", "jwks": {"keys": []}, "client_secret_expires_at": "0"}`)
+			got, err := Identify(t.Context(), client, Server{Settings: test.settings}, test.issuer(issuer), test.redirect, test.kept)
 			if err != nil || !reflect.DeepEqual(got, test.want) {
 				t.Errorf("%+v with secret %q (%v), want %+v", got, got.Secret, err, test.want)
 			}
-			if registered := len(*asked) > 0; registered != (test.want.ID == "new") {
+			if registered := len(asked.asked) > 0; registered != (test.want.ID == "new") {
 				t.Errorf("registered: %t", registered)
 			}
 		})
@@ -107,13 +89,13 @@ func TestRegistration(t *testing.T) {
 			"redirect_uris": []any{home}, "grant_types": []any{"authorization_code", "refresh_token"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			issuer, asked := registrar(t, `201 {"client_id": "new", "client_secret": "s"}`)
+			issuer, asked, client := registrar(`201 {"client_id": "new", "client_secret": "s"}`)
 			test.change(&issuer)
-			if _, err := Identify(t.Context(), http.DefaultClient, Server{Settings: test.settings}, issuer, test.redirect, nil); err != nil {
+			if _, err := Identify(t.Context(), client, Server{Settings: test.settings}, issuer, test.redirect, nil); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual((*asked)[0], test.want) {
-				t.Errorf("registered %v,\nwant %v", (*asked)[0], test.want)
+			if !reflect.DeepEqual(asked.asked[0].json, test.want) {
+				t.Errorf("registered %v,\nwant %v", asked.asked[0].json, test.want)
 			}
 		})
 	}
@@ -144,11 +126,11 @@ func TestRegistrationAnswers(t *testing.T) {
 		"no JSON":                   {answers: []string{`201 hunter2`}, err: "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			issuer, asked := registrar(t, test.answers...)
+			issuer, asked, client := registrar(test.answers...)
 			issuer.AuthMethods = test.methods
-			got, err := Identify(t.Context(), http.DefaultClient, Server{}, issuer, Redirect{URI: home}, nil)
-			if len(*asked) > 3 {
-				t.Errorf("registered %d times", len(*asked))
+			got, err := Identify(t.Context(), client, Server{}, issuer, Redirect{URI: home}, nil)
+			if len(asked.asked) > 3 {
+				t.Errorf("registered %d times", len(asked.asked))
 			}
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "hunter2") {

@@ -88,23 +88,3 @@ func TestTextStays(t *testing.T) {
 		t.Error("the file has changed")
 	}
 }
-
-// TestTemporaryFilesOfLogins checks that each vault removes its own temporary files only: the
-// other one may be writing its file at that time.
-func TestTemporaryFilesOfLogins(t *testing.T) {
-	folder := t.TempDir()
-	for name, text := range map[string]string{
-		"tmp-1": ofSecrets.keyText(newKey()), "tmp-2": ofLogins.keyText(newKey()), "tmp-3": ofSecrets.format, "tmp-4": ofLogins.format,
-	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Logins(folder).Edit(t.Context(), appending("text")); err != nil {
-		t.Fatal(err)
-	}
-	left, err := filepath.Glob(filepath.Join(folder, "tmp-*"))
-	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "tmp-1" || filepath.Base(left[1]) != "tmp-3" {
-		t.Errorf("there is %q, %v", left, err)
-	}
-}

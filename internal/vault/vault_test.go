@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,29 +239,6 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// What several processes set at the same time is all there.
-func TestProcesses(t *testing.T) {
-	folder := t.TempDir()
-	var group sync.WaitGroup
-	for _, name := range []string{"a", "b", "c"} {
-		group.Go(func() {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), "VAULT_TEST_WRITER="+folder, "VAULT_TEST_NAME="+name)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
-	}
-	group.Wait()
-	names, err := New(folder).Names()
-	if err != nil || len(names) != 30 {
-		t.Errorf("%d names, %v", len(names), err)
-	}
-	if value, err := New(folder).Get(t.Context(), "b-7"); err != nil || value != "value" {
-		t.Errorf("%q, %v", value, err)
-	}
-}
-
 // A keyring that hangs does not hang the caller, and its late answer serves the next one.
 func TestKeyringHangs(t *testing.T) {
 	folder := t.TempDir()
@@ -347,24 +324,37 @@ func sealedOf(t *testing.T, data []byte) []byte {
 	return f.sealed
 }
 
-// An edit removes what a killed process left of the vault, and nothing of other programs.
+// An edit removes what a killed process left of its own vault, and nothing of other programs, or of the
+// other vault, which may be writing its file at that time.
 func TestTemporaryFiles(t *testing.T) {
 	folder := t.TempDir()
+	at := func(name string) string { return filepath.Join(folder, name) }
 	mustSet(t, New(folder), "A", "one")
-	sealed, err := os.ReadFile(filepath.Join(folder, ofSecrets.file()))
+	sealed, err := os.ReadFile(at(ofSecrets.file()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"tmp-1": string(sealed), "tmp-2": ofSecrets.keyText(newKey()) + "\n", "tmp-3": `{"mcpServers": {}}`, "tmp-4": "",
+		"tmp-5": ofLogins.keyText(newKey()), "tmp-6": ofLogins.format,
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mustSet(t, New(folder), "B", "two")
-	left, err := filepath.Glob(filepath.Join(folder, "tmp-*"))
-	if want := []string{filepath.Join(folder, "tmp-3"), filepath.Join(folder, "tmp-4")}; err != nil || !reflect.DeepEqual(left, want) {
-		t.Errorf("left: %v, %v; want %v", left, err, want)
+	left := func(want ...string) {
+		t.Helper()
+		if got, err := filepath.Glob(at("tmp-*")); err != nil || !slices.Equal(got, want) {
+			t.Errorf("left: %v, %v; want %v", got, err, want)
+		}
 	}
+	mustSet(t, New(folder), "B", "two")
+	left(at("tmp-3"), at("tmp-4"), at("tmp-5"), at("tmp-6"))
+	if err := os.WriteFile(at("tmp-7"), []byte(ofSecrets.format), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Logins(folder).Edit(t.Context(), appending("text")); err != nil {
+		t.Fatal(err)
+	}
+	left(at("tmp-3"), at("tmp-4"), at("tmp-7"))
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -34,43 +33,31 @@ func TestAuditLog(t *testing.T) {
 	s.home = t.TempDir()
 	address, process := s.serveHTTP()
 	root := strings.TrimSuffix(address, "/mcp")
-	send := func(token, path, body string, header ...string) (status int, answer string) {
+	send := func(method, token, path, body string) (status int, answer string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, root+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+token)
-		for i := 0; i+1 < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		response, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(text)
+		response, answer := sendJSON(t, nil, method, root+path, bearer(token), body)
+		return response.StatusCode, answer
 	}
 	for _, action := range []string{"stop", "start", "restart"} {
-		if status, text := send(admin, "/dashboard/servers/s/"+action, "{}"); status != http.StatusOK {
+		if status, text := send(http.MethodPost, admin, "/dashboard/servers/s/"+action, "{}"); status != http.StatusOK {
 			t.Errorf("%s: %d %s", action, status, text)
 		}
 	}
-	if status, _ := send(wrong, "/mcp", "{}"); status != http.StatusUnauthorized {
+	if status, _ := send(http.MethodPost, wrong, "/mcp", "{}"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d", status)
 	}
-	if status, _ := send("", "/login", url.Values{"token": {admin}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", root); status != http.StatusSeeOther {
-		t.Errorf("the login: %d", status)
+	form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {root}}
+	if response, _ := sendJSON(t, nil, http.MethodPost, root+"/login", form, url.Values{"token": {admin}}.Encode()); response.StatusCode != http.StatusSeeOther {
+		t.Errorf("the login: %s", response.Status)
 	}
 	for _, decision := range []string{"approve", "deny"} { // the client can't ask its person
-		send(user, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"`+argument+" "+decision+`"}}}`)
-		if status, text := send(admin, "/dashboard/approvals/"+s.waitingApproval(root, admin)+"/"+decision, "{}"); status != http.StatusOK {
+		send(http.MethodPost, user, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"`+argument+" "+decision+`"}}}`)
+		_, text := send(http.MethodGet, admin, "/dashboard/approvals", "")
+		var waiting struct{ Approvals []struct{ ID string } }
+		if err := json.Unmarshal([]byte(text), &waiting); err != nil || len(waiting.Approvals) != 1 {
+			t.Fatalf("waiting: %s, %v", text, err)
+		}
+		if status, text := send(http.MethodPost, admin, "/dashboard/approvals/"+waiting.Approvals[0].ID+"/"+decision, "{}"); status != http.StatusOK {
 			t.Errorf("%s: %d %s", decision, status, text)
 		}
 	}
@@ -128,24 +115,4 @@ func (s *setup) recorded(text string) (log string) {
 		return err == nil && strings.Contains(log, text)
 	})
 	return log
-}
-
-// waitingApproval returns the ID of the call that waits for approval.
-func (s *setup) waitingApproval(root, token string) string {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(within(s.t), http.MethodGet, root+"/dashboard/approvals", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var waiting struct{ Approvals []struct{ ID string } }
-	if err := json.NewDecoder(response.Body).Decode(&waiting); err != nil || len(waiting.Approvals) != 1 {
-		s.t.Fatalf("waiting: %+v, %v", waiting, err)
-	}
-	return waiting.Approvals[0].ID
 }

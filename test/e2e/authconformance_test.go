@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -58,8 +58,8 @@ var authScenarios = map[string]struct {
 	"auth/token-endpoint-auth-post":  {since2025June, (*authDriver).logInAndCall},
 	"auth/token-endpoint-auth-none":  {since2025June, (*authDriver).logInAndCall},
 	// Without a person: by a secret, and by an assertion whose audience is the issuer.
-	"auth/client-credentials-basic": {since2025November, (*authDriver).callWithoutLogin},
-	"auth/client-credentials-jwt":   {since2025November, (*authDriver).callWithoutLogin},
+	"auth/client-credentials-basic": {since2025November, (*authDriver).try},
+	"auth/client-credentials-jwt":   {since2025November, (*authDriver).try},
 
 	// Scopes: those of the challenge; else those of the resource's metadata; else no parameter.
 	"auth/scope-from-www-authenticate":  {since2025November, (*authDriver).logInAndCall},
@@ -79,17 +79,18 @@ var authScenarios = map[string]struct {
 	// The iss of the redirect is that of the metadata, byte for byte, or no code is redeemed.
 	"auth/iss-supported":         {since2026, (*authDriver).logInAndCall},
 	"auth/iss-not-advertised":    {since2026, (*authDriver).logInAndCall},
-	"auth/iss-supported-missing": {since2026, (*authDriver).failAfterBrowser},
-	"auth/iss-wrong-issuer":      {since2026, (*authDriver).failAfterBrowser},
-	"auth/iss-unexpected":        {since2026, (*authDriver).failAfterBrowser},
-	"auth/iss-normalized":        {since2026, (*authDriver).failAfterBrowser},
+	"auth/iss-supported-missing": {since2026, fails(true)},
+	"auth/iss-wrong-issuer":      {since2026, fails(true)},
+	"auth/iss-unexpected":        {since2026, fails(true)},
+	"auth/iss-normalized":        {since2026, fails(true)},
 	// Metadata of another resource, or of another issuer: no person is sent anywhere.
-	"auth/resource-mismatch":        {since2026, (*authDriver).failBeforeBrowser},
-	"auth/metadata-issuer-mismatch": {since2026, (*authDriver).failBeforeBrowser},
+	"auth/resource-mismatch":        {since2026, fails(false)},
+	"auth/metadata-issuer-mismatch": {since2026, fails(false)},
 }
 
 // The router logs in at servers that the official suite protects.
 func TestAuthConformance(t *testing.T) {
+	layer.Full(t)
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
@@ -224,12 +225,18 @@ func (d *authDriver) refused() (flags []string, err error) {
 // logIn runs the command that logs in, and follows its URL as a browser. The error is that of the
 // command, with what it wrote. browsed says whether there was a URL.
 func (d *authDriver) logIn(flags ...string) (browsed bool, err error) {
-	err = d.setup.logInWith(d.ctx, "suite", func(line string, _ io.Writer) error {
+	c := d.setup.begin(append([]string{"login", "suite", "--no-browser"}, flags...)...)
+	for line := range c.lines {
 		browsed = true
-		_, _, err := fakeissuer.Follow(d.ctx, line)
-		return err
-	}, append(flags, "--no-browser")...)
-	return browsed, err
+		if _, _, err := fakeissuer.Follow(d.ctx, line); err != nil {
+			c.cmd.Process.Kill() // it would wait for minutes
+			return browsed, err
+		}
+	}
+	if stderr, code := c.end(); code != 0 {
+		return browsed, fmt.Errorf("exit code %d: %s", code, stderr)
+	}
+	return browsed, nil
 }
 
 // logInAndCall is refused, logs in, and calls.
@@ -243,8 +250,6 @@ func (d *authDriver) logInAndCall() error {
 	}
 	return d.try()
 }
-
-func (d *authDriver) callWithoutLogin() error { return d.try() }
 
 // stepUp logs in and is refused, twice: first for want of any token, then of a scope.
 func (d *authDriver) stepUp() error {
@@ -288,22 +293,15 @@ func (d *authDriver) logInForNothing() error {
 	return nil
 }
 
-func (d *authDriver) failAfterBrowser() error {
-	browsed, err := d.logIn()
-	if err == nil || !browsed {
-		return fmt.Errorf("a browser was sent: %t; the login: %v", browsed, err)
+// fails has a login fail, after a browser was sent somewhere or before.
+func fails(browser bool) func(*authDriver) error {
+	return func(d *authDriver) error {
+		if browsed, err := d.logIn(); err == nil || browsed != browser {
+			return fmt.Errorf("a browser was sent: %t; the login: %v", browsed, err)
+		}
+		if err := d.try(); err == nil {
+			return errors.New("a call ran")
+		}
+		return nil
 	}
-	_, err = d.refused()
-	return err
-}
-
-func (d *authDriver) failBeforeBrowser() error {
-	browsed, err := d.logIn()
-	if err == nil || browsed {
-		return fmt.Errorf("a browser was sent: %t; the login: %v", browsed, err)
-	}
-	if err := d.try(); err == nil {
-		return errors.New("a call ran")
-	}
-	return nil
 }

@@ -10,7 +10,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -213,6 +215,36 @@ func startPiped(t *testing.T, cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.Re
 		t.Fatal(err)
 	}
 	return stdin, stdout
+}
+
+// sendJSON sends a request, and returns the response with its body. A nil transport is the default one.
+func sendJSON(t *testing.T, transport http.RoundTripper, method, url string, header http.Header, body string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(within(t), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	maps.Copy(r.Header, header)
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(answer)
+}
+
+// bearer is the header with a token; "" is none.
+func bearer(token string) http.Header {
+	if token == "" {
+		return nil
+	}
+	return http.Header{"Authorization": {"Bearer " + token}}
 }
 
 func within(t *testing.T) context.Context {

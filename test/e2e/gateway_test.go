@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,21 +18,8 @@ func TestGateway(t *testing.T) {
 	url, _ := s.serveHTTP()
 	send := func(method, path, body string) (status int, answer string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(url, "/mcp")+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		all, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(all)
+		response, answer := sendJSON(t, nil, method, strings.TrimSuffix(url, "/mcp")+path, nil, body)
+		return response.StatusCode, answer
 	}
 	const good, bad = `"arguments":{"value":5,"from_unit":"km","to_unit":"mi"}`, `"arguments":{"value":"many","from_unit":"km","to_unit":"mi"}`
 	for _, test := range []struct {

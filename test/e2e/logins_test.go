@@ -5,48 +5,63 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"os/exec"
+	"testing"
 )
 
-// logInWith runs the command that logs in at a server. It calls person with each line that the command
-// writes to stdout; stdin is that of the command. The error is that of the command, with what it
-// wrote to stderr, else that of person.
-func (s *setup) logInWith(ctx context.Context, server string, person func(line string, stdin io.Writer) error, flags ...string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, metarouter, s.command(append([]string{"login", server}, flags...)...)...)
-	cmd.Dir, cmd.Env = s.dir, s.environment()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	var failed error
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if failed == nil {
-			if failed = person(lines.Text(), in); failed != nil {
-				cancel() // the command would wait for minutes
-			}
+// A command is one that runs.
+type command struct {
+	t      *testing.T
+	stdin  io.WriteCloser
+	lines  chan string // of stdout
+	stderr *bytes.Buffer
+	cmd    *exec.Cmd
+}
+
+// begin starts a subcommand.
+func (s *setup) begin(args ...string) *command {
+	s.t.Helper()
+	c := &command{t: s.t, lines: make(chan string, 100), stderr: new(bytes.Buffer), cmd: exec.CommandContext(within(s.t), metarouter, s.command(args...)...)}
+	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = s.dir, s.environment(), c.stderr
+	stdin, stdout := startPiped(s.t, c.cmd)
+	c.stdin = stdin
+	go func() {
+		defer close(c.lines)
+		for text := bufio.NewScanner(stdout); text.Scan(); {
+			c.lines <- text.Text()
 		}
+	}()
+	return c
+}
+
+// line returns the next line of stdout.
+func (c *command) line() string {
+	c.t.Helper()
+	line, ok := <-c.lines
+	if !ok {
+		c.t.Fatalf("the command has ended: %v\n%s", c.cmd.Wait(), c.stderr)
 	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		if failed != nil {
-			return fmt.Errorf("%w: %s (the person: %v)", err, &stderr, failed)
-		}
-		return fmt.Errorf("%w: %s", err, &stderr)
+	return line
+}
+
+// end waits for the end, and returns stderr and the exit code. There must be no further line on
+// stdout.
+func (c *command) end() (stderr string, code int) {
+	c.t.Helper()
+	for line := range c.lines {
+		c.t.Errorf("a further line on stdout: %s", line)
 	}
-	return failed
+	_ = c.cmd.Wait() // the code says it
+	return c.stderr.String(), c.cmd.ProcessState.ExitCode()
+}
+
+// succeed waits for the end, which must be a good one, and returns stderr.
+func (c *command) succeed() (stderr string) {
+	c.t.Helper()
+	stderr, code := c.end()
+	if code != 0 {
+		c.t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	return stderr
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +24,7 @@ func TestOAuthTypeScriptSDK(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, teamOptions{people: true})
 	type call struct{ Tool, Text, Error string }
 	for _, test := range []struct {
 		user, path, scope string
@@ -59,42 +58,32 @@ func TestOAuthTypeScriptSDK(t *testing.T) {
 }
 
 // runSDK runs testdata/oauth.mjs, and returns its last line. Each URL is visited by the user.
-func (m *team) runSDK(t *testing.T, user string, args ...string) string {
+func (m *team) runSDK(t *testing.T, user string, args ...string) (last string) {
 	t.Helper()
 	p := newPerson(t, true)
 	p.fields["login"] = user
-	var last string
-	m.node(t, append([]string{sdkProgram(t, "oauth.mjs")}, args...), func(line string, stdin io.Writer) error {
-		if last = line; !strings.HasPrefix(line, "http") {
-			return nil
-		}
-		end, err := p.visit(within(t), line)
-		if err == nil {
-			_, err = fmt.Fprintln(stdin, end)
-		}
-		return err
-	})
-	return last
-}
-
-// node runs a program for Node. Each line of its output goes to follow, with its stdin.
-func (m *team) node(t *testing.T, args []string, follow func(line string, stdin io.Writer) error) {
-	t.Helper()
-	cmd := exec.CommandContext(within(t), external.Node22(t), args...)
+	cmd := exec.CommandContext(within(t), external.Node22(t), append([]string{sdkProgram(t, "oauth.mjs")}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdin, lines := startPiped(t, cmd)
 	scanner := bufio.NewScanner(lines)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
-		if err := follow(scanner.Text(), stdin); err != nil {
+		if last = scanner.Text(); !strings.HasPrefix(last, "http") {
+			continue
+		}
+		end, err := p.visit(within(t), last)
+		if err != nil {
 			t.Error(err)
 			cmd.Process.Kill()
+			break
 		}
+		fmt.Fprintln(stdin, end)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(args[0]), err, stderr.Bytes(), m.router.Stderr())
+		t.Fatalf("oauth.mjs: %v\n%s\n%s", err, stderr.Bytes(), m.router.Stderr())
 	}
+	return last
 }
 
 // The Inspector's command line logs in by itself, from nothing but the URL, and keeps the token.
@@ -102,7 +91,7 @@ func TestOAuthInspector(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	external.Node22(t)
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, teamOptions{people: true})
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()

@@ -6,24 +6,23 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/rsa"
 	"encoding/json"
-	"io"
+	"errors"
 	"maps"
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/oauth2"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
+	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -32,17 +31,17 @@ import (
 // they are in devs too, and are administrators.
 type team struct {
 	*setup
-	issuer *external.Issuer
-	key    jose.JSONWebKey // of the issuer, private
-	origin string          // http.publicUrl
-	url    string          // of the MCP path
+	signer *fakeissuer.Issuer // nil if people log in
+	issuer string             // its URL
+	origin string             // http.publicUrl
+	url    string             // of the MCP path
 	router *mcptest.Client
 }
 
 // teamOptions change a team.
 type teamOptions struct {
-	life   time.Duration  // of access tokens; default 10 minutes
-	opaque bool           // access tokens are no JWTs
+	people bool           // the issuer is a real one, where people log in
+	opaque bool           // its access tokens are no JWTs
 	rules  map[string]any // more keys of the issuer in the configuration
 	http   map[string]any // more keys of "http"
 	own    map[string]any // more keys of "metarouter"
@@ -50,23 +49,8 @@ type teamOptions struct {
 	servers entries // instead of quill and kite
 }
 
-// longVariable makes the tests of OAuth thorough: keys change for this time, the router is seen to
-// forget what it has verified, all of the conformance suite runs, and calls are measured.
+// longVariable makes the tests of OAuth thorough: all of the conformance suite runs.
 const longVariable = "METAROUTER_OAUTH"
-
-// longTime returns how long keys change, and whether the tests are thorough.
-func longTime(t *testing.T) (d time.Duration, long bool) {
-	t.Helper()
-	asked := os.Getenv(longVariable)
-	if asked == "" {
-		return 5 * time.Second, false
-	}
-	d, err := time.ParseDuration(asked)
-	if err != nil {
-		t.Fatalf("%s: %v", longVariable, err)
-	}
-	return d, true
-}
 
 const (
 	usersToken = "fixed-token-of-a-user"
@@ -76,35 +60,39 @@ const (
 // groups are the users of the team.
 var groups = map[string][]string{"ann": {"devs"}, "bob": {"devs", "ops"}, "cid": {}}
 
+// Names of tools, as clients see them.
+var (
+	quillTools = []string{"quill__echo", "quill__write_note"}
+	kiteTools  = []string{"kite__pid", "kite__rollout_kite"}
+)
+
 // newTeam starts an identity provider and a router.
 func newTeam(t *testing.T, o teamOptions) *team {
 	t.Helper()
-	if o.life == 0 {
-		o.life = 10 * time.Minute
-	}
 	address := mcptest.FreeAddress(t)
-	m := &team{key: newKey(t), origin: "http://" + address, url: "http://" + address + "/mcp"}
-	m.issuer = external.StartIssuerWith(t, external.IssuerOptions{
-		Life: o.life, Scopes: []string{"mcp:read", "mcp:call", "mcp:admin"}, Resources: m.origin + "/",
-		Groups: groups, JWT: !o.opaque, Keys: []jose.JSONWebKey{m.key},
-	})
+	m := &team{origin: "http://" + address, url: "http://" + address + "/mcp"}
+	if o.people {
+		m.issuer = external.StartIssuerWith(t, external.IssuerOptions{
+			Life: 10 * time.Minute, Scopes: []string{"mcp:read", "mcp:call", "mcp:admin"}, Resources: m.origin + "/",
+			Groups: groups, JWT: !o.opaque,
+		}).URL
+	} else {
+		m.signer = fakeissuer.New(t, fakeissuer.Options{})
+		m.issuer = m.signer.URL
+	}
 	if o.servers == nil {
-		o.servers = teamServers()
+		quill := fake("-tools", "echo", "-tool", "write_note: Add a note.", "-prompts", "greet_writer", "-resources", "file:///quill.txt")
+		quill["trustHints"] = true
+		o.servers = entries{"quill": quill, "kite": fake("-tools", "pid", "-tool", "rollout_kite: Roll out.")}
 	}
 	m.setup = prepare(t, o.servers, m.settings(o))
 	m.router = m.serveAt(address)
 	return m
 }
 
-func teamServers() entries {
-	quill := fake("-tools", "echo", "-tool", "write_note: Add a note.", "-prompts", "greet_writer", "-resources", "file:///quill.txt")
-	quill["trustHints"] = true
-	return entries{"quill": quill, "kite": fake("-tools", "pid", "-tool", "rollout_kite: Roll out.")}
-}
-
 func (m *team) settings(o teamOptions) map[string]any {
 	issuer := map[string]any{
-		"url":      m.issuer.URL,
+		"url":      m.issuer,
 		"profiles": map[string]any{"groups=devs": "workbench", "groups=ops": "opsroom"},
 		"admins":   []string{"groups=ops", "groups=root"},
 	}
@@ -129,65 +117,18 @@ func (m *team) settings(o teamOptions) map[string]any {
 	return own
 }
 
-// newKey returns a private key for RS256.
-func newKey(t testing.TB) jose.JSONWebKey {
-	t.Helper()
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return jose.JSONWebKey{Key: private, KeyID: rand.Text(), Algorithm: string(jose.RS256), Use: "sig"}
-}
-
-// claims returns the claims of a token that the issuer might issue to the user for the MCP path.
-func (m *team) claims(user string) map[string]any {
-	now := time.Now().Unix()
-	return map[string]any{
-		"iss": m.issuer.URL, "sub": user, "aud": m.url, "client_id": "test", "jti": rand.Text(),
-		"iat": now, "exp": now + 600, "scope": "mcp:read mcp:call mcp:admin", "groups": groups[user],
-	}
-}
-
-// token returns a token of the issuer's key with these claims, each changed as "name", value, …; a
-// nil value removes a claim.
+// token returns a token for the MCP path, with these claims instead of the usual ones: "name", value, …
 func (m *team) token(user string, changes ...any) string {
 	m.t.Helper()
-	claims := m.claims(user)
+	now := time.Now().Unix()
+	claims := map[string]any{
+		"iss": m.issuer, "sub": user, "aud": m.url, "client_id": "test", "jti": rand.Text(),
+		"iat": now, "exp": now + 600, "scope": "mcp:read mcp:call mcp:admin", "groups": groups[user],
+	}
 	for change := range slices.Chunk(changes, 2) {
 		claims[change[0].(string)] = change[1]
-		if change[1] == nil {
-			delete(claims, change[0].(string))
-		}
 	}
-	return forge(m.t, m.key, "at+jwt", claims)
-}
-
-// forge signs claims with a key.
-func forge(t testing.TB, key jose.JSONWebKey, typ string, claims map[string]any) string {
-	t.Helper()
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := (&jose.SignerOptions{}).WithType(jose.ContentType(typ))
-	return compact(t, key, options, payload)
-}
-
-func compact(t testing.TB, key jose.JSONWebKey, o *jose.SignerOptions, payload []byte) string {
-	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return m.signer.Sign(m.t, claims)
 }
 
 // logIn has a user log in at the issuer in a browser, as a client that registers itself, and returns
@@ -196,16 +137,10 @@ func (m *team) logIn(user, resource string, scopes ...string) string {
 	m.t.Helper()
 	ctx := within(m.t)
 	const redirect = "http://127.0.0.1:1/callback" // where nothing is
-	status, body := m.post(m.issuer.URL+"/reg", nil, `{"redirect_uris":["`+redirect+`"],"token_endpoint_auth_method":"none","application_type":"native"}`)
-	var client struct {
-		ID string `json:"client_id"`
-	}
-	if err := json.Unmarshal([]byte(body), &client); err != nil || client.ID == "" {
-		m.t.Fatalf("register: %d %s", status, body)
-	}
+	client := registerClient(m.t, m.issuer, map[string]any{"redirect_uris": []string{redirect}, "token_endpoint_auth_method": "none", "application_type": "native"})
 	c := oauth2.Config{
 		ClientID: client.ID, RedirectURL: redirect, Scopes: scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: m.issuer.URL + "/auth", TokenURL: m.issuer.URL + "/token", AuthStyle: oauth2.AuthStyleInParams},
+		Endpoint: oauth2.Endpoint{AuthURL: m.issuer + "/auth", TokenURL: m.issuer + "/token", AuthStyle: oauth2.AuthStyleInParams},
 	}
 	verifier, state, of := oauth2.GenerateVerifier(), rand.Text(), oauth2.SetAuthURLParam("resource", resource)
 	p := newPerson(m.t, true)
@@ -225,21 +160,28 @@ func (m *team) logIn(user, resource string, scopes ...string) string {
 	return token.AccessToken
 }
 
-// post sends JSON.
-func (m *team) post(url string, header http.Header, body string) (status int, answer string) {
-	m.t.Helper()
-	response, answer := m.send(http.MethodPost, url, header, body)
-	return response.StatusCode, answer
+// A registeredClient is known to an issuer.
+type registeredClient struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"client_secret"`
 }
 
-// send sends a request to any URL.
-func (m *team) send(method, url string, header http.Header, body string) (*http.Response, string) {
-	m.t.Helper()
-	response, answer, err := send(within(m.t), method, url, header, body)
+// registerClient registers a client at an issuer.
+func registerClient(t *testing.T, issuer string, about map[string]any) (c registeredClient) {
+	t.Helper()
+	text, err := json.Marshal(about)
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return response, answer
+	r, err := http.Post(issuer+"/reg", "application/json", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.ID == "" {
+		t.Fatalf("register: %s, %v", r.Status, err)
+	}
+	return c
 }
 
 // anywhere sends each request from another address, since the router challenges only so many bad tokens
@@ -252,35 +194,21 @@ var anywhere = &http.Transport{
 	},
 }
 
-func send(ctx context.Context, method, url string, header http.Header, body string) (*http.Response, string, error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		return nil, "", err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	maps.Copy(r.Header, header)
-	client := http.Client{Transport: anywhere, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(r)
-	if err != nil {
-		return nil, "", err
-	}
-	defer response.Body.Close()
-	var all bytes.Buffer
-	_, err = io.Copy(&all, io.LimitReader(response.Body, 1<<20))
-	return response, all.String(), err
+// send sends a request to any URL.
+func (m *team) send(method, url string, header http.Header, body string) (*http.Response, string) {
+	m.t.Helper()
+	return sendJSON(m.t, anywhere, method, url, header, body)
 }
 
-// bearer is the header with a token; "" is none.
-func bearer(token string) http.Header {
-	if token == "" {
-		return nil
-	}
-	return http.Header{"Authorization": {"Bearer " + token}}
+// list lists the tools without MCP's transports.
+func (m *team) list(path, token string) (*http.Response, string) {
+	m.t.Helper()
+	return m.send(http.MethodPost, m.url+path+"/tools/list", bearer(token), "")
 }
 
 // client returns an MCP client of an era that has a token.
-func (m *team) client(url, token, era string) (*session, error) {
-	c := mcptest.NewHTTPClient(m.t, url)
+func (m *team) client(token, era string) (*session, error) {
+	c := mcptest.NewHTTPClient(m.t, m.url)
 	c.Header = bearer(token)
 	s := &session{client: c, modern: era == "modern", notifications: c.Notifications}
 	begin := c.Initialize
@@ -291,23 +219,61 @@ func (m *team) client(url, token, era string) (*session, error) {
 	return s, err
 }
 
-// challenge returns the parameters of the WWW-Authenticate header of a response.
-func challenge(t *testing.T, r *http.Response) map[string]string {
-	t.Helper()
-	lines := r.Header.Values("WWW-Authenticate")
-	if len(lines) != 1 || !strings.HasPrefix(lines[0], "Bearer ") {
-		return map[string]string{"": strings.Join(lines, "; ")}
-	}
-	found := map[string]string{}
-	for rest := strings.TrimPrefix(lines[0], "Bearer "); rest != ""; {
-		name, after, ok := strings.Cut(rest, `="`)
-		value, more, closed := strings.Cut(after, `"`)
-		if !ok || !closed || found[name] != "" {
-			t.Errorf("WWW-Authenticate: %s", lines[0])
-			return found
+// A token of the team's identity provider gives what the groups of its user have, over each
+// transport, or is refused. internal/web shows what else is refused.
+func TestOAuth(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t, teamOptions{})
+	both := slices.Concat(kiteTools, quillTools)
+	for _, user := range []struct {
+		who, token string
+		sees       []string
+		admin      bool
+	}{
+		{"ann", m.token("ann"), quillTools, false},
+		{"ann for reading", m.token("ann", "scope", "mcp:read"), quillTools[:1], false},
+		{"bob", m.token("bob"), both, true},
+		{"an admin without a profile", m.token("eve", "groups", "root"), both, true},
+		{"a fixed token", usersToken, quillTools, false},
+		{"a fixed token of an admin", adminToken, both, true},
+	} {
+		for _, era := range []string{"legacy", "modern"} {
+			c, err := m.client(user.token, era)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", user.who, era, err)
+			}
+			listed, err := mcptest.ToolNames(within(t), c)
+			if slices.Sort(listed); err != nil || !slices.Equal(listed, user.sees) {
+				t.Errorf("%s, %s: sees %q, %v; want %q", user.who, era, listed, err, user.sees)
+			}
+			for _, tool := range both {
+				result, err := c.call(within(t), tool, map[string]any{"message": "hello"})
+				if slices.Contains(user.sees, tool) != (err == nil) {
+					t.Errorf("%s, %s: call of %s: %s, %v", user.who, era, tool, result, err)
+				}
+			}
 		}
-		found[name] = value
-		rest = strings.TrimPrefix(more, ", ")
+		response, body := m.list("", user.token)
+		if sees := strings.Contains(body, kiteTools[0]); response.StatusCode != http.StatusOK || sees != slices.Contains(user.sees, kiteTools[0]) {
+			t.Errorf("%s, REST: %s %s", user.who, response.Status, body)
+		}
+		if response, _ := m.send(http.MethodGet, m.origin+"/metrics", bearer(user.token), ""); user.admin != (response.StatusCode == http.StatusOK) {
+			t.Errorf("%s, metrics: %s", user.who, response.Status)
+		}
+		_, scan := m.send(http.MethodGet, m.origin+"/v1/mesh_scan", bearer(user.token), "")
+		if shows := regexp.MustCompile(`"pid":[1-9]`).MatchString(scan); shows != user.admin {
+			t.Errorf("%s, mesh_scan: %s", user.who, scan)
+		}
 	}
-	return found
+	for token, status := range map[string]int{"": 401, "abc": 401, m.token("ann", "exp", 1): 401, m.token("cid"): 403} {
+		for _, era := range []string{"legacy", "modern"} {
+			_, err := m.client(token, era)
+			if refused := (*mcptest.StatusError)(nil); !errors.As(err, &refused) || refused.Status != status {
+				t.Errorf("%.20s, %s: %v, want %d", token, era, err, status)
+			}
+		}
+	}
+	if log := m.router.Stderr(); strings.Contains(log, "eyJ") {
+		t.Errorf("the log has a token:\n%s", log)
+	}
 }

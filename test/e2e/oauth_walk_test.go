@@ -10,14 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mcp-metarouter/metarouter/test/external"
 )
 
 // A person without a token, or with one that gives nothing, learns no name from any route.
 func TestOAuthWalk(t *testing.T) {
 	t.Parallel()
-	external.Node22(t)
 	m := newTeam(t, teamOptions{})
 	routes := walk(t)
 	if len(routes) < 40 {

@@ -202,17 +202,11 @@ func TestRealIssuer(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	s, g, router := atRealIssuer(t, 10*time.Second)
-	anna := newPerson(t, false)
-	err := s.logInWith(within(t), "guarded", func(line string, _ io.Writer) error {
-		if !strings.HasPrefix(line, "http") {
-			return nil
-		}
-		_, err := anna.visit(within(t), line)
-		return err
-	}, "--no-browser")
-	if err != nil {
+	c := s.begin("login", "guarded", "--no-browser")
+	if _, err := newPerson(t, false).visit(within(t), c.line()); err != nil {
 		t.Fatal(err)
 	}
+	c.succeed()
 	mustCall(t, router, guardedTool, `{}`)
 	mcptest.WaitFor(t, "two refreshes", func() bool {
 		mustCall(t, router, guardedTool, `{}`)
@@ -238,47 +232,27 @@ func TestRealIssuer(t *testing.T) {
 	}
 }
 
-// A browser on another machine: the person copies the URL at which it ends.
-func TestRealIssuerPaste(t *testing.T) {
+// A browser on another machine: the person copies the URL at which it ends, or enters a code there.
+func TestRealIssuerElsewhere(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	s, _, router := atRealIssuer(t, time.Minute)
-	anna := newPerson(t, true)
-	err := s.logInWith(within(t), "guarded", func(line string, stdin io.Writer) error {
-		if !strings.HasPrefix(line, "http") {
-			return nil
-		}
-		end, err := anna.visit(within(t), line)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(stdin, end)
-		return err
-	}, "--paste")
+	c := s.begin("login", "guarded", "--paste")
+	end, err := newPerson(t, true).visit(within(t), c.line())
 	if err != nil {
 		t.Fatal(err)
 	}
+	io.WriteString(c.stdin, end+"\n")
+	c.succeed()
 	mustCall(t, router, guardedTool, `{}`)
-}
 
-// A person enters a code on another device.
-func TestRealIssuerDevice(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s, _, router := atRealIssuer(t, time.Minute)
-	anna := newPerson(t, false)
-	page := ""
-	err := s.logInWith(within(t), "guarded", func(line string, _ io.Writer) error {
-		if page == "" {
-			page = line
-			return nil
-		}
-		anna.fields["user_code"] = line
-		_, err := anna.visit(within(t), page)
-		return err
-	}, "--device")
-	if err != nil {
+	s, _, router = atRealIssuer(t, time.Minute)
+	c = s.begin("login", "guarded", "--device")
+	anna, page := newPerson(t, false), c.line()
+	anna.fields["user_code"] = c.line()
+	if _, err := anna.visit(within(t), page); err != nil {
 		t.Fatal(err)
 	}
+	c.succeed()
 	mustCall(t, router, guardedTool, `{}`)
 }

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"log"
 	"net/http"
@@ -33,7 +31,11 @@ func TestSignInOnPage(t *testing.T) {
 		Life: 7 * time.Second, Scopes: []string{"mcp:read", "mcp:call", "mcp:admin"}, Resources: public + "/",
 		Groups: map[string][]string{"ann": {"devs"}, "bob": {"devs", "ops"}}, JWT: true,
 	})
-	client := registerClient(t, issuer, public+"/login/callback")
+	client := registerClient(t, issuer.URL, map[string]any{ // as an administrator does by hand
+		"client_name": "metarouter", "application_type": "native", "redirect_uris": []string{public + "/login/callback"},
+		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
+		"token_endpoint_auth_method": "client_secret_basic",
+	})
 	s := prepare(t, entries{"remote": fake("-tools", "echo")}, map[string]any{
 		"profiles": map[string]any{"work": map[string]any{"servers": []string{"remote"}}},
 		"http": map[string]any{
@@ -75,32 +77,4 @@ func TestSignInOnPage(t *testing.T) {
 			t.Errorf("the log has %s:\n%s", secret, process.Stderr())
 		}
 	}
-}
-
-// A registeredClient is known to an issuer.
-type registeredClient struct {
-	ID     string `json:"client_id"`
-	Secret string `json:"client_secret"`
-}
-
-// registerClient registers a confidential client at an issuer, as an administrator does by hand.
-func registerClient(t *testing.T, issuer *external.Issuer, redirect string) (c registeredClient) {
-	t.Helper()
-	about, err := json.Marshal(map[string]any{
-		"client_name": "metarouter", "application_type": "native", "redirect_uris": []string{redirect},
-		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
-		"token_endpoint_auth_method": "client_secret_basic",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.Post(issuer.URL+"/reg", "application/json", bytes.NewReader(about))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.Secret == "" {
-		t.Fatalf("%s: %+v, %v", r.Status, c.ID, err)
-	}
-	return c
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,23 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 // An Issuer is npm's oidc-provider, locked in testdata/oidc: clients can register themselves,
 // tokens are for one resource, refresh tokens work once, and a device can log in. Any name and
 // password log in, on its own pages.
-type Issuer struct {
-	URL string
-
-	mu       sync.Mutex // held during a command
-	commands io.Writer
-	answers  *bufio.Reader
-}
+type Issuer struct{ URL string }
 
 // IssuerOptions are what an issuer issues.
 type IssuerOptions struct {
@@ -37,7 +27,6 @@ type IssuerOptions struct {
 	Resources string              // what URLs of resources begin with; it refuses to issue tokens for others
 	Groups    map[string][]string // by user; the claim "groups" of access tokens
 	JWT       bool                // access tokens are JWTs
-	Keys      []jose.JSONWebKey   // private, each with an ID and an algorithm; the first one signs. Default those of the package
 }
 
 // StartIssuer starts an issuer of opaque access tokens that live that long, in whole seconds. It
@@ -75,12 +64,18 @@ func StartIssuerWith(t testing.TB, o IssuerOptions) *Issuer {
 	})
 	deadline := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer deadline.Stop()
-	i := &Issuer{commands: in, answers: bufio.NewReader(out)}
-	if i.URL, err = i.command(o.encode()); err != nil {
+	line, err := json.Marshal(o.encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = in.Write(append(line, '\n')); err == nil {
+		line, err = bufio.NewReader(out).ReadBytes('\n')
+	}
+	if err != nil {
 		text, _ := os.ReadFile(stderr.Name())
 		t.Fatalf("the issuer does not start: %v\n%s", err, text)
 	}
-	return i
+	return &Issuer{URL: strings.TrimSpace(string(line))}
 }
 
 // encode returns the options as issuer.mjs reads them.
@@ -95,37 +90,7 @@ func (o IssuerOptions) encode() map[string]any {
 	if o.JWT {
 		with["format"] = "jwt"
 	}
-	if o.Keys != nil {
-		with["jwks"] = jose.JSONWebKeySet{Keys: o.Keys}
-	}
 	return with
-}
-
-// SetKeys replaces the keys, as in [IssuerOptions]. What was issued stays.
-func (i *Issuer) SetKeys(keys ...jose.JSONWebKey) error {
-	_, err := i.command(map[string]any{"jwks": jose.JSONWebKeySet{Keys: keys}})
-	return err
-}
-
-// SetDown makes the issuer close each connection, or serve again.
-func (i *Issuer) SetDown(down bool) error {
-	_, err := i.command(map[string]any{"down": down})
-	return err
-}
-
-// command sends a line and waits for the answer, a line too.
-func (i *Issuer) command(c map[string]any) (answer string, err error) {
-	line, err := json.Marshal(c)
-	if err != nil {
-		return "", err
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if _, err := i.commands.Write(append(line, '\n')); err != nil {
-		return "", err
-	}
-	answer, err = i.answers.ReadString('\n')
-	return strings.TrimSpace(answer), err
 }
 
 // Accepts reports whether the issuer vouches for the token, for this resource.

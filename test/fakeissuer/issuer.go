@@ -8,6 +8,8 @@
 package fakeissuer
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -15,6 +17,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // Options say how an issuer behaves. The zero value is a friendly issuer: its access tokens live
@@ -56,11 +61,14 @@ type Counts struct {
 	Registrations, Authorizations, Refreshes, Reuses, Revocations int
 	Repeats                                                       int // refreshes that were answered again in the grace
 	TokenRequests                                                 int // of every grant, refused ones too
+	KeyReads                                                      int
 }
 
 // An Issuer is a running authorization server. It ends with its test.
 type Issuer struct {
 	URL string // the issuer identifier
+
+	key jose.JSONWebKey // of [Issuer.Sign]
 
 	mu       sync.Mutex // guards the fields below
 	options  Options
@@ -93,7 +101,12 @@ type grant struct {
 
 // New starts an issuer.
 func New(t testing.TB, o Options) *Issuer {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	i := &Issuer{
+		key:     jose.JSONWebKey{Key: private, KeyID: rand.Text(), Algorithm: string(jose.ES256), Use: "sig"},
 		options: o, clients: map[string]client{}, codes: map[string]*grant{}, access: map[string]*grant{},
 		refresh: map[string]*rotation{}, devices: map[string]*device{}, unusable: map[*family]bool{},
 	}
@@ -102,6 +115,7 @@ func New(t testing.TB, o Options) *Issuer {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", i.metadata)
+	mux.HandleFunc("GET /keys", i.keys)
 	mux.HandleFunc("GET /authorize", i.authorize)
 	mux.HandleFunc("POST /token", i.token)
 	mux.HandleFunc("POST /register", i.register)
@@ -158,6 +172,7 @@ func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
 		"authorization_endpoint":                i.URL + "/authorize",
 		"token_endpoint":                        i.URL + "/token",
 		"revocation_endpoint":                   i.URL + "/revoke",
+		"jwks_uri":                              i.URL + "/keys",
 		"response_types_supported":              []string{"code"},
 		"code_challenge_methods_supported":      []string{"S256"},
 		"token_endpoint_auth_methods_supported": []string{"none", "client_secret_basic", "client_secret_post", "private_key_jwt"},
@@ -176,6 +191,27 @@ func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
 		about["client_id_metadata_document_supported"] = true
 	}
 	answer(w, http.StatusOK, about)
+}
+
+func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.counts.KeyReads++
+	answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key.Public()}})
+}
+
+// Sign returns an access token with the claims: a JWT, which the other endpoints do not know.
+func (i *Issuer) Sign(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: i.key}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
 }
 
 func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {

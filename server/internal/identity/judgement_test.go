@@ -17,49 +17,43 @@ import (
 
 // The token of a login is judged again, and renewed, as long as the browser comes.
 func TestSignInRenews(t *testing.T) {
+	proves := func(f func(*clientauth.Proof) error) func(*signInTest) { return func(s *signInTest) { s.change(f) } }
+	issuer := func(f func(*fakeissuer.Options)) func(*signInTest) { return func(s *signInTest) { s.issuer.Change(f) } }
+	edits := func(f func(*allowed)) func(*signInTest) { return func(s *signInTest) { s.edit(f) } }
+	refused := func(status int, reason string) func(*signInTest) {
+		return proves(func(*clientauth.Proof) error { return &clientauth.Refusal{Status: status, Reason: reason} })
+	}
+	noAdmin := proves(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
+	without := fakeissuer.Options{NoRefresh: true}
 	for name, tt := range map[string]struct {
 		options fakeissuer.Options
 		before  func(s *signInTest)
 		expired bool
 		status  int
 		ends    string // why the login ends; "" if it goes on
+		atOnce  bool   // it ends before its browser sends anything
 		refresh int
+		times   int // 0 is once
 	}{
-		"judged":                    {status: 200},
-		"renewed":                   {expired: true, status: 200, refresh: 1},
-		"renewed, rotating":         {options: fakeissuer.Options{Rotate: true}, expired: true, status: 200, refresh: 1},
-		"no refresh token":          {options: fakeissuer.Options{NoRefresh: true}, expired: true, status: 401, ends: "expired"},
-		"judged, no refresh token":  {options: fakeissuer.Options{NoRefresh: true}, status: 200},
-		"the issuer refuses":        {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
-		"the issuer is down":        {before: func(s *signInTest) { s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true }) }, expired: true, status: 503},
-		"the token can't be judged": {before: func(s *signInTest) { s.change(func(*clientauth.Proof) error { return errors.New("no keys") }) }, status: 503},
-		"the user has left": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { return &clientauth.Refusal{Status: 403, Reason: "no profile"} })
-		}, status: 401, ends: "no profile"},
-		"a bad token, renewed": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { return &clientauth.Refusal{Status: 401, Reason: "no key"} })
-		}, status: 401, ends: "no key", refresh: 1},
-		"no administrator": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
-		}, status: 401, ends: "no administrator"},
-		"no administrator, renewed": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
-		}, expired: true, status: 401, ends: "no administrator", refresh: 1},
-		"another user":          {before: func(s *signInTest) { s.change(func(p *clientauth.Proof) error { p.Principal.Hash = "b"; return nil }) }, status: 401, ends: "another user"},
-		"another configuration": {before: func(s *signInTest) { s.change(func(p *clientauth.Proof) error { p.Revision = "2"; return nil }) }, status: 401, ends: "edited"},
-		"another name, same user": {before: func(s *signInTest) {
-			s.change(func(p *clientauth.Proof) error { p.Principal.Name = "Ann"; return nil })
-		}, status: 200},
-		"the issuer was edited": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" }) }, status: 401, ends: "edited"},
-		"the issuer was removed": {before: func(s *signInTest) {
-			s.edit(func(o *allowed) { o.Issuers = nil; o.Tokens = []clientauth.Principal{{Hash: "x"}} })
-		}, status: 401, ends: "edited"},
-		"there is another publicUrl": {before: func(s *signInTest) { s.edit(func(o *allowed) { o.PublicURL += "/" }) }, status: 200},
-		"there is a new publicUrl": {before: func(s *signInTest) {
-			s.edit(func(o *allowed) {
-				o.PublicURL = "https://other.example/router"
-			})
-		}, status: 401, ends: "edited"},
+		"judged":                     {status: 200},
+		"renewed":                    {expired: true, status: 200, refresh: 1},
+		"renewed, rotating":          {options: fakeissuer.Options{Rotate: true}, expired: true, status: 200, refresh: 3, times: 3},
+		"no refresh token":           {options: without, expired: true, status: 401, ends: "expired"},
+		"judged, no refresh token":   {options: without, status: 200},
+		"the issuer refuses":         {before: func(s *signInTest) { s.issuer.RevokeAll() }, expired: true, status: 401, ends: "the issuer refuses: invalid_grant"},
+		"the issuer is down":         {before: issuer(func(o *fakeissuer.Options) { o.Down = true }), expired: true, status: 503},
+		"the token can't be judged":  {before: proves(func(*clientauth.Proof) error { return errors.New("no keys") }), status: 503},
+		"the user has left":          {before: refused(403, "no profile"), status: 401, ends: "no profile"},
+		"a bad token, renewed":       {before: refused(401, "no key"), status: 401, ends: "no key", refresh: 1},
+		"no administrator":           {before: noAdmin, status: 401, ends: "no administrator"},
+		"no administrator, renewed":  {before: noAdmin, expired: true, status: 401, ends: "no administrator", refresh: 1},
+		"another user":               {before: proves(func(p *clientauth.Proof) error { p.Principal.Hash = "b"; return nil }), status: 401, ends: "another user"},
+		"another configuration":      {before: proves(func(p *clientauth.Proof) error { p.Revision = "2"; return nil }), status: 401, ends: "edited"},
+		"another name, same user":    {before: proves(func(p *clientauth.Proof) error { p.Principal.Name = "Ann"; return nil }), status: 200},
+		"the issuer was edited":      {before: edits(func(o *allowed) { o.Issuers[0].Revision = "2" }), status: 401, ends: "edited", atOnce: true},
+		"the issuer was removed":     {before: edits(func(o *allowed) { o.Issuers, o.Tokens = nil, []clientauth.Principal{{Hash: "x"}} }), status: 401, ends: "edited", atOnce: true},
+		"there is another publicUrl": {before: edits(func(o *allowed) { o.PublicURL += "/" }), status: 200},
+		"there is a new publicUrl":   {before: edits(func(o *allowed) { o.PublicURL = "https://other.example/router" }), status: 401, ends: "edited", atOnce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSignInTest(t, tt.options)
@@ -70,23 +64,29 @@ func TestSignInRenews(t *testing.T) {
 				s.ServeHTTP(httptest.NewRecorder(), s.request(http.MethodGet, "/stream", "", cookie...))
 			}()
 			s.taken()
-			s.age(tt.expired)
-			if tt.before != nil {
-				tt.before(s)
+			for range max(tt.times, 1) {
+				one := s.only()
+				s.age(tt.expired)
+				if tt.before != nil {
+					tt.before(s)
+				}
+				if tt.atOnce && (one.grant.Context.Err() == nil || len(s.who.login.sessions.byID) != 0) {
+					t.Error("the login goes on after the edit")
+				}
+				var all sync.WaitGroup
+				for range 8 { // at once, as a page loads its files
+					all.Go(func() {
+						w := httptest.NewRecorder()
+						s.ServeHTTP(w, s.request(http.MethodGet, "/", "", cookie...))
+						if w.Code != tt.status {
+							t.Errorf("the page: %d %s", w.Code, w.Body)
+						}
+					})
+				}
+				all.Wait()
 			}
-			var all sync.WaitGroup
-			for range 8 { // at once, as a page loads its files
-				all.Go(func() {
-					w := httptest.NewRecorder()
-					s.ServeHTTP(w, s.request(http.MethodGet, "/", "", cookie...))
-					if w.Code != tt.status {
-						t.Errorf("the page: %d %s", w.Code, w.Body)
-					}
-				})
-			}
-			all.Wait()
-			if n := s.issuer.Counts().Refreshes; n != tt.refresh {
-				t.Errorf("%d refreshes", n)
+			if c := s.issuer.Counts(); c.Refreshes != tt.refresh || c.Reuses != 0 {
+				t.Errorf("%+v, want %d refreshes", c, tt.refresh)
 			}
 			var events []audit.Event
 			if tt.ends == "" {
@@ -190,31 +190,5 @@ func TestSignInsAreBounded(t *testing.T) {
 	fourth := s.logIn()
 	if status := s.page(fourth); status != 200 || len(l.byID) != 1 {
 		t.Errorf("%d, %d sessions", status, len(l.byID))
-	}
-}
-
-// Each renewal uses the refresh token of the one before, which works once.
-func TestSignInRenewsAgain(t *testing.T) {
-	s := newSignInTest(t, fakeissuer.Options{Rotate: true})
-	cookie := s.logIn()
-	for range 3 {
-		s.age(true)
-		if status := s.page(cookie); status != 200 {
-			t.Errorf("the page: %d", status)
-		}
-	}
-	if c := s.issuer.Counts(); c.Refreshes != 3 || c.Reuses != 0 {
-		t.Errorf("%+v", c)
-	}
-}
-
-// An edit of the issuer ends logins at once, though their browsers send nothing.
-func TestSignInEndsWithEdit(t *testing.T) {
-	s := newSignInTest(t, fakeissuer.Options{})
-	s.logIn()
-	one := s.only()
-	s.edit(func(o *allowed) { o.Issuers[0].Revision = "2" })
-	if one.grant.Context.Err() == nil || len(s.who.login.sessions.byID) != 0 {
-		t.Error("the login goes on")
 	}
 }

@@ -363,99 +363,103 @@ func TestSignInWithAudience(t *testing.T) {
 // What is no answer to a login of this browser logs nobody in.
 func TestSignInRefused(t *testing.T) {
 	s := newSignInTest(t, fakeissuer.Options{})
-	with := func(path string, set ...string) string {
-		path, query, _ := strings.Cut(path, "?")
-		q, _ := url.ParseQuery(query)
-		for i := 0; i < len(set); i += 2 {
-			if q.Del(set[i]); set[i+1] != "" {
-				q.Set(set[i], set[i+1])
-			}
-		}
-		return path + "?" + q.Encode()
-	}
-	refused := func(name string, status int, path string, cookie []string, says string) {
-		t.Helper()
-		s.taken()
-		r, text := s.do(http.MethodGet, path, "", cookie...)
-		if r.StatusCode != status || !strings.Contains(text, says) || !strings.Contains(text, `href="/router/">Log in again`) || refreshTo.MatchString(text) {
-			t.Errorf("%s: %d %s", name, r.StatusCode, text)
-		}
-		for _, c := range r.Cookies() {
-			if c.MaxAge > 0 {
-				t.Errorf("%s: the cookie %v", name, c)
-			}
-		}
-		if e := loginsIn(s.taken()); len(e) != 1 || e[0].Outcome == audit.OK || strings.Contains(e[0].Reason, "code-") {
-			t.Errorf("%s: audited %+v", name, e)
-		}
-		if n := len(s.who.login.sessions.byID); n != 0 {
-			t.Errorf("%s: %d sessions", name, n)
-		}
-	}
-	fresh := func() (string, []string) {
+	fresh := func() (back string, cookie []string) {
 		s.who.login.begins = nil // as many as the test needs
 		at, cookie := s.begin()
 		return s.redirected(at), cookie
 	}
-	const unknown = "has begun no such login"
-	back, cookie := fresh()
-	refused("a forged state", 400, with(back, "state", "x"), cookie, unknown)
-	refused("no state", 400, with(back, "state", ""), cookie, unknown)
-	refused("a state twice", 400, back+"&state=x", cookie, "&#34;state&#34; 2 times")
-	refused("a state that was used", 400, back, cookie, unknown)
-	back, cookie = fresh()
-	refused("no cookie", 400, back, nil, unknown)
-	refused("after another browser has tried", 400, back, cookie, unknown)
-	back, _ = fresh()
-	_, other := fresh()
-	refused("the cookie of another browser", 400, back, other, unknown)
-	back, cookie = fresh()
-	refused("another issuer", 400, with(back, "iss", "https://evil.example"), cookie, "another issuer")
-	back, cookie = fresh()
-	refused("no issuer", 400, with(back, "iss", ""), cookie, "no iss")
-	back, cookie = fresh()
-	refused("an error", 400, with(back, "code", "", "error", "access_denied", "error_description", "<b>no</b>"), cookie, "access_denied (&lt;b&gt;no&lt;/b&gt;)")
-	back, cookie = fresh()
-	refused("another code", 400, with(back, "code", "code-x"), cookie, "invalid_grant")
-	back, cookie = fresh()
-	refused("no code", 400, with(back, "code", ""), cookie, "neither a code nor an error")
-	refused("a long query", 414, back+"&x="+strings.Repeat("x", maxCallback), cookie, "too long")
-	refused("a query that is none", 400, "/login/callback?%zz", cookie, "be read")
-
-	before := s.issuer.Counts().Revocations
-	s.change(func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil })
-	back, cookie = fresh()
-	refused("no administrator", 403, back, cookie, "groups=ops")
-	s.change(func(p *clientauth.Proof) error { p.Scopes = []string{"mcp:call"}; return nil })
-	back, cookie = fresh()
-	refused("no scope for it", 403, back, cookie, "grant: mcp:admin")
-	s.change(func(p *clientauth.Proof) error {
-		p.Principal.Admin = true
-		return &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile"}
-	})
-	back, cookie = fresh()
-	refused("a token that lets no one in", 403, back, cookie, "no rule gives this user a profile")
-	s.change(func(*clientauth.Proof) error { return errors.New("no keys") })
-	back, cookie = fresh()
-	refused("an issuer without keys", 503, back, cookie, "be checked now")
-	s.change(func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil })
-	back, cookie = fresh()
-	refused("a token of another issuer", 403, back, cookie, "edited meanwhile")
-	s.change(func(p *clientauth.Proof) error { p.Issuer, p.Revision = s.issuer.URL, "2"; return nil })
-	back, cookie = fresh()
-	refused("a token by another configuration", 403, back, cookie, "edited meanwhile")
-	if n := s.issuer.Counts().Revocations - before; n != 12 {
-		t.Errorf("%d tokens revoked", n)
+	used, usedCookie := fresh()
+	tried, triedCookie := fresh()
+	with := func(set ...string) func(string, []string) (string, []string) {
+		return func(path string, cookie []string) (string, []string) {
+			path, query, _ := strings.Cut(path, "?")
+			q, _ := url.ParseQuery(query)
+			for i := 0; i < len(set); i += 2 {
+				if q.Del(set[i]); set[i+1] != "" {
+					q.Set(set[i], set[i+1])
+				}
+			}
+			return path + "?" + q.Encode(), cookie
+		}
 	}
-	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
-	back, cookie = fresh()
-	refused("an issuer that is down", 400, back, cookie, "token endpoint")
-
-	back, cookie = fresh()
+	and := func(more string) func(string, []string) (string, []string) {
+		return func(path string, cookie []string) (string, []string) { return path + more, cookie }
+	}
+	at := func(path string, cookie []string) func(string, []string) (string, []string) {
+		return func(string, []string) (string, []string) { return path, cookie }
+	}
+	refusal := &clientauth.Refusal{Status: 403, Reason: "no rule gives this user a profile"}
+	const unknown = "has begun no such login"
+	for _, tt := range []struct {
+		name   string
+		status int
+		says   string
+		change func(path string, cookie []string) (string, []string) // of what the browser sends; nil for nothing
+		proof  func(*clientauth.Proof) error                         // what the token proves; nil is an administrator
+	}{
+		{"a forged state", 400, unknown, with("state", "x"), nil},
+		{"no state", 400, unknown, with("state", ""), nil},
+		{"a state twice", 400, "&#34;state&#34; 2 times", at(used+"&state=x", usedCookie), nil},
+		{"a state that was used", 400, unknown, at(used, usedCookie), nil},
+		{"no cookie", 400, unknown, at(tried, nil), nil},
+		{"after another browser has tried", 400, unknown, at(tried, triedCookie), nil},
+		{"the cookie of another browser", 400, unknown, func(path string, _ []string) (string, []string) { _, other := fresh(); return path, other }, nil},
+		{"another issuer", 400, "another issuer", with("iss", "https://evil.example"), nil},
+		{"no issuer", 400, "no iss", with("iss", ""), nil},
+		{"an error", 400, "access_denied (&lt;b&gt;no&lt;/b&gt;)", with("code", "", "error", "access_denied", "error_description", "<b>no</b>"), nil},
+		{"another code", 400, "invalid_grant", with("code", "code-x"), nil},
+		{"no code", 400, "neither a code nor an error", with("code", ""), nil},
+		{"a long query", 414, "too long", and("&x=" + strings.Repeat("x", maxCallback)), nil},
+		{"a query that is none", 400, "be read", and("&%zz"), nil},
+		{"no administrator", 403, "groups=ops", nil, func(p *clientauth.Proof) error { p.Principal.Admin = false; return nil }},
+		{"no scope for it", 403, "grant: mcp:admin", nil, func(p *clientauth.Proof) error { p.Principal.Admin, p.Scopes = false, []string{"mcp:call"}; return nil }},
+		{"a token that lets no one in", 403, refusal.Reason, nil, func(*clientauth.Proof) error { return refusal }},
+		{"an issuer without keys", 503, "be checked now", nil, func(*clientauth.Proof) error { return errors.New("no keys") }},
+		{"a token of another issuer", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Issuer = "https://other.example"; return nil }},
+		{"a token by another configuration", 403, "edited meanwhile", nil, func(p *clientauth.Proof) error { p.Revision = "2"; return nil }},
+	} {
+		path, cookie := fresh()
+		if tt.change != nil {
+			path, cookie = tt.change(path, cookie)
+		}
+		good, before := s.proof, s.issuer.Counts().Revocations
+		if tt.proof != nil {
+			s.change(tt.proof)
+		}
+		s.refuses(tt.name, tt.status, tt.says, path, cookie)
+		s.change(func(p *clientauth.Proof) error { *p = good; return nil })
+		if n := s.issuer.Counts().Revocations - before; (n == 2) != (tt.proof != nil) {
+			t.Errorf("%s: %d tokens revoked", tt.name, n)
+		}
+	}
+	back, cookie := fresh()
 	for _, method := range []string{http.MethodHead, http.MethodPost} {
 		if r, _ := s.do(method, back, "", cookie...); r.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%s: %d", method, r.StatusCode)
 		}
+	}
+	s.issuer.Change(func(o *fakeissuer.Options) { o.Down = true })
+	s.refuses("an issuer that is down", 400, "token endpoint", back, cookie)
+}
+
+// refuses checks that a callback is refused, which is recorded, and logs no browser in.
+func (s *signInTest) refuses(name string, status int, says, path string, cookie []string) {
+	s.t.Helper()
+	s.taken()
+	r, text := s.do(http.MethodGet, path, "", cookie...)
+	if r.StatusCode != status || !strings.Contains(text, says) || !strings.Contains(text, `href="/router/">Log in again`) || refreshTo.MatchString(text) {
+		s.t.Errorf("%s: %d %s", name, r.StatusCode, text)
+	}
+	for _, c := range r.Cookies() {
+		if c.MaxAge > 0 {
+			s.t.Errorf("%s: the cookie %v", name, c)
+		}
+	}
+	if e := loginsIn(s.taken()); len(e) != 1 || e[0].Outcome == audit.OK || strings.Contains(e[0].Reason, "code-") {
+		s.t.Errorf("%s: audited %+v", name, e)
+	}
+	if n := len(s.who.login.sessions.byID); n != 0 {
+		s.t.Errorf("%s: %d sessions", name, n)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // An authority signs certificates of clients.
@@ -44,7 +47,7 @@ func newKeyPair(t testing.TB) *ecdsa.PrivateKey {
 func newAuthority(t testing.TB, name string) *authority {
 	t.Helper()
 	a := &authority{key: newKeyPair(t), certificate: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}}
 	a.certificate = a.sign(t, a.certificate, &a.key.PublicKey)
@@ -57,7 +60,9 @@ func (a *authority) sign(t testing.TB, template *x509.Certificate, key *ecdsa.Pu
 	if template.NotAfter.IsZero() {
 		template.NotAfter = time.Now().Add(time.Hour)
 	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	if template.SerialNumber == nil {
+		template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key, a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -207,16 +212,14 @@ const fixedToken = "0123456789abcdef"
 func startCertified(t *testing.T, log *zap.Logger) *certified {
 	t.Setenv("METAROUTER_TOKEN", "")
 	dir := t.TempDir()
-	cert, key := issue(t, 1)
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	write(t, certFile, cert)
-	write(t, keyFile, key)
+	files := pairIn(dir)
+	cert, _ := files.put(t, 1)
 	c := &certified{ca: newAuthority(t, "one"), known: x509.NewCertPool(), file: filepath.Join(dir, "ca.pem")}
 	c.known.AppendCertsFromPEM(cert)
 	write(t, c.file, c.ca.pem())
 	c.config.Router = routerWith()
 	c.config.Router.HTTP = config.HTTP{
-		Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, ClientCA: c.file, Tokens: tokens(fixedToken),
+		Addr: "127.0.0.1:0", TLSCert: files.cert, TLSKey: files.key, ClientCA: c.file, Tokens: tokens(fixedToken),
 		Certificates: []config.Certificate{entry("work", "CN=build"), entry("gone", "CN=broken"), entry("work", "O=a"), entry("work", "O=b")},
 	}
 	c.running = start(t, c.config, log)
@@ -275,10 +278,7 @@ func TestClientCertificates(t *testing.T) {
 	future := named("build")
 	future.NotBefore = time.Now().Add(time.Minute)
 	both := x509.Certificate{Subject: pkix.Name{Organization: []string{"a", "b"}}}
-	key := newKeyPair(t)
-	own := named("build")
-	own.SerialNumber, own.NotAfter, own.IsCA, own.BasicConstraintsValid = big.NewInt(2), time.Now().Add(time.Hour), true, true
-	selfSigned := (&authority{certificate: &own, key: key}).sign(t, &own, &key.PublicKey)
+	selfSigned := newAuthority(t, "build")
 	for _, http2 := range []bool{false, true} {
 		for _, tt := range []struct {
 			what          string
@@ -297,7 +297,7 @@ func TestClientCertificates(t *testing.T) {
 			{"a profile that does not exist", []tls.Certificate{c.ca.client(t, named("broken"))}, "", "401"},
 			{"another authority", []tls.Certificate{other.client(t, named("build"))}, "", "no connection"},
 			{"another authority, with a token", []tls.Certificate{other.client(t, named("build"))}, "Bearer " + fixedToken, "no connection"},
-			{"signed by itself", []tls.Certificate{{Certificate: [][]byte{selfSigned.Raw}, PrivateKey: key}}, "", "no connection"},
+			{"signed by itself", []tls.Certificate{{Certificate: [][]byte{selfSigned.certificate.Raw}, PrivateKey: selfSigned.key}}, "", "no connection"},
 			{"expired", []tls.Certificate{c.ca.client(t, past)}, "", "no connection"},
 			{"not yet valid", []tls.Certificate{c.ca.client(t, future)}, "", "no connection"},
 			{"for servers", []tls.Certificate{c.ca.client(t, usage)}, "", "no connection"},
@@ -305,6 +305,16 @@ func TestClientCertificates(t *testing.T) {
 			if got := c.ping(t, c.dialer(t, http2, tt.own...), tt.authorization); got != tt.want {
 				t.Errorf("%s, HTTP/2 %v: %s, want %s", tt.what, http2, got, tt.want)
 			}
+		}
+	}
+	boss, r := entry("work", "CN=boss"), c.config.Router
+	boss.Role = "admin"
+	r.HTTP.Certificates = append(r.HTTP.Certificates, boss)
+	all := c.principals(r)
+	for _, e := range r.HTTP.Certificates {
+		want := clientauth.Principal{Hash: hashOf(e), Name: e.Subject, Profile: "work", Admin: e.Role == "admin"}
+		if slices.Contains(all, want) != (e.Profile == "work") {
+			t.Errorf("%s: the principals are %+v", e.Subject, all)
 		}
 	}
 	if n := logs.FilterMessageSnippet("does not let it in").Len(); n != 1 {
@@ -364,10 +374,7 @@ func TestNoResumption(t *testing.T) {
 // Without tokens, authorities and certificates keep the router from being public.
 func TestCertificatesGuard(t *testing.T) {
 	t.Setenv("METAROUTER_TOKEN", "")
-	l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listening(t, config.HTTP{Addr: "127.0.0.1:0"}, zap.NewNop())
 	for what, h := range map[string]config.HTTP{
 		"authorities":           {ClientCA: "ca.pem"},
 		"an entry":              {Certificates: []config.Certificate{entry("", "CN=build")}},
@@ -403,7 +410,7 @@ func TestEditOfAuthorities(t *testing.T) {
 	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
 		t.Errorf("a token: %s", got)
 	}
-	stream, ended := c.stream(t, signed)
+	ended := c.stream(t, signed)
 	sweep := func() { c.clients.sweep(time.Now()) }
 
 	for what, text := range map[string]string{"nonsense": "nonsense", "nothing": "", "half": string(next.pem()[:100])} {
@@ -420,20 +427,13 @@ func TestEditOfAuthorities(t *testing.T) {
 	sweep()
 	check("with both", "200", old)
 	check("the next one", "200", c.dialer(t, true, next.client(t, named("build"))))
-	select {
-	case <-ended:
+	if signal.IsClosed(ended) {
 		t.Fatal("a connection ends whose authority stays")
-	default:
 	}
 
 	write(t, c.file, next.pem())
 	sweep()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("a stream goes on with a certificate of a removed authority")
-	}
-	stream.Body.Close()
+	<-ended
 	check("a removed one, again", "no connection", old)
 	check("the new one", "200", c.dialer(t, false, next.client(t, named("build"))))
 	if got := c.ping(t, token, "Bearer "+fixedToken); got != "200" {
@@ -447,21 +447,14 @@ func TestEditOfAuthorities(t *testing.T) {
 // A connection ends when the certificate of its client expires.
 func TestExpiryOfOpenConnection(t *testing.T) {
 	c := startCertified(t, zap.NewNop())
-	stream, ended := c.stream(t, c.ca.client(t, named("build")))
+	ended := c.stream(t, c.ca.client(t, named("build")))
 	c.clients.sweep(time.Now().Add(59 * time.Minute))
 	c.clients.sweep(time.Now().Add(59 * time.Minute))
-	select {
-	case <-ended:
+	if signal.IsClosed(ended) {
 		t.Fatal("a connection ends before its certificate expires")
-	default:
 	}
 	c.clients.sweep(time.Now().Add(61 * time.Minute))
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("a stream goes on with an expired certificate")
-	}
-	stream.Body.Close()
+	<-ended
 	c.clients.tracking.Lock()
 	defer c.clients.tracking.Unlock()
 	if len(c.clients.conns) != 0 {
@@ -470,49 +463,42 @@ func TestExpiryOfOpenConnection(t *testing.T) {
 }
 
 // stream opens a stream of events with a certificate. ended is closed when it ends.
-func (c *certified) stream(t *testing.T, own tls.Certificate) (stream *http.Response, ended chan struct{}) {
+func (c *certified) stream(t *testing.T, own tls.Certificate) (ended chan struct{}) {
 	t.Helper()
 	client := c.dialer(t, false, own)
 	client.Timeout = 0
-	send := func(method, session, body string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+c.bound()+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			r.Header.Set("Mcp-Session-Id", session)
-			r.Header.Set("Accept", "text/event-stream")
-		}
-		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if answer.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s", method, answer.Status)
-		}
-		return answer
+	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.bound()+"/mcp", strings.NewReader(listen))
+	if err != nil {
+		t.Fatal(err)
 	}
-	opened := send(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)
-	opened.Body.Close()
-	stream = send(http.MethodGet, opened.Header.Get("Mcp-Session-Id"), "")
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"subscriptions/listen"},
+	}
+	stream, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stream.StatusCode != http.StatusOK {
+		t.Fatal(stream.Status)
+	}
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer stream.Body.Close()
 		io.Copy(io.Discard, stream.Body)
 	}()
-	return stream, ended
+	return ended
 }
 
 // At the start the file of the authorities must be good.
 func TestAuthoritiesAtStart(t *testing.T) {
 	dir := t.TempDir()
-	cert, key := issue(t, 1)
-	certFile, keyFile, file := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
-	write(t, certFile, cert)
-	write(t, keyFile, key)
-	h := config.HTTP{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, ClientCA: file, Certificates: []config.Certificate{entry("", "CN=build")}}
+	files, file := pairIn(dir), filepath.Join(dir, "ca.pem")
+	files.put(t, 1)
+	h := config.HTTP{Addr: "127.0.0.1:0", TLSCert: files.cert, TLSKey: files.key, ClientCA: file, Certificates: []config.Certificate{entry("", "CN=build")}}
 	try := func(want string) {
 		t.Helper()
 		_, err := New(h, Flags{}, nil, zap.NewNop())

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,12 +80,8 @@ func TestProof(t *testing.T) {
 		{"a rule without a claim", func(i *config.Issuer) { i.Profiles = []config.ProfileRule{{Profile: "work"}} }, `{"sub":"u","":""}`, call, "403 no rule"},
 		{"a claim that is named *", only("*", "x"), `{"sub":"u"}`, call, "403 no rule"},
 		{"nested", only("realm_access.roles", "devs"), `{"sub":"u","realm_access":{"roles":["devs"]}}`, call, "work"},
-		{"nested, and a claim of the whole name", only("realm_access.roles", "devs"), `{"sub":"u","realm_access":{"roles":["devs"]},"realm_access.roles":["x"]}`, call, "403 no rule"},
-		{"a name that is a URL", only("https://x.example/groups", "devs"), `{"sub":"u","https://x.example/groups":["devs"]}`, call, "work"},
 		{"a number", only("level", "3"), `{"sub":"u","level":3}`, call, "work"},
-		{"a boolean", only("staff", "true"), `{"sub":"u","staff":true}`, call, "work"},
 		{"an object is no text", only("groups", `{"a":"devs"}`), `{"sub":"u","groups":{"a":"devs"}}`, call, "403 no rule"},
-		{"an array in an array is no text", nil, `{"sub":"u","groups":[["devs"]]}`, call, "403 no rule"},
 
 		// Users.
 		{"no user", everyone, `{}`, call, `403 the claim "sub", which names the user, is missing`},
@@ -248,10 +245,9 @@ func TestPrincipalsDiffer(t *testing.T) {
 
 // A proof follows the configuration in force when the token comes: rules, profiles and issuers.
 func TestProofFollowsConfiguration(t *testing.T) {
-	w := newFakeWorld(routerWith(ruled(nil)), nil)
-	defer w.Close()
 	token := tokenOfClaims(t, `{"sub":"u","groups":["devs"]}`, "mcp:call")
-	w.open = func(verifier, []bearer.Issuer) verifier { return &fakeVerifier{answer: always(token)} }
+	w := newFakeWorld(routerWith(ruled(nil)), func(context.Context, string, string) (*bearer.Token, error) { return token, nil })
+	defer w.Close()
 	check := func(what, want string) {
 		t.Helper()
 		got, err := w.Token(t.Context(), "token", "https://tools.example.com/mcp")

@@ -45,6 +45,20 @@ func TestTokenLength(t *testing.T) {
 	}
 }
 
+// listening returns a listener, which ends with the test.
+func listening(t *testing.T, h config.HTTP, log *zap.Logger) *Listener {
+	t.Helper()
+	l, err := New(h, Flags{}, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 // A public URL for other machines needs a token as well, also after an edit.
 func TestPublicURLWithoutToken(t *testing.T) {
 	t.Setenv("METAROUTER_TOKEN", "")
@@ -65,10 +79,7 @@ func TestPublicURLWithoutToken(t *testing.T) {
 		if _, err := New(c, Flags{}, nil, zap.NewNop()); (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "metarouter.http.publicUrl, "+tt.url) {
 			t.Errorf("%s: %v", tt.url, err)
 		}
-		l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listening(t, config.HTTP{Addr: "127.0.0.1:0"}, zap.NewNop())
 		public := len(tt.tokens)+len(tt.issuers) == 0 && !tt.refused
 		if all := l.principals(config.Router{HTTP: c}); (len(all) == 0) != public || tt.refused && (len(all) != 1 || all[0].Hash != "") {
 			t.Errorf("%s: after an edit %+v", tt.url, all)
@@ -80,14 +91,7 @@ func TestPublicURLWithoutToken(t *testing.T) {
 func TestLogOfPublicURL(t *testing.T) {
 	for url, want := range map[string]any{"": nil, "https://tools.example.com/x": "https://tools.example.com/x/mcp"} {
 		core, logs := observer.New(zap.InfoLevel)
-		l, err := New(config.HTTP{Addr: "127.0.0.1:0", PublicURL: url, Tokens: tokens("0123456789abcdef")}, Flags{}, nil, zap.New(core))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Listen(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
+		listening(t, config.HTTP{Addr: "127.0.0.1:0", PublicURL: url, Tokens: tokens("0123456789abcdef")}, zap.New(core))
 		if said := logs.All(); len(said) != 1 || said[0].ContextMap()["public url"] != want {
 			t.Errorf("%q: %v", url, said)
 		}
@@ -137,18 +141,11 @@ func TestEditOfTokens(t *testing.T) {
 		var c config.Config
 		c.Router.HTTP = config.HTTP{Addr: tt.addr, Tokens: tokens(first)}
 		c.Router.Profiles = map[string]config.Profile{"work": {}}
-		l, err := New(c.Router.HTTP, Flags{}, nil, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Listen(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		l := listening(t, c.Router.HTTP, zap.NewNop())
 		c.Router.HTTP.Tokens = tt.tokens
 		if got := l.optionsOf(c).Tokens; !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.what, got, tt.want)
 		}
-		l.Close()
 	}
 }
 
@@ -168,14 +165,7 @@ func TestObjectWinsOverEnvironment(t *testing.T) {
 func TestIssuersInOptions(t *testing.T) {
 	t.Setenv("METAROUTER_TOKEN", "")
 	one := config.Issuer{URL: "https://id.example.com", Profiles: []config.ProfileRule{{Claim: config.Claim{Name: "*"}, Profile: "work"}}}
-	l, err := New(config.HTTP{Addr: "127.0.0.1:0"}, Flags{}, nil, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := listening(t, config.HTTP{Addr: "127.0.0.1:0"}, zap.NewNop())
 	options := func(r config.Router) *server.HTTPOptions {
 		r.HTTP.Addr = "127.0.0.1:0"
 		return l.optionsOf(config.Config{Router: r})

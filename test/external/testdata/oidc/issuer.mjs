@@ -6,30 +6,19 @@
 //   resources   what the URLs of resources begin with; tokens for others are refused
 //   format      of access tokens, "jwt" or "opaque"
 //   groups      {"ann": ["devs"]}: what "groups" says in the access tokens of users
-//   jwks        private keys, of which the first one signs
 //
-// It writes its URL to stdout as a line. Each later line is a command, answered with the line "done":
-//
-//   {"jwks": …}    other keys
-//   {"down": …}    whether it closes each connection
-//
-// It ends with its stdin. Any name and password log in, on the provider's own pages. The client
-// "resource-server", with the secret "resource-secret", may introspect all tokens.
+// It writes its URL to stdout as a line, and ends with its stdin. Any name and password log in, on
+// the provider's own pages. The client "resource-server", with the secret "resource-secret", may
+// introspect all tokens.
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import Provider, { errors } from "oidc-provider";
 
-// The provider does not export its store, which has to outlive a change of keys.
-const { createMemoryAdapter } = await import(new URL("node_modules/oidc-provider/lib/adapters/memory_adapter.js", import.meta.url));
-
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const { life, scopes = ["tools:call", "tools:list"], resources = "", format = "opaque", groups = {}, jwks } = JSON.parse((await lines.next()).value);
-const adapter = createMemoryAdapter();
+const { life, scopes = ["tools:call", "tools:list"], resources = "", format = "opaque", groups = {} } = JSON.parse((await lines.next()).value);
 
-function handler(issuer, jwks) {
+function handler(issuer) {
   const provider = new Provider(issuer, {
-    adapter,
-    ...(jwks && { jwks }),
     clients: [
       {
         client_id: "resource-server",
@@ -55,7 +44,6 @@ function handler(issuer, jwks) {
             audience: resource,
             accessTokenTTL: life,
             accessTokenFormat: format,
-            ...(jwks && { jwt: { sign: { alg: jwks.keys[0].alg, kid: jwks.keys[0].kid } } }),
           };
         },
       },
@@ -69,21 +57,10 @@ function handler(issuer, jwks) {
 }
 
 const server = createServer();
-let down = false;
-server.on("connection", (socket) => down && socket.destroy());
 server.listen(0, "127.0.0.1", async () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
-  let handle = handler(issuer, jwks);
-  server.on("request", (request, response) => handle(request, response));
+  server.on("request", handler(issuer));
   console.log(issuer);
-  for await (const line of lines) {
-    const command = JSON.parse(line);
-    if (command.jwks) handle = handler(issuer, command.jwks);
-    if (command.down !== undefined) {
-      down = command.down;
-      if (down) server.closeAllConnections();
-    }
-    console.log("done");
-  }
+  for await (const _ of lines);
   process.exit(0);
 });
