@@ -123,7 +123,7 @@ func (p *place) inherit(entry *config.Server) (names []string) {
 	unset := slices.DeleteFunc(slices.Clone(entry.InheritEnv), func(name string) bool {
 		_, own := entry.Env[name]
 		_, ok := p.lookup(name)
-		return own || ok || p.agrees(name)
+		return own || ok || strings.HasSuffix(name, "*") || p.agrees(name)
 	})
 	entry.InheritEnv = slices.DeleteFunc(slices.Clone(entry.InheritEnv), func(name string) bool { return slices.Contains(unset, name) })
 	return append(names, unset...)

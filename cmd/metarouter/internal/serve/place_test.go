@@ -15,17 +15,17 @@ func TestVariants(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ".mcp.json")
 	if err := os.WriteFile(file, []byte(`{"mcpServers": {
 		"plain":     {"command": "x"},
-		"refers":    {"command": "x", "env": {"T": "${TEST_TOKEN:-none} ${TEST_SAME}"}},
+		"refers":    {"command": "x", "env": {"T": "${TEST_VALUE:-none} ${TEST_SAME}"}},
 		"needs":     {"command": "x", "args": ["${TEST_ONLY_OURS}"]},
 		"default":   {"command": "x", "args": ["${TEST_ONLY_OURS:-none}"]},
 		"shells":    {"command": "x", "args": ["${TEST_SHELL}"]},
-		"inherits":  {"command": "x", "inheritEnv": ["TEST_TOKEN", "TEST_ONLY_OURS", "TEST_SAME"], "env": {"A": "1"}},
+		"inherits":  {"command": "x", "inheritEnv": ["TEST_VALUE", "TEST_ONLY_OURS", "TEST_SAME"], "env": {"A": "1"}},
 		"all":       {"command": "x", "inheritEnv": ["*"]},
-		"overrides": {"command": "x", "inheritEnv": ["TEST_TOKEN"], "env": {"TEST_TOKEN": "own"}},
+		"overrides": {"command": "x", "inheritEnv": ["TEST_VALUE"], "env": {"TEST_VALUE": "own"}},
 		"folder":    {"command": "x", "cwd": "client"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"TEST_TOKEN": "ours", "TEST_SAME": "same", "TEST_ONLY_OURS": "ours", "TEST_SHELL": "ours"} {
+	for name, value := range map[string]string{"TEST_VALUE": "ours", "TEST_SAME": "same", "TEST_ONLY_OURS": "ours", "TEST_SHELL": "ours"} {
 		t.Setenv(name, value)
 	}
 	c, err := config.Load(file)
@@ -34,7 +34,7 @@ func TestVariants(t *testing.T) {
 	}
 	p := place{
 		folder:    "/clients",
-		variables: map[string]string{"TEST_TOKEN": "theirs", "TEST_SAME": "same", "TEST_NEW": "new", "PWD": "/clients", "LANG": "x", "PATH": "/clients"},
+		variables: map[string]string{"TEST_VALUE": "theirs", "TEST_SAME": "same", "TEST_NEW": "new", "PWD": "/clients", "LANG": "x", "PATH": "/clients"},
 		shell:     func(name string) (string, bool) { return "shell", name == "TEST_SHELL" },
 	}
 	if os.Getenv("LANG") != "" {
@@ -48,11 +48,11 @@ func TestVariants(t *testing.T) {
 		got[name] = v.Reason
 	}
 	want := map[string]string{
-		"refers":   "clients differ in TEST_TOKEN",
+		"refers":   "clients differ in TEST_VALUE",
 		"default":  "clients differ in TEST_ONLY_OURS",
 		"shells":   "clients differ in TEST_SHELL",
-		"inherits": "clients differ in TEST_ONLY_OURS, TEST_TOKEN",
-		"all":      "clients differ in TEST_NEW, TEST_TOKEN",
+		"inherits": "clients differ in TEST_ONLY_OURS, TEST_VALUE",
+		"all":      "clients differ in TEST_NEW, TEST_VALUE",
 		"folder":   "it runs in the folder of the client, /clients",
 	}
 	if !maps.Equal(got, want) {
@@ -62,14 +62,14 @@ func TestVariants(t *testing.T) {
 		{"refers", variants["refers"].Entry.Env["T"], "theirs same"},
 		{"default", variants["default"].Entry.Args[0], "none"},
 		{"shells", variants["shells"].Entry.Args[0], "shell"},
-		{"inherits", variants["inherits"].Entry.Env["TEST_TOKEN"], "theirs"},
+		{"inherits", variants["inherits"].Entry.Env["TEST_VALUE"], "theirs"},
 		{"folder", variants["folder"].Entry.Cwd, "/clients"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s has %q, want %q", tt.server, tt.got, tt.want)
 		}
 	}
-	if in := variants["inherits"].Entry; !slices.Equal(in.InheritEnv, []string{"TEST_TOKEN", "TEST_SAME"}) || in.Env["A"] != "1" || len(c.Servers[5].Env) != 1 {
+	if in := variants["inherits"].Entry; !slices.Equal(in.InheritEnv, []string{"TEST_VALUE", "TEST_SAME"}) || in.Env["A"] != "1" || len(c.Servers[5].Env) != 1 {
 		t.Errorf("the entry inherits %q and has %q, and the router's has %q", in.InheritEnv, in.Env, c.Servers[5].Env)
 	}
 }
