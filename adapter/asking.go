@@ -37,9 +37,10 @@ func (c calls) askingFirst(v *scope.Visible, call selector.Call) selector.Call {
 		r := approval.Request{
 			Principal: call.Principal, Called: call.PrincipalName, Profile: v.Profile, Client: client,
 			Server: call.Tool.Server, Tool: call.Tool.ServerName(), Definition: call.Tool.Definition, Arguments: args, Others: othersOf(call.Params),
-			Reason: reason, Policy: v.Rules.Identity(),
+			Reason: reason, Policy: v.Rules.Identity(), Script: call.Script,
 		}
-		if err := c.router.approvals.Ask(audit.By(ctx, actorOf(call.From)), r, approval.PersonAt(call.From)); err != nil {
+		r.Page, _ = session.As[approval.PageWaiter](call.From)
+		if err := c.router.approvals.Ask(audit.By(ctx, actorOf(call.From)), r, approval.PersonAt(call.From, call.Script)); err != nil {
 			return err
 		}
 		now := c.scope.Visible() // the answer was about the rules and the tool as they were before

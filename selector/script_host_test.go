@@ -26,7 +26,7 @@ func (*scriptProvider) Snapshot() *registry.Snapshot                 { return re
 func (*scriptProvider) Await(context.Context, string) error          { return nil }
 func (*scriptProvider) Find(context.Context, Query) (Ranking, error) { return Ranking{}, nil }
 func (p *scriptProvider) Execute(ctx context.Context, c Call) (Result, error) {
-	if answer, err := approval.PersonAt(c.From)(ctx, "?"); answer != approval.Accept {
+	if answer, err := approval.PersonAt(c.From, "")(ctx, "?"); answer != approval.Accept {
 		return Result{}, err
 	}
 	return Result{JSON: json.RawMessage(p.result), Tool: c.Tool}, nil

@@ -142,6 +142,7 @@ type scriptAnswer struct {
 		IsError                  bool
 		ResultType, RequestState string
 		InputRequests            map[string]json.RawMessage
+		Meta                     map[string]any `json:"_meta"`
 	}
 	Error    struct{ Message string }
 	raw      string
@@ -410,8 +411,8 @@ func TestScriptLeavesNothing(t *testing.T) {
 	}
 }
 
-// The scripts of one principal that wait leave room for others; questions that come at once are one answer; a client that
-// can't be asked gets the reason, and runs the script again once an admin has approved the call.
+// The scripts of one principal that wait leave room for others; questions that come at once are one answer; a script of a
+// client that can't be asked is held until an admin has approved its call, and makes no call twice.
 func TestScriptsThatWait(t *testing.T) {
 	s := newScripted(t)
 	w, c := s.start(s.folder), s.code(`await call("s:ledger_charge", {id: "x"})`)
@@ -437,15 +438,34 @@ func TestScriptsThatWait(t *testing.T) {
 	w.run(both.answering(rest, "accept")).wants(t, "at once1,at once2")
 
 	mute := scriptCall{who: "eve", tool: "run_script", arguments: map[string]any{"code": "\n\n" + strings.Replace(pay, "[1, 2]", "[1]", 1)}, mute: true}
-	w.run(mute).wants(t, "call s:ledger_charge on line 4 needs approval: ", "/#approvals", "These calls took effect:\nline 3: s:ledger_read")
 	desk := w.parts.Approvals()
-	for _, waiting := range desk.List() {
-		if waiting.Principal == "eve" {
-			if err := desk.Approve(waiting.ID, "ops"); err != nil {
-				t.Error(err)
+	answer := func(one func(id, by string) error) {
+		t.Helper()
+		for _, waiting := range desk.List() {
+			if waiting.Principal == "eve" && waiting.Tool == "ledger_charge" {
+				if err := one(waiting.ID, "ops"); err != nil {
+					t.Error(err)
+				}
+				return
 			}
 		}
+		t.Error("no call waits on the page")
 	}
-	w.run(mute).wants(t, "before,after")
-	s.executed(map[string]int{"at once1": 1, "at once2": 1, "before": 2, "x": 1, "after": 1})
+	held := w.run(mute)
+	held.wants(t, "The script is held", "/#approvals", `call run_script with {"resume": "`, "No call took effect so far.")
+	answer(desk.Approve)
+	resume := mute
+	resume.arguments = map[string]any{"resume": held.Result.Meta["metarouter/script"]}
+	w.run(resume).wants(t, "before,after")
+	stranger := resume
+	stranger.who = "bob"
+	w.run(stranger).wants(t, "NotHeldError")
+
+	mute.arguments = map[string]any{"code": `let done = 0; for (const i of [1, 2, 3]) { await call("s:ledger_charge", {id: "all" + i}); done++ } return done + " are done"`}
+	w.run(mute).wants(t, "The script is held")
+	answer(desk.Approve)
+	w.run(mute).wants(t, "The script is held", "These calls took effect so far, in order: s:ledger_charge") // the same call goes on, too
+	answer(desk.ApproveAll)
+	w.run(mute).wants(t, "3 are done")
+	s.executed(map[string]int{"at once1": 1, "at once2": 1, "before": 1, "x": 1, "after": 1, "all1": 1, "all2": 1, "all3": 1})
 }

@@ -189,6 +189,7 @@ func (s *Servers) start(server *Server) {
 	s.running.Go(func() {
 		defer end()
 		server.run(ctx)
+		server.tools.Close()
 		if s.ctx.Err() == nil { // only this server ends
 			server.clients.End()
 			server.tools.Clear()

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,9 +39,10 @@ type Answer string
 
 // The answers, with the words of MCP.
 const (
-	Accept  Answer = "accept"
-	Decline Answer = "decline"
-	Cancel  Answer = "cancel" // the person closed the question
+	Accept    Answer = "accept"
+	AcceptAll Answer = "accept all" // further calls of the tool by the same script, too
+	Decline   Answer = "decline"
+	Cancel    Answer = "cancel" // the person closed the question
 )
 
 // A Person asks the person at the client a question, until ctx ends. An error says why no answer
@@ -60,7 +62,8 @@ type Pending struct {
 	Hash      string    `json:"hash"`      // SHA-256 of all arguments, in hexadecimal
 	Others    string    `json:"others,omitempty"`
 	Reason    string    `json:"reason"`
-	Asking    bool      `json:"asking"` // the client's person is asked too
+	Script    string    `json:"script,omitempty"` // the script that calls it; "" without one
+	Asking    bool      `json:"asking"`           // the client's person is asked too
 	Since     time.Time `json:"since"`
 	Expires   time.Time `json:"expires"`
 }
@@ -69,6 +72,7 @@ type Pending struct {
 type deskRequest struct {
 	Pending
 	key     Key
+	script  Key    // zero without a script
 	verdict Answer // of an admin; "" without one
 	by      string // the admin
 	decided func() // ends the question to the client's person; nil for a request without a call that waits
@@ -83,6 +87,7 @@ type Desk struct {
 	requests map[string]*deskRequest
 	posted   map[Key]*deskRequest   // requests without a call that waits
 	recent   map[string][]time.Time // when each principal put requests on the desk, for a Lifetime
+	scripts  agreements
 	changed  signal.Change
 }
 
@@ -91,7 +96,7 @@ type Desk struct {
 func NewDesk(log *zap.Logger, recorder audit.Recorder) *Desk {
 	return &Desk{
 		log: log.Named("approval"), audit: recorder, requests: make(map[string]*deskRequest), posted: make(map[Key]*deskRequest),
-		recent: make(map[string][]time.Time),
+		recent: make(map[string][]time.Time), scripts: make(agreements),
 	}
 }
 
@@ -101,17 +106,34 @@ func NewDesk(log *zap.Logger, recorder audit.Recorder) *Desk {
 // Other errors are a [*Refused], or the cause of ctx's end.
 func (d *Desk) Ask(ctx context.Context, r Request, person Person) error {
 	key := r.Key()
-	if verdict, by := d.redeem(key); verdict != "" {
+	if verdict, by := d.redeem(&r, key); verdict != "" {
+		if verdict == AcceptAll {
+			d.record(ctx, &r, verdict)
+		}
 		return d.outcome(&r, verdict, by)
 	}
-	if person == nil {
+	atClient := person != nil
+	switch {
+	case !atClient && r.Page == nil:
 		return d.post(&r, key)
+	case !atClient:
+		person = func(ctx context.Context, _ string) (Answer, error) {
+			defer r.Page.AwaitPage(ctx)()
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, Lifetime, errLate)
 	defer cancel()
 	asking, decided := context.WithCancelCause(bounded)
 	defer decided(nil)
-	e := d.put(&r, key, func() { decided(errDecided) })
+	d.mu.Lock()
+	d.sweep()
+	e := d.add(&r, key, func() { decided(errDecided) }) // nil if the desk is full
+	d.mu.Unlock()
+	if e == nil && !atClient {
+		return &Refused{Request: r, Why: Full}
+	}
 	said, err := person(asking, r.Question())
 	verdict, by := d.take(e)
 	_, unable := errors.AsType[*session.Error](err)
@@ -137,11 +159,48 @@ var (
 	errDecided = errors.New("an admin has answered")
 )
 
+// Agreements are persons' to all calls of a tool by a script: who agreed, and until when.
+type agreements map[Key]agreement
+
+type agreement struct {
+	by   string
+	ends time.Time
+}
+
+// maxScript is longer than a script lives.
+const maxScript = time.Hour
+
+func (a agreements) add(key Key, by string) {
+	maps.DeleteFunc(a, func(_ Key, old agreement) bool { return time.Now().After(old.ends) })
+	if len(a) < maxRequests {
+		a[key] = agreement{by, time.Now().Add(maxScript)}
+	}
+}
+
+// agree has all calls of the tool by the script run: those that wait, and further ones.
+func (d *Desk) agree(r *Request, by string) {
+	if r.Script == "" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.scripts.add(r.scriptKey(), by)
+	for _, e := range d.requests {
+		if e.script == r.scriptKey() && e.verdict == "" && e.decided != nil {
+			e.verdict, e.by = Accept, by
+			e.decided()
+		}
+	}
+}
+
 // outcome returns nil if the answer is to accept. by is the admin who gave it, "" for the
 // client's person.
 func (d *Desk) outcome(r *Request, said Answer, by string) error {
 	d.log.Info("a person was asked about a call", append(r.fields(), zap.String("answer", string(said)), zap.String("by", cmp.Or(by, "the client's person")))...)
 	switch said {
+	case AcceptAll:
+		d.agree(r, by)
+		return nil
 	case Accept:
 		return nil
 	case Cancel:
@@ -157,6 +216,8 @@ func (d *Desk) record(ctx context.Context, r *Request, said Answer) {
 	switch said {
 	case Accept:
 		e.Outcome, e.Reason = audit.OK, "approved"
+	case AcceptAll:
+		e.Outcome, e.Reason = audit.OK, "approved with all such calls of the script"
 	case Decline:
 		e.Reason = "declined"
 	case Cancel:
@@ -172,15 +233,18 @@ func (d *Desk) record(ctx context.Context, r *Request, said Answer) {
 
 // redeem returns the answer of an admin to a request that was put on the desk before, "" without
 // an answer. An approval is used up, a refusal stays until it expires.
-func (d *Desk) redeem(key Key) (said Answer, by string) {
+func (d *Desk) redeem(r *Request, key Key) (said Answer, by string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sweep()
+	if a, ok := d.scripts[r.scriptKey()]; r.Script != "" && ok && time.Now().Before(a.ends) {
+		return AcceptAll, a.by
+	}
 	e := d.posted[key]
 	if e == nil {
 		return "", ""
 	}
-	if e.verdict == Accept {
+	if e.verdict == Accept || e.verdict == AcceptAll {
 		d.remove(e)
 	}
 	return e.verdict, e.by
@@ -202,14 +266,6 @@ func (d *Desk) post(r *Request, key Key) error {
 	return &Refused{Request: *r, Why: Waits, Until: e.Expires}
 }
 
-// put puts the request of a call that waits on the desk; it returns nil if the desk is full.
-func (d *Desk) put(r *Request, key Key, decided func()) *deskRequest {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sweep()
-	return d.add(r, key, decided)
-}
-
 // add adds a request; it returns nil if the desk is full or the principal has put too many there. d.mu
 // must be held.
 func (d *Desk) add(r *Request, key Key, decided func()) *deskRequest {
@@ -219,8 +275,11 @@ func (d *Desk) add(r *Request, key Key, decided func()) *deskRequest {
 	}
 	e := &deskRequest{key: key, decided: decided, Pending: Pending{
 		ID: rand.Text(), Principal: r.principal(), Profile: r.Profile, Client: name(r.Client), Server: r.Server, Tool: r.Tool,
-		Reason: r.Reason, Asking: decided != nil, Since: now, Expires: now.Add(Lifetime),
+		Reason: r.Reason, Script: r.Script, Asking: decided != nil && r.Page == nil, Since: now, Expires: now.Add(Lifetime),
 	}}
+	if r.Script != "" {
+		e.script = r.scriptKey()
+	}
 	e.Arguments, e.Whole = indented(r.Arguments, maxListed)
 	hash := hashOf(r.Arguments)
 	e.Hash = hex.EncodeToString(hash[:])
@@ -297,6 +356,9 @@ var ErrGone = errors.New("this request was answered already, was withdrawn, or h
 // Approve lets the call of a request be made once: at once if it waits, else when the client
 // sends it again within a [Lifetime]. by is the admin.
 func (d *Desk) Approve(id, by string) error { return d.decide(id, Accept, by) }
+
+// ApproveAll is Approve, also for further calls of the tool by the same script.
+func (d *Desk) ApproveAll(id, by string) error { return d.decide(id, AcceptAll, by) }
 
 // Deny has the call of a request fail. by is the admin.
 func (d *Desk) Deny(id, by string) error { return d.decide(id, Decline, by) }

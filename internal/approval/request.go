@@ -2,6 +2,7 @@ package approval
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/session"
 )
 
 // A Request is a call that a person is asked about.
@@ -27,6 +29,9 @@ type Request struct {
 	Definition json.RawMessage // of the tool
 	Arguments  json.RawMessage // an object, as the server gets it
 	Others     json.RawMessage // an object with the other parameters that the server gets; nil without any
+
+	Script string     // the run of the script that calls it; "" without one
+	Page   PageWaiter // has the call wait for an answer on the page; nil if the client can be asked, or is to send the call again
 
 	Reason string // why a person is asked, such as `profile "work" asks before "create_*"`
 	Policy string // identifies the rules: requests under other rules are not the same
@@ -49,6 +54,21 @@ func (r *Request) Key() (k Key) {
 	}
 	all.Sum(k[:0])
 	return k
+}
+
+// scriptKey identifies the tool, the script and the rules, with any parameters.
+func (r *Request) scriptKey() Key {
+	any := *r
+	any.Arguments, any.Others, any.Principal = nil, nil, r.Principal+"\x00"+r.Script
+	return any.Key()
+}
+
+// A PageWaiter is the client of a call that can't ask its person, and that waits for an answer on the page.
+type PageWaiter interface {
+	session.Client
+
+	// AwaitPage is called when a call begins to wait, and answered when it waits no more.
+	AwaitPage(ctx context.Context) (answered func())
 }
 
 const (

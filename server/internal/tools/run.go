@@ -16,6 +16,7 @@ import (
 type runner struct {
 	*Options
 	results *results
+	held    held
 }
 
 // run runs a tool of a server for the client.
@@ -25,7 +26,7 @@ func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args js
 		stored, _ = r.Scripts.IsScript(tool)
 	}
 	if stored {
-		return r.script(ctx, c, tool, func(run selector.ScriptRun) (json.RawMessage, bool, error) {
+		return r.script(ctx, c, tool, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, bool, error) {
 			call := run.Call
 			call.Arguments = args
 			within, call := run.AsCall(ctx, call)

@@ -41,6 +41,7 @@ type scriptArguments struct {
 	Code    string          `json:"code"`
 	Input   json.RawMessage `json:"input"`
 	Timeout float64         `json:"timeout"` // seconds; 0 is the default
+	Resume  string          `json:"resume"`  // the id of a held script, instead of the others
 }
 
 // Restarts reports whether a request may be a script that may go on although it was suspended by a router that has ended.
@@ -59,7 +60,13 @@ func (t *Tools) Restarts(r *conversation.Request) bool {
 
 // runScript answers run_script.
 func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (json.RawMessage, error) {
-	return t.runner.script(ctx, c, nil, func(run selector.ScriptRun) (json.RawMessage, bool, error) {
+	switch {
+	case a.Resume != "":
+		return t.runner.held.resume(ctx, c, a.Resume, t.runner.resumes(c, a.Resume))
+	case a.Code == "":
+		return nil, conversation.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
+	}
+	return t.runner.script(ctx, c, nil, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, bool, error) {
 		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
 		run.Call.Repaired, run.Call.Trail = "", nil
 		o := t.Scripts.RunScript(ctx, run)
@@ -69,13 +76,37 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 
 // script runs a script of a client. run gets the run without the script; it reports whether no script has run, which can
 // go on later. tool is a stored script, else nil.
-func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, run func(selector.ScriptRun) (result json.RawMessage, busy bool, err error)) (json.RawMessage, error) {
+func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, run runScript) (json.RawMessage, error) {
+	if !cannotAsk(c) {
+		return r.scriptOf(ctx, c, tool, nil, run)
+	}
+	return r.held.run(ctx, c, func(id string) string { return r.resumes(c, id) }, func(ctx context.Context, h *heldScript) (json.RawMessage, error) {
+		return r.scriptOf(ctx, c, tool, h, run)
+	})
+}
+
+// A runScript runs a script.
+type runScript func(ctx context.Context, run selector.ScriptRun) (result json.RawMessage, busy bool, err error)
+
+// resumes says how a client goes on with a held script.
+func (r *runner) resumes(c *toolCall, id string) string {
+	if r.Settings().Scripts {
+		return fmt.Sprintf(`call %s with {"resume": %q}`, scriptTool, id)
+	}
+	return fmt.Sprintf("call %s again with the same arguments", c.Name)
+}
+
+// scriptOf is script for a client; h is the client if the script may be held, else nil.
+func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, h *heldScript, run runScript) (json.RawMessage, error) {
 	if !r.Budgets.scripts.Take(c.Principal) {
 		busy := fmt.Sprintf("%d of your scripts run or wait for answers; try again later", maxScripts)
 		return selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}.Result(), nil
 	}
 	defer r.Budgets.scripts.Release(c.Principal)
-	j, err := r.journal(c)
+	j, err := (*journal.Journal)(nil), error(nil)
+	if h == nil {
+		j, err = r.journal(c)
+	}
 	if err != nil {
 		return nil, conversation.InvalidParams(fmt.Sprintf("the script can't go on: %v; run it again, without requestState, if that does no harm", err))
 	}
@@ -83,14 +114,15 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 		defer j.Close(true)
 		return j.Result(), nil
 	}
-	one := selector.ScriptRun{
-		Call:    r.callOf(c, tool, nil),
-		Tool:    r.find,
-		Waiting: func(waits bool) { j.Flush(); c.Hold(!waits) },
+	one := selector.ScriptRun{Call: r.callOf(c, tool, nil), Tool: r.find}
+	if h != nil {
+		one = h.heldRun(one)
+	} else {
+		one.Waiting = func(waits bool) { j.Flush(); c.Hold(!waits) }
 	}
 	if token := wire.Member(c.Meta, "progressToken"); token != nil {
 		one.Progress = func(done int, tool string) {
-			c.From.Notify("", session.Message{Method: "notifications/progress", Params: wire.Marshal(map[string]any{"progressToken": json.RawMessage(token), "progress": done, "message": tool})})
+			one.Call.From.Notify("", session.Message{Method: "notifications/progress", Params: wire.Marshal(map[string]any{"progressToken": json.RawMessage(token), "progress": done, "message": tool})})
 		}
 	}
 	if j != nil {
@@ -100,7 +132,7 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 	if c.WasSuspended() { // the journal knows which calls were sent, even if the client's process has sent the request again
 		one.Call.Meta = wire.DeleteMember(one.Call.Meta, session.Resent)
 	}
-	result, busy, err := run(one)
+	result, busy, err := run(ctx, one)
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
 		if j != nil {

@@ -140,7 +140,7 @@ func New(o Options) *Tools {
 			return ok || tool == scriptTool && o.Settings().Scripts
 		}),
 	}
-	t.runner = &runner{&o, t.results}
+	t.runner = &runner{Options: &o, results: t.results}
 	found := &finder{&o, t.models}
 	routes := &taskRouter{&o, t.runner, found}
 	handlers := map[string]ownHandler{
@@ -172,7 +172,11 @@ func New(o Options) *Tools {
 func (t *Tools) Forget(owner any) {
 	t.models.breakers.Forget(owner)
 	t.results.forget(owner)
+	t.runner.held.leave(owner)
 }
+
+// Close ends the held scripts, and waits for them.
+func (t *Tools) Close() { t.runner.held.close() }
 
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {

@@ -12,7 +12,8 @@ import (
 )
 
 // GET /dashboard/approvals answers with the calls that wait for a person's approval. POST
-// /dashboard/approvals/ID/approve and POST /dashboard/approvals/ID/deny answer one.
+// /dashboard/approvals/ID/approve and POST /dashboard/approvals/ID/deny answer one;
+// approve-all also approves further calls of the tool by the same script.
 type approvals struct {
 	Approvals []approval.Pending `json:"approvals"` // the oldest first
 }
@@ -25,14 +26,18 @@ func answerApproval(q *query) (any, error) {
 	desk, id, by, err := q.router.Approvals(), q.PathValue("id"), clientauth.PrincipalOf(q.Context()).Name, error(nil)
 	call := pendingCall(desk, id)
 	switch q.PathValue("action") {
-	case "approve":
-		err = desk.Approve(id, by)
+	case "approve", "approve-all":
+		approve := desk.Approve
+		if q.PathValue("action") == "approve-all" {
+			approve = desk.ApproveAll
+		}
+		err = approve(id, by)
 		q.record(audit.Event{Action: audit.Approval, Outcome: audit.OK, Target: call, Reason: "approved"}, err)
 	case "deny":
 		err = desk.Deny(id, by)
 		q.record(audit.Event{Action: audit.Approval, Outcome: audit.Refused, Target: call, Reason: "declined"}, err)
 	default:
-		err = errors.New("a call can be approved or denied")
+		err = errors.New("a call can be approved or denied, and all such calls of its script approved (approve-all)")
 	}
 	if err != nil {
 		return nil, notFound(err)

@@ -172,8 +172,8 @@ func (c *Console) Logger(level zapcore.Level) (*zap.Logger, error) {
 	return zap.New(core), nil
 }
 
-// Verbose has the last logger write lines of this level too, until stop is called. An unknown level changes nothing.
-func (c *Console) Verbose(level string) (stop func()) {
+// Verbose has the last logger of c write lines of this level too, until stop is called. An unknown level changes nothing.
+func Verbose(c *Console, level string) (stop func()) {
 	before := c.level.Level()
 	wanted, err := zapcore.ParseLevel(level)
 	if level == "" || err != nil || wanted >= before {

@@ -151,7 +151,7 @@ func (r *Relay) leave(router leaver, ended <-chan struct{}) {
 	}
 	again := time.NewTicker(leavePoll)
 	defer again.Stop()
-	for !r.leaveIfIdle(router) {
+	for !leaveIfIdle(r, router) {
 		select {
 		case <-again.C:
 		case <-ended:
@@ -161,7 +161,7 @@ func (r *Relay) leave(router leaver, ended <-chan struct{}) {
 }
 
 // leaveIfIdle leaves the router unless the client awaits an answer. Further messages of the client wait for the next router.
-func (r *Relay) leaveIfIdle(router leaver) bool {
+func leaveIfIdle(r *Relay, router leaver) bool {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.mu.Lock()

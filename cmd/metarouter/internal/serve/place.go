@@ -28,9 +28,9 @@ type place struct {
 	edited   <-chan struct{} // closed when variants are of an old configuration
 }
 
-// place returns the place of a client.
-func (p *process) place(c daemon.Client, r *adapter.Parts) *place {
-	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: p.Shell}
+// placeOf returns the place of a client. shell returns the login shell's variables.
+func placeOf(c daemon.Client, r *adapter.Parts, shell func(name string) (value string, ok bool)) *place {
+	at := &place{folder: c.Folder, router: r, variables: make(map[string]string), shell: shell}
 	for _, variable := range c.Environ {
 		name, value, _ := strings.Cut(variable, "=")
 		at.variables[name] = value

@@ -312,8 +312,8 @@ func (p *process) host(s *service.Service, terms daemon.Terms, r *adapter.Parts,
 			if !ok {
 				return nil // since HasProfile was asked
 			}
-			defer p.out.Verbose(client.LogLevel)()
-			at := p.place(client, r)
+			defer console.Verbose(p.out, client.LogLevel)()
+			at := placeOf(client, r, p.Shell)
 			if at.lend() {
 				reload()
 			}

@@ -9,7 +9,7 @@ import { profilesText } from "./profiles.js";
 /**
  * A Request is a call that waits or has waited. It keeps its place until the view is left, so that
  * no click hits another request than the one that was read.
- * @typedef {{pending: object, doing: ""|"approve"|"deny", answer: string}} Request
+ * @typedef {{pending: object, doing: ""|"approve"|"approve-all"|"deny", answer: string}} Request
  */
 
 /** @type {Map<string, Request>} */
@@ -52,9 +52,9 @@ const part = (title, text, label) => html`<h3>${title}</h3><pre class="log" tabi
 function buttons(r) {
   const one = (action, word, during, done, look) => html`<button type="button" class=${look} aria-busy=${r.doing === action} aria-disabled=${!!r.doing}
     @click=${() => decide(r, action, done)} aria-label="${word} ${nameOf(r.pending)}">${r.doing === action ? `${during} …` : word}</button>`;
-  return html`<p class="buttons">${one("approve", "Approve", "Approving", "approved", "primary")}${one("deny", "Deny", "Denying", "denied", "")}
+  return html`<p class="buttons">${one("approve", "Approve", "Approving", "approved", "primary")}${r.pending.script ? one("approve-all", "Approve all of this script", "Approving", "approved", "") : nothing}${one("deny", "Deny", "Denying", "denied", "")}
     <span class="muted">${r.pending.asking ? "The call waits, and the client's person is asked too. The first answer counts."
-      : "The client was told to send the call again. An approval is for one such call, within five minutes."}</span></p>`;
+      : r.pending.script ? "The script waits here." : "The client was told to send the call again. An approval is for one such call, within five minutes."}</span></p>`;
 }
 
 function card(r) {
