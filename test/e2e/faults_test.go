@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -146,23 +145,6 @@ func mustCallWhenUp(t *testing.T, c *mcptest.Client, tool string) result {
 		return err == nil && !r.IsError
 	})
 	return r
-}
-
-func TestSameToolOnTwoServers(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"one": fake("-tools", "pid"), "two": fake("-tools", "pid")}, map[string]any{"listWait": "60s"})
-	c := s.serve("--mode", "direct")
-	if got, want := fmt.Sprint(names(t, c)), "[one__pid two__pid]"; got != want {
-		t.Errorf("listed %s, want %s", got, want)
-	}
-	if one, two := mustCall(t, c, "one__pid", "{}").text(), mustCall(t, c, "two__pid", "{}").text(); one == two {
-		t.Error("both names call the same server")
-	}
-	_, err := c.Call(within(t), "pid", json.RawMessage("{}"))
-	if err == nil || !strings.Contains(err.Error(), "one") || !strings.Contains(err.Error(), "two") {
-		t.Errorf("a bare name of two tools: %v, want an error that names both servers", err)
-	}
 }
 
 // A server that is killed runs again for the next call. The call in flight fails at once.

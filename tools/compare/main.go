@@ -50,6 +50,7 @@ type options struct {
 
 func main() {
 	mcptest.ServeIfAsked()
+	testing.Init() // package external asks whether the tests are short
 	var o options
 	peers := flag.String("peers", "", "other routers, with commas: their names, or go or npm for all of a kind")
 	flag.StringVar(&o.before, "before", "", "path of another metarouter, for a comparison of two versions")
