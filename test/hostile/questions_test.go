@@ -10,13 +10,9 @@ import (
 
 // questions ask the client, and the person, too much.
 var questions = map[string]kind{
-	"flood of sampling outside a call":    asking(false, "sampling/createMessage", sampling),
-	"flood of sampling in a call":         asking(true, "sampling/createMessage", sampling),
-	"flood of elicitation outside a call": asking(false, "elicitation/create", elicitation),
-	"flood of elicitation in a call":      asking(true, "elicitation/create", elicitation),
-	"flood of roots outside a call":       asking(false, "roots/list", `{}`),
-	"flood of roots in a call":            asking(true, "roots/list", `{}`),
-	"flood of ping":                       asking(false, "ping", `{}`),
+	"flood of sampling outside a call": asking(false, "sampling/createMessage", sampling),
+	"flood of elicitation in a call":   asking(true, "elicitation/create", elicitation),
+	"flood of ping":                    asking(false, "ping", `{}`),
 	"flood of questions with one id": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
 		p.onCall(func(m message) {
 			for range 5000 {
