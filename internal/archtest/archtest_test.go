@@ -180,7 +180,7 @@ var rules = map[string][]string{
 	// Next to the product.
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "adapter/functions", "adapter/mux", "adapter/openai", "registry", "selector"},
-	"tools/compare":         {"internal/tokencount", "test/external", "test/fakeserver", "test/mcptest"},
+	"tools/compare":         {"internal/tokencount", "test/external", "test/fakeserver", "test/mcptest", "test/natsserver"},
 	"tools/platforms":       {},
 	"tools/quickjs":         {},
 	"tools/release":         {},

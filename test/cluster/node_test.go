@@ -180,18 +180,7 @@ func (n *node) client() *mcptest.HTTPClient {
 // lists waits until the node lists all tools.
 func (n *node) lists(tools ...string) {
 	n.t.Helper()
-	c := n.client()
-	var names []string
-	defer func() {
-		if n.t.Failed() {
-			n.t.Logf("node %s lists %q", n.name, names)
-		}
-	}()
-	mcptest.WaitFor(n.t, "node "+n.name+" to list "+strings.Join(tools, ", "), func() bool {
-		var err error
-		if names, err = mcptest.ToolNames(within(n.t), c); err != nil {
-			n.t.Fatal(err)
-		}
+	n.awaitNames("to list "+strings.Join(tools, ", "), func(names []string) bool {
 		return !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) })
 	})
 }
@@ -199,13 +188,18 @@ func (n *node) lists(tools ...string) {
 // listsNot waits until the node does not list the tool.
 func (n *node) listsNot(tool string) {
 	n.t.Helper()
+	n.awaitNames("to list "+tool+" no more", func(names []string) bool { return !slices.Contains(names, tool) })
+}
+
+func (n *node) awaitNames(what string, are func(names []string) bool) {
+	n.t.Helper()
 	c := n.client()
-	mcptest.WaitFor(n.t, "node "+n.name+" to list "+tool+" no more", func() bool {
+	mcptest.WaitFor(n.t, "node "+n.name+" "+what, func() bool {
 		names, err := mcptest.ToolNames(within(n.t), c)
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		return !slices.Contains(names, tool)
+		return are(names)
 	})
 }
 
@@ -215,14 +209,17 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// fake returns an entry with the fake server, and more members.
-func fake(more map[string]any, flags ...string) map[string]any {
-	command, args := mcptest.Command(flags...)
-	entry := map[string]any{"command": command, "args": args}
-	for key, value := range more {
-		entry[key] = value
-	}
+// bank returns an entry with a ledger server that carries the name of its node.
+func bank(node, ledger string) map[string]any {
+	entry := fake("-name", node, "-version", "1", "-tools", read+","+put+","+charge, "-ledger", ledger)
+	entry["timeout"] = "20s"
 	return entry
+}
+
+// fake returns an entry with the fake server.
+func fake(flags ...string) map[string]any {
+	command, args := mcptest.Command(flags...)
+	return map[string]any{"command": command, "args": args}
 }
 
 // A result is a CallToolResult.
@@ -233,7 +230,6 @@ type result struct {
 		NodeID        string   `json:"node_id"`
 		ExecutionPath []string `json:"execution_path"`
 		Verified      bool
-		Degraded      bool
 	} `json:"_meta"`
 }
 
@@ -243,22 +239,4 @@ func (r result) text() string {
 		b.WriteString(c.Text)
 	}
 	return b.String()
-}
-
-// stdio starts another router of the node's user, for a client over stdio, and waits until it lists
-// the tools.
-func (n *node) stdio(tools ...string) *mcptest.Client {
-	n.t.Helper()
-	c := mcptest.Start(n.t, metarouter, append([]string{"serve", "--standalone", "--mode", "direct"}, n.flags()...), n.dir, n.environment())
-	if _, err := c.Initialize(within(n.t)); err != nil {
-		n.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-	}
-	mcptest.WaitFor(n.t, "a client over stdio to list "+strings.Join(tools, ", "), func() bool {
-		names, err := mcptest.ToolNames(within(n.t), c)
-		if err != nil {
-			n.t.Fatal(err)
-		}
-		return !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) })
-	})
-	return c
 }

@@ -7,6 +7,7 @@
 //	go -C tools run ./compare -peers go peers  # the same, memory and starts, with other routers
 //	go -C tools run ./compare -peers go,npm faults
 //	go -C tools run ./compare jobs             # ten jobs in modes direct, search and code: tokens, turns, seconds
+//	go -C tools run ./compare cluster          # calls of a server on another node, divided by those of an own one
 //	go -C tools run ./compare scripts          # the start of a script, and 1,000 calls by one
 //	go -C tools run ./compare memory           # with 14,320 tools, before and after searches
 //	go -C tools run ./compare -for 1h page     # what an open page of the dashboard costs
@@ -37,7 +38,7 @@ const patience = 40 * time.Second
 
 var measurements = map[string]func(*T, options){
 	"calls": compareCalls, "peers": comparePeers, "faults": compareFaults, "jobs": compareJobs,
-	"scripts": compareScripts, "memory": compareMemory, "page": comparePage,
+	"cluster": compareCluster, "scripts": compareScripts, "memory": compareMemory, "page": comparePage,
 }
 
 // options are the flags.
@@ -60,7 +61,7 @@ func main() {
 	o.peers = strings.Split(*peers, ",")
 	measure := measurements[flag.Arg(0)]
 	if measure == nil || flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "write one of: calls, peers, faults, jobs, scripts, memory, page")
+		fmt.Fprintln(os.Stderr, "write one of: calls, peers, faults, jobs, cluster, scripts, memory, page")
 		os.Exit(2)
 	}
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()

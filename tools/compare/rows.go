@@ -117,6 +117,11 @@ func (s samples) calls(t *T, ways []way, turns int, servers entries, tools int, 
 		awaitTools(t, r, tools)
 		routes[w.name] = r
 	}
+	s.callsOf(t, ways, routes, turns, tool)
+}
+
+// callsOf does so with ways that were started.
+func (s samples) callsOf(t *T, ways []way, routes map[string]route, turns int, tool string) {
 	time.Sleep(2 * time.Second) // for what follows a start
 	small := echo(fakeserver.Prose(100), tool, "text")
 	medium, large := echo(fakeserver.Prose(64<<10), tool, "text"), echo(fakeserver.Prose(1<<20), tool, "text")

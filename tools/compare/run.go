@@ -48,6 +48,7 @@ func (t *T) clean() {
 func (t *T) Helper()                  {}
 func (t *T) Cleanup(f func())         { t.cleanups = append(t.cleanups, f) }
 func (t *T) Context() context.Context { return t.ctx }
+func (t *T) Failed() bool             { return t.failed }
 
 func (t *T) TempDir() string {
 	dir, err := os.MkdirTemp("", "compare")

@@ -43,6 +43,7 @@ type route struct {
 	servers  int
 	sessions []mcptest.Requester // one for each server, or one for all
 	merged   bool                // the router names the tools of server s0 s0__TOOL
+	node     string              // and those of one on another node s0-at-NODE__TOOL; "" is its own
 	program  string              // of the router's processes; "" without a router
 	home     string              // of the router's processes
 	remote   bool                // the servers were started before the router
@@ -55,6 +56,9 @@ type route struct {
 func (r route) tool(server int, tool string) string {
 	if !r.merged {
 		return tool
+	}
+	if r.node != "" {
+		return fmt.Sprintf("s%d-at-%s__%s", server, r.node, tool)
 	}
 	return fmt.Sprintf("s%d__%s", server, tool)
 }
