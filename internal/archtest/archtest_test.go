@@ -201,6 +201,7 @@ var rules = map[string][]string{
 	"test/cluster":    {}, // has tests only
 	"test/hostile":    {"test/mcptest"},
 	"test/wine":       {}, // has tests only
+	"test/sdkserver":  {"test/fakeserver"},
 }
 
 // TestRules checks that no rule lets a step import a later one.

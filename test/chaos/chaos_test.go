@@ -144,14 +144,6 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-func TestRoundStep(t *testing.T) {
-	for v, want := range map[float64]float64{0.3: 0.5, 1: 1, 1.1: 2, 3: 5, 7: 10, 120: 200, 600: 1000} {
-		if got := roundStep(v); got != want {
-			t.Errorf("roundStep(%v) = %v, want %v", v, got, want)
-		}
-	}
-}
-
 func TestOrphans(t *testing.T) {
 	server, child := process{pid: 7, role: servers, server: "s01"}, process{pid: 8, role: kids, server: childOf + "7"}
 	if left := orphans([]process{server, child}); len(left) > 0 {

@@ -25,7 +25,7 @@ const (
 // calls, memory and starts.
 func comparePeers(t *T, o options) {
 	ways := peerWays(t, o)
-	program := built(t, "tools/compare/sdkserver")
+	program := built(t, "test/sdkserver")
 	servers := func() entries {
 		all := entries{}
 		for i := range peerServers {
