@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
@@ -80,7 +81,7 @@ func (f *field) faults(stays time.Duration) []fault {
 	}
 }
 
-// heals is how long after the end of a fault calls of a node that was down may still fail.
+// heals is how long after the end of a fault, and the first call of each server, further calls may still fail.
 const heals = 5 * time.Second
 
 // missed is how soon a node has to listen again for others not to miss it: half of the time after
@@ -136,6 +137,7 @@ func (f *field) run(first time.Duration, faults []fault) {
 		if fault.goes != nil {
 			fault.goes()
 		}
+		f.healed()
 		d.to = time.Now().Add(heals)
 		time.Sleep(heals + time.Second)
 		if fault.brief && soon && f.losses() == before {
@@ -154,6 +156,16 @@ func (f *field) run(first time.Duration, faults []fault) {
 	reportBroken(f.t, check(main.outcomes, only(ledger, "a-"), disturbances))
 	gateway := disturbance{from: killed.Add(-time.Second), to: killed.Add(time.Minute), gateway: true}
 	reportBroken(f.t, check(other.outcomes, only(ledger, "d-"), append(disturbances, gateway)))
+}
+
+// healed waits until both gateways call both servers again.
+func (f *field) healed() {
+	for _, gateway := range []*node{f.a, f.d} {
+		probe := &load{client: gateway.client()}
+		for _, server := range []string{onB, onC} {
+			mcptest.WaitFor(f.t, server+" over "+gateway.name, func() bool { return probe.call("probe", server, read, 0).status == succeeded })
+		}
+	}
 }
 
 // losses is how often the gateways have found that the server of node b is gone.

@@ -47,18 +47,9 @@ func newNode(t testing.TB, name string, urls []string, servers entries) *node {
 	n.write()
 	n.key = strings.TrimSpace(n.run("nodes", "key"))
 	t.Cleanup(func() {
-		mcptest.WaitFor(t, "the end of all processes of node "+name, func() bool { return !isNamed(n.dir) })
+		mcptest.WaitFor(t, "the end of all processes of node "+name, func() bool { return !mcptest.IsNamed(n.dir) })
 	})
 	return n
-}
-
-// isNamed reports whether the command line of a running process has the text.
-func isNamed(text string) bool {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	return slices.ContainsFunc(lines, func(name string) bool {
-		line, _ := os.ReadFile(name) // empty for a process that has ended
-		return bytes.Contains(line, []byte(text))
-	})
 }
 
 // trustEachOther lets all nodes trust each other, and writes their configurations.
@@ -161,8 +152,8 @@ func (n *node) restart() {
 	n.signal(syscall.SIGTERM)
 	select {
 	case <-n.process.Done:
-	case <-time.After(time.Minute):
-		n.t.Fatalf("node %s still runs a minute after SIGTERM:\n%s", n.name, tail(n.process.Stderr(), 4000))
+	case <-time.After(2 * time.Minute):
+		n.t.Fatalf("node %s still runs two minutes after SIGTERM:\n%s", n.name, tail(n.process.Stderr(), 4000))
 	}
 	n.start()
 }
@@ -204,7 +195,7 @@ func (n *node) awaitNames(what string, are func(names []string) bool) {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

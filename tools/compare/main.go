@@ -23,7 +23,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -85,18 +84,6 @@ func main() {
 type entries map[string]map[string]any
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
-
-// isNamed reports whether the command line of a process has the text.
-func isNamed(text string) bool {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range lines {
-		line, _ := os.ReadFile(name) // empty for a process that has ended
-		if strings.Contains(string(line), text) {
-			return true
-		}
-	}
-	return false
-}
 
 // encoded returns arguments as a model writes them.
 func encoded(t testing.TB, arguments any) []byte {

@@ -68,7 +68,7 @@ func (s samples) storedStarts(t *T, w way, program string, turns int) {
 	for turn := range turns + 1 {
 		t.Run("start", func(t *T) {
 			t.Cleanup(func() {
-				mcptest.WaitFor(t, "all servers to end", func() bool { return !isNamed(program) })
+				mcptest.WaitFor(t, "all servers to end", func() bool { return !mcptest.IsNamed(program) })
 			})
 			began := time.Now()
 			r, err := w.startAt(t, home, servers)

@@ -166,7 +166,7 @@ func writeServers(t testing.TB, home string, servers entries, more map[string]an
 	file = filepath.Join(home, "mcp.json")
 	replaceServers(t, file, servers, more)
 	t.Cleanup(func() {
-		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(file) })
+		mcptest.WaitFor(t, "the router to end", func() bool { return !mcptest.IsNamed(file) })
 	})
 	return file
 }
