@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // questions ask the client, and the person, too much.
@@ -61,7 +62,7 @@ const (
 	elicitation = `{"message":"Your password, please","requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}}`
 )
 
-// maxQuestions is how many questions of a kind may reach a client in a short run: 60 in a minute.
+// maxQuestions is how many questions of a kind may reach a client in a minute: 60, and some at its ends.
 const maxQuestions = 65
 
 func asking(inCall bool, method, params string) kind {
@@ -87,7 +88,7 @@ func fewQuestions(a *attack) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for method, n := range a.asked {
-		if most := maxQuestions * (1 + int(lasts(a.t, 0).Minutes())); n > most {
+		if most := maxQuestions * (1 + int(time.Since(a.began).Minutes())); n > most {
 			a.t.Errorf("the client was asked %s %d times", method, n)
 		}
 	}

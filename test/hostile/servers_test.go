@@ -47,6 +47,7 @@ func TestServers(t *testing.T) {
 type attack struct {
 	*router
 	kind    kind
+	began   time.Time
 	client  *mcptest.HTTPClient // calls the hostile server
 	load    *honest
 	answers []string // errors that name the hostile server, distinct
@@ -60,7 +61,7 @@ type attack struct {
 
 func attackWith(t *testing.T, name string, k kind) {
 	r := start(t, map[string]any{"listWait": "2s", "mode": "direct"})
-	a := &attack{router: r, kind: k, load: r.honestLoad(), asked: map[string]int{}}
+	a := &attack{router: r, kind: k, began: time.Now(), load: r.honestLoad(), asked: map[string]int{}}
 	a.connect()
 	a.load.one("before the attack")
 	if t.Failed() {
