@@ -180,6 +180,7 @@ var rules = map[string][]string{
 	// Next to the product.
 	"docs/demo":             {},
 	"examples/orchestrator": {"adapter", "adapter/functions", "adapter/mux", "adapter/openai", "registry", "selector"},
+	"tools/compare":         {"internal/tokencount", "test/external", "test/fakeserver", "test/mcptest", "test/natsserver"},
 	"tools/platforms":       {},
 	"tools/quickjs":         {},
 	"tools/release":         {},
@@ -199,7 +200,6 @@ var rules = map[string][]string{
 	"test/chaos":      {"test/mcptest", "test/internal/address"},
 	"test/cluster":    {}, // has tests only
 	"test/hostile":    {"test/mcptest"},
-	"test/relay":      {},
 	"test/wine":       {}, // has tests only
 	"test/sdkserver":  {"test/fakeserver"},
 }

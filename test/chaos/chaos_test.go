@@ -20,21 +20,18 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// lastsVariable sets how long TestChaos and TestLoad run; "0s" skips them.
+// lastsVariable sets how long TestChaos runs; "0s" skips it.
 const lastsVariable = "METAROUTER_CHAOS"
 
-func TestChaos(t *testing.T) { testRun(t, "all", 20*time.Second) }
-func TestLoad(t *testing.T)  { testRun(t, "none", 5*time.Second) }
-
-// testRun builds and runs the program.
-func testRun(t *testing.T, faults string, lasts time.Duration) {
-	lasts = lasting(t, lastsVariable, lasts)
+// TestChaos builds and runs the program.
+func TestChaos(t *testing.T) {
+	lasts := lasting(t, lastsVariable, 20*time.Second)
 	program := filepath.Join(t.TempDir(), "chaos")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	report := filepath.Join(t.TempDir(), "report.md")
-	out, err := exec.Command(program, "-for", lasts.String(), "-faults", faults, "-report", report).CombinedOutput()
+	out, err := exec.Command(program, "-for", lasts.String(), "-report", report).CombinedOutput()
 	text, _ := os.ReadFile(report)
 	t.Logf("%s%s", out, text)
 	if err != nil {
@@ -140,14 +137,6 @@ func TestPlot(t *testing.T) {
 		}
 		if lines := strings.Count(text, "<polyline"); n > 1 && lines != len(panels) || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 			t.Errorf("%d samples: %d lines in %s", n, lines, text)
-		}
-	}
-}
-
-func TestRoundStep(t *testing.T) {
-	for v, want := range map[float64]float64{0.3: 0.5, 1: 1, 1.1: 2, 3: 5, 7: 10, 120: 200, 600: 1000} {
-		if got := roundStep(v); got != want {
-			t.Errorf("roundStep(%v) = %v, want %v", v, got, want)
 		}
 	}
 }

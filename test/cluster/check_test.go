@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -45,7 +44,6 @@ const (
 // A disturbance is a time in which calls of some servers may fail, from a fault until shortly after
 // its end.
 type disturbance struct {
-	name     string
 	from, to time.Time
 	servers  []string // whose calls may fail; those that several nodes have are not among them
 	charges  []string // servers whose calls that may not be repeated may fail
@@ -170,45 +168,6 @@ func only(ledger []fakeserver.LedgerLine, prefix string) (lines []fakeserver.Led
 	return lines
 }
 
-// of returns the outcomes of a server's calls.
-func of(server string, outcomes []outcome) (some []outcome) {
-	for _, o := range outcomes {
-		if o.server == server {
-			some = append(some, o)
-		}
-	}
-	return some
-}
-
-// A healing says how calls that several nodes can take went after a fault.
-type healing struct {
-	calls, failed int
-	longest       time.Duration // of a call
-	healed        time.Duration // from the fault to the begin of the last call that failed
-	slow          time.Duration // and of the last one that took over 2 s
-}
-
-// healingOf returns how the calls went that a fault found under way, and those from then until the
-// next one.
-func healingOf(outcomes []outcome, from, to time.Time) (h healing) {
-	for _, o := range outcomes {
-		if !o.ended.After(from) || o.ended.After(to) {
-			continue
-		}
-		h.calls++
-		took := o.ended.Sub(o.began)
-		h.longest = max(h.longest, took.Round(time.Millisecond))
-		if o.status != succeeded {
-			h.failed++
-			h.healed = max(h.healed, o.began.Sub(from).Round(time.Millisecond))
-		}
-		if took > 2*time.Second {
-			h.slow = max(h.slow, o.began.Sub(from).Round(time.Millisecond))
-		}
-	}
-	return h
-}
-
 // check must find every broken promise.
 func TestCheck(t *testing.T) {
 	start := time.Unix(1000, 0)
@@ -264,25 +223,5 @@ func TestCheck(t *testing.T) {
 		if got := strings.Join(broken, "\n"); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
-	}
-}
-
-func TestHealing(t *testing.T) {
-	start := time.Unix(1000, 0)
-	call := func(began, took time.Duration, s status) outcome {
-		return outcome{began: start.Add(began), ended: start.Add(began + took), status: s}
-	}
-	all := []outcome{
-		call(0, time.Second, failed), // before the fault
-		call(1900*time.Millisecond, 3*time.Second, succeeded),
-		call(3*time.Second, time.Second, failed),
-		call(4*time.Second, 2500*time.Millisecond, succeeded),
-		call(5*time.Second, time.Second, succeeded),
-		call(7*time.Second, time.Minute, failed), // another fault's
-	}
-	slices.SortFunc(all, func(a, b outcome) int { return cmp.Compare(a.status, b.status) })
-	got := healingOf(all, start.Add(2*time.Second), start.Add(8*time.Second))
-	if want := (healing{4, 1, 3 * time.Second, time.Second, 2 * time.Second}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -3,7 +3,6 @@
 //
 //	go test ./test/cluster                                          # half a minute of load and faults
 //	METAROUTER_CLUSTER=long go test -timeout 30m ./test/cluster     # more faults, each of them longer
-//	METAROUTER_CLUSTER=cost go test -run TestCost -v ./test/cluster # what a call costs
 //
 // # Load and faults
 //

@@ -19,8 +19,8 @@ func TestNodeGone(t *testing.T) {
 	urls := []string{hub.URL()}
 	a := newNode(t, "a", urls, entries{})
 	b := newNode(t, "b", urls, entries{
-		"older": fake(nil, "-tools", "ask"),
-		"newer": fake(nil, "-tools", "task", "-era", "modern"),
+		"older": fake("-tools", "ask"),
+		"newer": fake("-tools", "task", "-era", "modern"),
 	})
 	b.cluster["share"] = []string{"*"}
 	trustEachOther(a, b)

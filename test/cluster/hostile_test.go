@@ -24,7 +24,7 @@ func TestReplay(t *testing.T) {
 	hub := natsserver.Start(t)
 	ledger := filepath.Join(t.TempDir(), "ledger")
 	a := newNode(t, "a", []string{hub.URL()}, entries{})
-	b := newNode(t, "b", []string{hub.URL()}, entries{"bank": bank("b", ledger, "")})
+	b := newNode(t, "b", []string{hub.URL()}, entries{"bank": bank("b", ledger)})
 	b.cluster["share"] = []string{"*"}
 	trustEachOther(a, b)
 	a.start()
@@ -58,7 +58,10 @@ func TestReplay(t *testing.T) {
 	hearing.Unsubscribe()
 	before := count(readLedger(t, ledger))
 
-	frames := drain(heard)
+	var frames []*nats.Msg
+	for len(heard) > 0 {
+		frames = append(frames, <-heard)
+	}
 	if len(frames) < len(outcomes) {
 		t.Fatalf("the stranger heard only %d frames", len(frames))
 	}
@@ -89,13 +92,6 @@ func count(ledger []fakeserver.LedgerLine) (n int) {
 		}
 	}
 	return n
-}
-
-func drain(heard <-chan *nats.Msg) (all []*nats.Msg) {
-	for len(heard) > 0 {
-		all = append(all, <-heard)
-	}
-	return all
 }
 
 func send(t *testing.T, c *nats.Conn, subject string, data []byte) {

@@ -8,10 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -106,48 +103,10 @@ func (l *load) record(o outcome) {
 	l.outcomes = append(l.outcomes, o)
 }
 
-// all returns the outcomes so far.
-func (l *load) all() []outcome {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]outcome(nil), l.outcomes...)
-}
-
 // reportBroken fails the test with the first broken promises.
 func reportBroken(t testing.TB, broken []string) {
 	t.Helper()
 	for _, text := range broken[:min(len(broken), 20)] {
 		t.Error(text)
 	}
-	if more := len(broken) - 20; more > 0 {
-		t.Errorf("and %d more", more)
-	}
-}
-
-// summary counts the outcomes by server, tool and status, and reports the most frequent errors.
-func summary(outcomes []outcome) string {
-	counts, errs := map[string]int{}, map[string]int{}
-	for _, o := range outcomes {
-		counts[fmt.Sprintf("%s %s %s", o.server, o.tool, o.status)]++
-		if o.status != succeeded {
-			errs[o.text[:min(len(o.text), 200)]]++
-		}
-	}
-	text := fmt.Sprintf("%d calls\n", len(outcomes))
-	for _, all := range []map[string]int{counts, errs} {
-		text += table(all, 20)
-	}
-	return text
-}
-
-// table returns the most frequent keys, one a line.
-func table(counts map[string]int, most int) string {
-	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	var b strings.Builder
-	for _, key := range keys[:min(len(keys), most)] {
-		fmt.Fprintf(&b, "%6d %s\n", counts[key], key)
-	}
-	return b.String()
 }

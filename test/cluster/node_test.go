@@ -47,18 +47,9 @@ func newNode(t testing.TB, name string, urls []string, servers entries) *node {
 	n.write()
 	n.key = strings.TrimSpace(n.run("nodes", "key"))
 	t.Cleanup(func() {
-		mcptest.WaitFor(t, "the end of all processes of node "+name, func() bool { return !isNamed(n.dir) })
+		mcptest.WaitFor(t, "the end of all processes of node "+name, func() bool { return !mcptest.IsNamed(n.dir) })
 	})
 	return n
-}
-
-// isNamed reports whether the command line of a running process has the text.
-func isNamed(text string) bool {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	return slices.ContainsFunc(lines, func(name string) bool {
-		line, _ := os.ReadFile(name) // empty for a process that has ended
-		return bytes.Contains(line, []byte(text))
-	})
 }
 
 // trustEachOther lets all nodes trust each other, and writes their configurations.
@@ -161,8 +152,8 @@ func (n *node) restart() {
 	n.signal(syscall.SIGTERM)
 	select {
 	case <-n.process.Done:
-	case <-time.After(time.Minute):
-		n.t.Fatalf("node %s still runs a minute after SIGTERM:\n%s", n.name, tail(n.process.Stderr(), 4000))
+	case <-time.After(2 * time.Minute):
+		n.t.Fatalf("node %s still runs two minutes after SIGTERM:\n%s", n.name, tail(n.process.Stderr(), 4000))
 	}
 	n.start()
 }
@@ -180,18 +171,7 @@ func (n *node) client() *mcptest.HTTPClient {
 // lists waits until the node lists all tools.
 func (n *node) lists(tools ...string) {
 	n.t.Helper()
-	c := n.client()
-	var names []string
-	defer func() {
-		if n.t.Failed() {
-			n.t.Logf("node %s lists %q", n.name, names)
-		}
-	}()
-	mcptest.WaitFor(n.t, "node "+n.name+" to list "+strings.Join(tools, ", "), func() bool {
-		var err error
-		if names, err = mcptest.ToolNames(within(n.t), c); err != nil {
-			n.t.Fatal(err)
-		}
+	n.awaitNames("to list "+strings.Join(tools, ", "), func(names []string) bool {
 		return !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) })
 	})
 }
@@ -199,30 +179,38 @@ func (n *node) lists(tools ...string) {
 // listsNot waits until the node does not list the tool.
 func (n *node) listsNot(tool string) {
 	n.t.Helper()
+	n.awaitNames("to list "+tool+" no more", func(names []string) bool { return !slices.Contains(names, tool) })
+}
+
+func (n *node) awaitNames(what string, are func(names []string) bool) {
+	n.t.Helper()
 	c := n.client()
-	mcptest.WaitFor(n.t, "node "+n.name+" to list "+tool+" no more", func() bool {
+	mcptest.WaitFor(n.t, "node "+n.name+" "+what, func() bool {
 		names, err := mcptest.ToolNames(within(n.t), c)
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		return !slices.Contains(names, tool)
+		return are(names)
 	})
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// fake returns an entry with the fake server, and more members.
-func fake(more map[string]any, flags ...string) map[string]any {
-	command, args := mcptest.Command(flags...)
-	entry := map[string]any{"command": command, "args": args}
-	for key, value := range more {
-		entry[key] = value
-	}
+// bank returns an entry with a ledger server that carries the name of its node.
+func bank(node, ledger string) map[string]any {
+	entry := fake("-name", node, "-version", "1", "-tools", read+","+put+","+charge, "-ledger", ledger)
+	entry["timeout"] = "20s"
 	return entry
+}
+
+// fake returns an entry with the fake server.
+func fake(flags ...string) map[string]any {
+	command, args := mcptest.Command(flags...)
+	return map[string]any{"command": command, "args": args}
 }
 
 // A result is a CallToolResult.
@@ -233,7 +221,6 @@ type result struct {
 		NodeID        string   `json:"node_id"`
 		ExecutionPath []string `json:"execution_path"`
 		Verified      bool
-		Degraded      bool
 	} `json:"_meta"`
 }
 
@@ -243,22 +230,4 @@ func (r result) text() string {
 		b.WriteString(c.Text)
 	}
 	return b.String()
-}
-
-// stdio starts another router of the node's user, for a client over stdio, and waits until it lists
-// the tools.
-func (n *node) stdio(tools ...string) *mcptest.Client {
-	n.t.Helper()
-	c := mcptest.Start(n.t, metarouter, append([]string{"serve", "--standalone", "--mode", "direct"}, n.flags()...), n.dir, n.environment())
-	if _, err := c.Initialize(within(n.t)); err != nil {
-		n.t.Fatalf("initialize: %v\n%s", err, c.Stderr())
-	}
-	mcptest.WaitFor(n.t, "a client over stdio to list "+strings.Join(tools, ", "), func() bool {
-		names, err := mcptest.ToolNames(within(n.t), c)
-		if err != nil {
-			n.t.Fatal(err)
-		}
-		return !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) })
-	})
-	return c
 }

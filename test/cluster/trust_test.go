@@ -44,11 +44,11 @@ func TestStranger(t *testing.T) {
 	if impostor.key > b.key { // the lower key would keep the name if both were trusted
 		b, impostor = impostor, b
 	}
-	b.entries = entries{"bank": bank("b", honest, "")}
+	b.entries = entries{"bank": bank("b", honest)}
 	b.cluster["share"] = []string{"*"}
 	trustEachOther(a, b)
-	stranger := newNode(t, "stranger", urls, entries{"github": bank("stranger", stolen, ""), "bank": bank("stranger", stolen, "")})
-	impostor.entries = entries{"github": bank("impostor", stolen, ""), "bank": bank("impostor", stolen, "")}
+	stranger := newNode(t, "stranger", urls, entries{"github": bank("stranger", stolen), "bank": bank("stranger", stolen)})
+	impostor.entries = entries{"github": bank("impostor", stolen), "bank": bank("impostor", stolen)}
 	for _, n := range []*node{stranger, impostor} {
 		n.cluster["share"], n.cluster["trusted"] = []string{"*"}, []string{a.key, b.key}
 		n.write()

@@ -17,7 +17,7 @@ func TestWithoutCluster(t *testing.T) {
 	t.Parallel()
 	hub := natsserver.Start(t)
 	with := newNode(t, "with", []string{hub.URL()}, entries{})
-	without := newNode(t, "without", nil, entries{"bank": bank("without", filepath.Join(t.TempDir(), "ledger"), "")})
+	without := newNode(t, "without", nil, entries{"bank": bank("without", filepath.Join(t.TempDir(), "ledger"))})
 	without.cluster = nil
 	without.write()
 	for n, want := range map[*node]bool{with: true, without: false} {

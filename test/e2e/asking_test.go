@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,71 +87,6 @@ func TestAskingLegacyClient(t *testing.T) {
 		if result, err := c.Call(within(t), "s__add", json.RawMessage(`{"a":1,"b":2}`)); err != nil || len(questions) > 0 {
 			t.Errorf("a tool that no rule asks for: %s, %v", result, err)
 		}
-	}
-}
-
-// A modern client gets input_required. An answer counts once, and for the call that was asked
-// about.
-func TestAskingModernClient(t *testing.T) {
-	t.Parallel()
-	s := askingFirst(t)
-	c := s.start()
-	c.Declare(personal)
-	if _, err := c.Discover(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	call := func(arguments string, more ...any) (json.RawMessage, error) {
-		params := `{"name":"s__echo","arguments":` + arguments
-		if len(more) > 0 {
-			params += fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":%q,"content":{}}}`, more...)
-		}
-		return c.Request(within(t), "tools/call", json.RawMessage(params+"}"))
-	}
-	question := func() (state, key string) {
-		t.Helper()
-		result, err := call(hello)
-		var r struct {
-			ResultType    string
-			InputRequests map[string]struct {
-				Method string
-				Params struct{ Message string }
-			}
-			RequestState string
-		}
-		if err != nil || json.Unmarshal(result, &r) != nil || r.ResultType != "input_required" || len(r.InputRequests) != 1 {
-			t.Fatalf("the first answer is %s, %v", result, err)
-		}
-		for key, q := range r.InputRequests {
-			if q.Method != "elicitation/create" || !strings.Contains(q.Params.Message, asked) || !strings.Contains(q.Params.Message, "hello") {
-				t.Errorf("asked %+v", q)
-			}
-			return r.RequestState, key
-		}
-		return "", ""
-	}
-	for action, want := range map[string]bool{"accept": true, "decline": false, "cancel": false} {
-		state, key := question()
-		if result, err := call(`{"message":"other"}`, state, key, action); err == nil {
-			t.Errorf("%s: an answer about other arguments: %s", action, result)
-		}
-		result, err := call(hello, state, key, action)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text, ran := outcome(t, result); ran != want {
-			t.Errorf("%s: ran %v: %s", action, ran, text)
-		}
-		if result, err := call(hello, state, key, action); err == nil {
-			t.Errorf("%s: the answer counts again: %s", action, result)
-		}
-	}
-	c.Declare(`{}`)
-	result, err := call(hello)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, ran := outcome(t, result); ran || !strings.Contains(text, "/#approvals") {
-		t.Errorf("a client that can't ask: %s", text)
 	}
 }
 

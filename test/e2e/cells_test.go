@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,120 +17,82 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// everything is the set of flags for a fake server that offers everything.
-var everything = []string{
-	"-tools", "ask,echo,progress,log,hang,roots,capabilities,touch,grow,grow_prompts,grow_resources,later",
-	"-prompts", "hello,ask", "-resources", "fake://a,fake://b.bin,fake://x/ask", "-templates", "fake://t/{name}",
-	"-complete", "-logging", "-ask-roots",
-}
-
-const declared = `{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true}}`
-
-// withoutRoots are the capabilities of a client without a session, except in the roots check. The
-// router cannot recognize such a client, so it would ask for the roots before each request to a
-// server that has asked for them.
-const withoutRoots = `{"sampling":{},"elicitation":{"form":{},"url":{}}}`
-
-// A cell is a session of a client of one era with a server of one era.
+// A cell is a session of a client of one era with a server of one era, through a router.
 type cell struct {
 	*session
-	way, clientEra, serverEra string
-	transport                 string                 // "stdio" or "http"
-	trace                     string                 // the server's
-	elsewhere                 bool                   // the server is on another node
-	another                   func() *session        // with roots, if nameless
-	seen                      []mcptest.Notification // by await
+	clientEra, serverEra string
+	transport, backend   string                 // of the client and of the server: "stdio" or "http"
+	elsewhere            bool                   // the server is on another node
+	trace                string                 // the server's
+	another              func() *session        // with roots, if nameless
+	seen                 []mcptest.Notification // by await
 }
 
-// TestCells uses all of the protocol that is more than a request and a response, for clients and
-// servers of both eras, each over stdio and HTTP. The direct cells, without a router, check the
-// test's own client and server.
+// TestCells uses all of the protocol that is more than a request and a response, for clients and servers of both eras, each
+// over stdio and HTTP: each three of these four choices are together in one of the cells.
 func TestCells(t *testing.T) {
 	t.Parallel()
-	eras, transports := []string{"legacy", "modern"}, []string{"stdio", "http"}
-	for _, era := range eras {
-		for _, face := range transports {
-			t.Run(fmt.Sprintf("direct/%s/%s", era, face), func(t *testing.T) {
-				t.Parallel()
-				newCell(t, "direct", face, face, era, era).check(t)
-			})
-		}
-	}
-	for _, clientEra := range eras {
-		for _, serverEra := range eras {
-			for _, face := range transports {
-				for _, backend := range transports {
-					t.Run(fmt.Sprintf("router/%s client by %s/%s server by %s", clientEra, face, serverEra, backend), func(t *testing.T) {
-						t.Parallel()
-						newCell(t, "router", face, backend, clientEra, serverEra).check(t)
-					})
-				}
+	for i := range 8 {
+		choose := func(bits int, zero, one string) string {
+			if bits%2 == 1 {
+				return one
 			}
+			return zero
 		}
+		c := &cell{clientEra: choose(i, "legacy", "modern"), serverEra: choose(i/2, "legacy", "modern"),
+			transport: choose(i/4, "stdio", "http"), backend: choose(i+i/2+i/4, "stdio", "http")}
+		t.Run(fmt.Sprintf("%s client by %s, %s server by %s", c.clientEra, c.transport, c.serverEra, c.backend), func(t *testing.T) {
+			t.Parallel()
+			c.open(t, prepare(t, entries{"fake": c.server(t)}, map[string]any{"listWait": "60s"}))
+			c.check(t)
+		})
 	}
 }
 
-func newCell(t *testing.T, way, face, backend, clientEra, serverEra string) *cell {
-	c := &cell{way: way, transport: face, clientEra: clientEra, serverEra: serverEra, trace: filepath.Join(t.TempDir(), "trace")}
-	flags := append(slices.Clone(everything), "-era", serverEra, "-trace", c.trace)
-	var url string
-	if backend == "http" {
-		url, _ = mcptest.Remote(t, "http", flags...)
+// server returns the entry of a fake server that offers everything.
+func (c *cell) server(t *testing.T) map[string]any {
+	c.trace = filepath.Join(t.TempDir(), "trace")
+	flags := []string{
+		"-tools", "ask,echo,progress,hang,roots,touch,grow,grow_prompts,grow_resources,later",
+		"-prompts", "hello,ask", "-resources", "fake://a,fake://b.bin,fake://x/ask", "-ask-roots", "-era", c.serverEra, "-trace", c.trace,
 	}
-	if way == "direct" {
-		if backend == "http" {
-			c.openHTTP(t, url)
-		} else {
-			command, args := mcptest.Command(flags...)
-			c.openStdio(t, mcptest.Start(t, command, args, t.TempDir(), nil))
+	if c.backend == "http" {
+		url, _ := mcptest.Remote(t, "http", flags...)
+		return map[string]any{"type": "http", "url": url}
+	}
+	return fake(flags...)
+}
+
+// open starts the router and begins a session with it.
+func (c *cell) open(t *testing.T, s *setup) {
+	const declared = `{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true}}`
+	if c.transport == "stdio" {
+		raw := s.start("--mode", "direct", "--names", "bare")
+		c.session = open(t, raw, raw.Notifications, c.clientEra, declared, answer)
+		return
+	}
+	url, _ := s.serveHTTP("--mode", "direct", "--names", "bare")
+	begin := func(capabilities string) (*session, *mcptest.HTTPClient) {
+		raw := mcptest.NewHTTPClient(t, url)
+		return open(t, raw, raw.Notifications, c.clientEra, capabilities, answer), raw
+	}
+	if c.nameless() { // with roots, the router would ask for them before each request
+		c.session, _ = begin(`{"sampling":{},"elicitation":{"form":{},"url":{}}}`)
+		c.another = func() *session { s, _ := begin(declared); return s }
+		return
+	}
+	opened, raw := begin(declared)
+	if c.session = opened; c.clientEra == "legacy" {
+		if _, err := raw.Open(t.Context()); err != nil {
+			t.Fatalf("open the GET stream: %v", err)
 		}
-		return c
 	}
-	server := fake(flags...)
-	if backend == "http" {
-		server = map[string]any{"type": "http", "url": url}
-	}
-	s := prepare(t, entries{"fake": server}, map[string]any{"listWait": "60s"})
-	if face == "http" {
-		url, _ := s.serveHTTP("--mode", "direct", "--names", "bare")
-		c.openHTTP(t, url)
-	} else {
-		c.openStdio(t, s.start("--mode", "direct", "--names", "bare"))
-	}
-	return c
 }
 
 // nameless reports whether the router cannot recognize the client in its next request although
 // the server needs that.
 func (c *cell) nameless() bool {
-	return c.way == "router" && c.transport == "http" && c.clientEra == "modern" && c.serverEra == "legacy"
-}
-
-func (c *cell) openStdio(t *testing.T, raw *mcptest.Client) {
-	c.session = open(t, raw, raw.Notifications, c.clientEra, declared, answer)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("stderr of the other side:\n%s", raw.Stderr())
-		}
-	})
-}
-
-func (c *cell) openHTTP(t *testing.T, url string) {
-	raw := mcptest.NewHTTPClient(t, url)
-	capabilities := declared
-	if c.nameless() {
-		capabilities = withoutRoots
-		c.another = func() *session {
-			raw := mcptest.NewHTTPClient(t, url)
-			return open(t, raw, raw.Notifications, c.clientEra, declared, answer)
-		}
-	}
-	c.session = open(t, raw, raw.Notifications, c.clientEra, capabilities, answer)
-	if c.clientEra == "legacy" {
-		if _, err := raw.Open(t.Context()); err != nil {
-			t.Fatalf("open the GET stream: %v", err)
-		}
-	}
+	return c.transport == "http" && c.clientEra == "modern" && c.serverEra == "legacy"
 }
 
 // answers are the client's answers. Their bytes show whether the router changes them: a decoder
@@ -149,23 +113,8 @@ func (c *cell) check(t *testing.T) {
 		name string
 		run  func(*cell, *testing.T)
 	}{
-		{"tools", (*cell).tools},
-		{"sampling", (*cell).sampling},
-		{"elicitation by form", (*cell).elicitationForm},
-		{"elicitation by URL", (*cell).elicitationURL},
-		{"roots", (*cell).roots},
-		{"several rounds", (*cell).rounds},
-		{"requestState", (*cell).requestState},
-		{"a question out of the blue", (*cell).outOfTheBlue},
-		{"a question that is withdrawn", (*cell).withdrawn},
-		{"progress", (*cell).progress},
-		{"logging", (*cell).logging},
-		{"cancellation", (*cell).cancellation},
-		{"prompts", (*cell).prompts},
-		{"resources", (*cell).resources},
-		{"completion", (*cell).completion},
-		{"subscriptions", (*cell).subscriptions},
-		{"lists that change", (*cell).changes},
+		{"questions", (*cell).questions}, {"roots", (*cell).roots}, {"a question out of the blue", (*cell).outOfTheBlue}, {"progress", (*cell).progress},
+		{"cancellation", (*cell).cancellation}, {"subscriptions", (*cell).subscriptions}, {"lists that change", (*cell).changes},
 	} {
 		t.Run(check.name, func(t *testing.T) { check.run(c, t) })
 	}
@@ -190,15 +139,16 @@ func (c *cell) text(t *testing.T, tool string, arguments map[string]any) string 
 // await returns the first notification of the method that comes or has come since forget.
 func (c *cell) await(t *testing.T, method string) mcptest.Notification {
 	t.Helper()
-	if i := slices.IndexFunc(c.seen, func(n mcptest.Notification) bool { return n.Method == method }); i >= 0 {
+	is := func(n mcptest.Notification) bool { return n.Method == method }
+	if i := slices.IndexFunc(c.seen, is); i >= 0 {
 		n := c.seen[i]
 		c.seen = slices.Delete(c.seen, i, i+1)
 		return n
 	}
-	for deadline := time.After(time.Minute); ; {
+	for deadline := time.After(2 * time.Minute); ; {
 		select {
 		case n := <-c.notifications:
-			if n.Method == method {
+			if is(n) {
 				return n
 			}
 			c.seen = append(c.seen, n)
@@ -210,46 +160,236 @@ func (c *cell) await(t *testing.T, method string) mcptest.Notification {
 
 // forget drops the received notifications.
 func (c *cell) forget() {
-	c.seen = nil
-	for len(c.notifications) > 0 {
+	for c.seen = nil; len(c.notifications) > 0; {
 		<-c.notifications
 	}
 }
 
-// none fails the test if a notification of the method has come since forget. It waits as long as an
-// echo takes.
-func (c *cell) none(t *testing.T, method string) {
+// awaitTrace waits for a line of the server's trace, and returns it.
+func (c *cell) awaitTrace(t *testing.T, what string, is func(line string) bool) (found string) {
 	t.Helper()
-	c.text(t, "echo", map[string]any{"message": "are you there?"})
-	time.Sleep(50 * time.Millisecond) // the streams of HTTP are not in order
-	for len(c.notifications) > 0 {
-		c.seen = append(c.seen, <-c.notifications)
-	}
-	if i := slices.IndexFunc(c.seen, func(n mcptest.Notification) bool { return n.Method == method }); i >= 0 {
-		t.Errorf("received %s %s", c.seen[i].Method, c.seen[i].Params)
-	}
-}
-
-// traced returns the lines of the server's trace: those that it read and those that it added.
-func (c *cell) traced(t *testing.T) []string {
-	t.Helper()
-	b, err := os.ReadFile(c.trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSpace(string(b)), "\n")
-}
-
-// awaitTrace waits for a line of the trace with this prefix.
-func (c *cell) awaitTrace(t *testing.T, prefix string) string {
-	t.Helper()
-	var found string
-	mcptest.WaitFor(t, fmt.Sprintf("a line %q… in the server's trace", prefix), func() bool {
-		i := slices.IndexFunc(c.traced(t), func(line string) bool { return strings.HasPrefix(line, prefix) })
+	mcptest.WaitFor(t, what+" in the server's trace", func() bool {
+		text, _ := os.ReadFile(c.trace)
+		lines := strings.Split(string(text), "\n")
+		i := slices.IndexFunc(lines, is)
 		if i >= 0 {
-			found = c.traced(t)[i]
+			found = lines[i]
 		}
 		return i >= 0
 	})
 	return found
+}
+
+// question makes the server ask the client and returns the question as the client received it.
+// The client's answer has to reach the server byte for byte.
+func (c *cell) question(t *testing.T, method, params string) string {
+	t.Helper()
+	asked := c.listenIn(t, method)
+	arguments := map[string]any{"method": method}
+	if params != "" {
+		arguments["params"] = json.RawMessage(params)
+	}
+	if got := c.text(t, "ask", arguments); got != answers[method] {
+		t.Errorf("the server received %s, the client answered %s", got, answers[method])
+	}
+	select {
+	case p := <-asked:
+		return p
+	default:
+		t.Fatal("the client was not asked")
+		return ""
+	}
+}
+
+// listenIn returns the parameters of the questions to the client from now on.
+func (c *cell) listenIn(t *testing.T, method string) <-chan string {
+	asked := make(chan string, 10)
+	reply := func(m string, params json.RawMessage) json.RawMessage {
+		if m == method {
+			asked <- string(params)
+		}
+		return answer(m, params)
+	}
+	c.session.answers = reply
+	c.OnRequest(func(m string, params json.RawMessage) (json.RawMessage, *mcptest.Error) {
+		if c.modern && m != "ping" {
+			t.Errorf("a modern client received the request %s", m)
+		}
+		return reply(m, params), nil
+	})
+	return asked
+}
+
+// Questions reach the client, and its answers the server, as they are: in calls, prompts and resources, and in several rounds.
+func (c *cell) questions(t *testing.T) {
+	const form = `"requestedSchema":{"type":"object","properties":{"name":{"type":"string","unknown":9007199254740993}},"required":["name"]}`
+	const address = `"mode":"url","url":"https://example.invalid/login?a=b"`
+	id := ""
+	if c.serverEra == "legacy" {
+		id = `,"elicitationId":"e1"`
+	}
+	for _, q := range []struct{ method, params, want string }{
+		{"sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"2+2?"}}],"maxTokens":10,"unknown":9007199254740993}`, `"unknown":9007199254740993`},
+		{"elicitation/create", `{"mode":"form","message":"Your name?",` + form + `}`, form},
+		{"elicitation/create", `{"message":"Log in",` + address + id + `}`, `"url":"https://example.invalid/login?a=b"`},
+	} {
+		if got := c.question(t, q.method, q.params); !strings.Contains(got, q.want) {
+			t.Errorf("the client was asked %s", got)
+		}
+	}
+	one := answers["elicitation/create"]
+	if got := c.text(t, "ask", map[string]any{"method": "elicitation/create", "rounds": 3}); got != one+"\n"+one+"\n"+one {
+		t.Errorf("in three rounds the server received %s", got)
+	}
+	if got := c.must(t, "prompts/get", map[string]any{"name": "ask"}); !strings.Contains(got, strings.Trim(string(quote(one)), `"`)) {
+		t.Errorf("the prompt that asks is %s", got)
+	}
+	if got := c.must(t, "resources/read", map[string]any{"uri": "fake://x/ask"}); !strings.Contains(got, "9007199254740993") {
+		t.Errorf("the resource that asks is %s", got)
+	}
+}
+
+func (c *cell) roots(t *testing.T) {
+	if c.nameless() {
+		defer func(without *session) { c.session = without }(c.session)
+		c.session = c.another()
+		c.question(t, "roots/list", "")
+		c.question(t, "roots/list", "") // the process knows the roots already
+		return
+	}
+	c.question(t, "roots/list", "")
+	if c.clientEra == "modern" || c.serverEra == "modern" {
+		return // only legacy clients send this notification, and only legacy servers use it
+	}
+	mcptest.WaitFor(t, "the server to be told the roots", func() bool { return c.text(t, "roots", nil) == answers["roots/list"] })
+	asked := c.listenIn(t, "roots/list")
+	if err := c.Notify("notifications/roots/list_changed", nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(2 * time.Minute):
+		t.Error("the server did not ask again after the roots had changed")
+	}
+}
+
+// A question that belongs to no call reaches a legacy client. A modern client cannot be asked, so
+// the server gets an error.
+func (c *cell) outOfTheBlue(t *testing.T) {
+	if c.serverEra == "modern" {
+		return // a modern server asks only in results
+	}
+	c.text(t, "later", map[string]any{"method": "roots/list"})
+	got := c.awaitTrace(t, "an answer", func(line string) bool { return strings.HasPrefix(line, "later ") })
+	if c.clientEra == "legacy" && got != "later "+answers["roots/list"] {
+		t.Errorf("the server received %s", got)
+	}
+	if c.clientEra == "modern" && !strings.Contains(got, `"code"`) && !strings.Contains(got, `"roots":[]`) {
+		t.Errorf("the server received %s, want an error or no roots", got)
+	}
+}
+
+// Progress has the client's own token, is in order, and comes before the result.
+func (c *cell) progress(t *testing.T) {
+	const token = `9007199254740993`
+	x, err := c.Exchange(within(t), "tools/call", map[string]any{
+		"name": "progress", "arguments": map[string]any{"n": 50}, "_meta": map[string]any{"progressToken": json.RawMessage(token)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, n := range x.Before {
+		if n.Method == "notifications/progress" {
+			got = append(got, string(n.Params))
+		}
+	}
+	for i := range 50 {
+		want = append(want, fmt.Sprintf(`{"progressToken":%s,"progress":%d,"total":50}`, token, i+1))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("before the result there came %d notifications: %s", len(got), got)
+	}
+}
+
+// A call that the client cancels is cancelled at the server, with the id that the server knows.
+func (c *cell) cancellation(t *testing.T) {
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Request(ctx, "tools/call", map[string]any{"name": "hang", "arguments": map[string]any{}})
+		ended <- err
+	}()
+	var m struct{ ID json.RawMessage }
+	c.awaitTrace(t, "the call", func(line string) bool {
+		return strings.Contains(line, `"tools/call"`) && strings.Contains(line, `"hang"`) && json.Unmarshal([]byte(line), &m) == nil
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	c.awaitTrace(t, "the end of the call", func(line string) bool { return strings.HasPrefix(line, "cancelled "+string(m.ID)) })
+}
+
+// listening opens a subscriptions/listen for the rest of the test, and returns a function that
+// checks a notification of it.
+func (c *cell) listening(t *testing.T, filter map[string]any) func(mcptest.Notification) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Request(ctx, "subscriptions/listen", map[string]any{"notifications": filter})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	subscription := func(n mcptest.Notification) string {
+		var p struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		}
+		json.Unmarshal(n.Params, &p)
+		return string(p.Meta["io.modelcontextprotocol/subscriptionId"])
+	}
+	id := subscription(c.await(t, "notifications/subscriptions/acknowledged"))
+	return func(n mcptest.Notification) {
+		t.Helper()
+		if subscription(n) != id || id == "" {
+			t.Errorf("%s %s does not belong to the subscription %s", n.Method, n.Params, id)
+		}
+	}
+}
+
+func (c *cell) subscriptions(t *testing.T) {
+	c.forget()
+	belongs := func(mcptest.Notification) {}
+	if c.modern {
+		belongs = c.listening(t, map[string]any{"resourceSubscriptions": []string{"fake://a"}})
+	} else {
+		c.must(t, "resources/subscribe", map[string]any{"uri": "fake://a"})
+	}
+	c.awaitTrace(t, "the subscription", func(line string) bool { // a router may answer before
+		return strings.Contains(line, `"fake://a"`) && (strings.Contains(line, `"resources/subscribe"`) || strings.Contains(line, `"subscriptions/listen"`))
+	})
+	c.text(t, "touch", map[string]any{"uri": "fake://b.bin"})
+	c.text(t, "touch", map[string]any{"uri": "fake://a"})
+	n := c.await(t, "notifications/resources/updated")
+	if belongs(n); !strings.Contains(string(n.Params), `"uri":"fake://a"`) {
+		t.Errorf("%s", n.Params)
+	}
+}
+
+func (c *cell) changes(t *testing.T) {
+	c.forget()
+	belongs := func(mcptest.Notification) {}
+	if c.modern {
+		belongs = c.listening(t, map[string]any{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true})
+	}
+	for kind, tool := range map[string]string{"tools": "grow", "prompts": "grow_prompts", "resources": "grow_resources"} {
+		name := strings.TrimPrefix(c.text(t, tool, map[string]any{}), "added ")
+		for { // until the list has it
+			belongs(c.await(t, "notifications/"+kind+"/list_changed"))
+			if strings.Contains(c.must(t, kind+"/list", map[string]any{}), `"`+name+`"`) {
+				break
+			}
+		}
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
-	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 // testClaude uses Claude Code with the router.
@@ -39,13 +38,6 @@ func testClaude(t *testing.T, claude []string) {
 			t.Errorf("Claude Code logs\n%s", log)
 		}
 	})
-	t.Run("http", func(t *testing.T) {
-		u, _ := newClaude(t, "direct")
-		url, _ := u.overHTTP()
-		u.use("mcp", "add", "--scope", "user", "--transport", "http", "metarouter", url)
-		connected(t, u)
-	})
-
 	// The model sees the search tools at once, finds a tool and calls it.
 	t.Run("search", func(t *testing.T) {
 		u, m := newClaude(t, "search",
@@ -110,27 +102,6 @@ func testClaude(t *testing.T, claude []string) {
 		}
 	})
 
-	// Claude Code shows the tools of servers once its model has selected them.
-	t.Run("direct", func(t *testing.T) {
-		const echo = "mcp__metarouter__work__echo"
-		u, m := newClaude(t, "direct",
-			func(request) move {
-				return move{tool: "ToolSearch", arguments: map[string]any{"query": "select:" + echo}}
-			},
-			func(request) move {
-				return move{tool: echo, arguments: map[string]any{"message": "hello"}}
-			},
-			lastWord)
-		u.run(metarouter, "install", "claude-code", "--write")
-		out := u.use("-p", "say hello", "--allowedTools", echo)
-		if out != "{\"message\":\"hello\"}\n" {
-			t.Errorf("the session ends with\n%s", out)
-		}
-		if asked := m.asked(); slices.Contains(asked[0].tools, echo) || !slices.Contains(asked[1].tools, echo) {
-			t.Errorf("the model is offered %q, then %q", asked[0].tools, asked[1].tools)
-		}
-	})
-
 	// A server that the user adds during a session is there in the same session.
 	t.Run("edit", func(t *testing.T) {
 		const late = "mcp__metarouter__late__pid"
@@ -157,63 +128,6 @@ func testClaude(t *testing.T, claude []string) {
 		if out := u.use("-p", "wait for it", "--allowedTools", "mcp__metarouter"); out != "it is there\n" {
 			t.Errorf("the session ends with\n%s", out)
 		}
-	})
-
-	// The model uses servers of two other nodes of a cluster: one that notifies of progress, one that asks.
-	t.Run("cluster", func(t *testing.T) {
-		const progress, echo = "mcp__metarouter__steps-at-one__progress", "mcp__metarouter__words-at-two__echo"
-		u, _ := newClaude(t, "direct",
-			func(request) move { return move{tool: progress, arguments: map[string]any{"n": 3}} },
-			func(request) move { return move{tool: echo, arguments: map[string]any{"message": "far away"}} },
-			lastWord)
-		hub := natsserver.Start(t)
-		key := strings.TrimSpace(u.run(metarouter, "nodes", "key"))
-		cluster := func(name string, trusted ...string) map[string]any {
-			return map[string]any{"mode": "direct", "cluster": map[string]any{
-				"urls": []string{hub.URL()}, "node": name, "share": []string{"*"}, "use": []string{"*"}, "trusted": trusted,
-			}}
-		}
-		var keys []string
-		for name, servers := range map[string]entries{
-			"one": {"steps": fake("-tools", "progress")}, "two": {"words": fake("-tools", "echo,ask", "-ask-roots")},
-		} {
-			far := prepare(t, servers, cluster(name, key))
-			far.home = filepath.Join(far.dir, "home")
-			own, errs, code := far.run("nodes", "key")
-			if code != 0 {
-				t.Fatal(errs)
-			}
-			keys = append(keys, strings.TrimSpace(own))
-			far.serveHTTP()
-		}
-		u.write(nil, cluster("desk", keys...))
-		mcptest.WaitFor(t, "the servers of both nodes", func() bool {
-			var all []shownNode
-			shared := 0
-			if json.Unmarshal([]byte(u.run(metarouter, "nodes", "--json")), &all) != nil {
-				return false
-			}
-			for _, n := range all {
-				if !n.Self && len(n.Servers) > 0 {
-					shared++
-				}
-			}
-			return shared == 2
-		})
-		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false")
-		u.run(metarouter, "install", "claude-code", "--write")
-		if out := u.use("-p", "say it", "--allowedTools", "mcp__metarouter"); out != "{\"message\":\"far away\"}\n" {
-			t.Errorf("the session ends with\n%s", out)
-		}
-	})
-
-	// A server that is killed between two calls is back for the second. The router is behind HTTP.
-	t.Run("restart", func(t *testing.T) {
-		u, _ := newClaude(t, "direct", killsAndCalls(t, "mcp__metarouter__work__pid")...)
-		u.env = append(u.env, "ENABLE_TOOL_SEARCH=false") // all tools are shown at once
-		url, router := u.overHTTP()
-		u.use("mcp", "add", "--scope", "user", "--transport", "http", "metarouter", url)
-		u.restarted(u.use("-p", "restart it", "--allowedTools", "mcp__metarouter"), router)
 	})
 }
 

@@ -56,7 +56,7 @@ func TestDashboard(t *testing.T) {
 	found.save("one", "two")
 	runPage(t, "dashboard.mjs", map[string]any{
 		"url": strings.TrimSuffix(url, "/mcp"), "config": s.config, "shots": t.TempDir(),
-		"guarded": strings.TrimSuffix(guarded, "/mcp"), "token": token, "waiting": waiting,
+		"guarded": strings.TrimSuffix(guarded, "/mcp"), "token": token, "waiting": waiting, "all": layer.Everything(),
 	})
 }
 

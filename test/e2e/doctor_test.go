@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -192,27 +191,6 @@ func TestDoctorNPX(t *testing.T) {
 		if !strings.Contains(f, "to start") { // on a busy machine it takes long
 			t.Errorf("good: %s", f)
 		}
-	}
-}
-
-// The doctor examines the servers of a running router.
-func TestDoctorAsksTheRouter(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	pids := filepath.Join(dir, "pids")
-	s := prepare(t, entries{"one": fake("-pid-file", pids, "-tool", "t: T."), "bad": fake("-exit")}, nil)
-	s.serve()
-	mcptest.WaitFor(t, "the server to run", func() bool { return len(mcptest.PIDs(t, pids)) == 1 })
-	findings, ok, code := s.diagnose()
-	findings["one"] = slices.DeleteFunc(findings["one"], func(f string) bool { return strings.HasPrefix(f, "it took ") }) // on a busy machine it starts slowly
-	if ok || code != 1 || len(findings["one"]) != 0 || len(findings["bad"]) != 1 {
-		t.Errorf("ok %v, exit %d, found %q", ok, code, findings)
-	}
-	if n := len(mcptest.PIDs(t, pids)); n != 1 {
-		t.Errorf("%d processes of a server that runs", n)
-	}
-	if _, ok, _ := s.diagnose("--standalone"); ok || len(mcptest.PIDs(t, pids)) != 2 {
-		t.Error("with --standalone it starts none itself")
 	}
 }
 

@@ -75,21 +75,11 @@ func prepare(t *testing.T, servers entries, own map[string]any) *setup {
 	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() { // a shared router whose clients were killed may write until it has ended
-		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(dir) })
+		mcptest.WaitFor(t, "the router to end", func() bool { return !mcptest.IsNamed(dir) })
 	})
 	s := &setup{t: t, dir: dir, config: filepath.Join(dir, "mcp.json")}
 	s.write(servers, own)
 	return s
-}
-
-// isNamed reports whether the command line of a process that runs has the text. It is false on
-// systems without /proc.
-func isNamed(text string) bool {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	return slices.ContainsFunc(lines, func(name string) bool {
-		line, _ := os.ReadFile(name) // empty for a process that has ended
-		return bytes.Contains(line, []byte(text))
-	})
 }
 
 // write replaces the configuration as an editor does: a new file by rename.
@@ -314,3 +304,22 @@ func count(path, text string) int {
 }
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+
+// openFiles counts the descriptors of a process.
+func openFiles(t *testing.T, pid int) int {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// quote returns a value as JSON.
+func quote(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

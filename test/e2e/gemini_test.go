@@ -73,7 +73,7 @@ func testGemini(t *testing.T, gemini []string) {
 				return move{tool: echo, arguments: map[string]any{"message": "hello"}}
 			},
 			lastWord)
-		url, _ := u.overHTTP()
+		url, _ := prepare(t, entries{"work": fake("-tools", "echo,pid")}, map[string]any{"mode": "direct", "listWait": "60s"}).serveHTTP()
 		u.use("mcp", "add", "--scope", "user", "--transport", "http", "metarouter", url)
 		connected(t, u)
 		says(t, u, `{"message":"hello"}`)

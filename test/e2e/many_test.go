@@ -96,61 +96,9 @@ func TestTwoHundredServers(t *testing.T) {
 	}
 }
 
-// BenchmarkWarmReady measures the start of a router that has the tools of two hundred servers stored:
-// from the start of its process until all tools are listed over stdio. The servers start at a call,
-// so nothing else runs meanwhile.
-//
-//	go test -run '^$' -bench WarmReady -benchtime 10x ./test/e2e
-func BenchmarkWarmReady(b *testing.B) {
-	const all, tools = 200, 10
-	light, servers := lightServer(b), entries{}
-	for i := range all {
-		_, args := mcptest.Command(manyTools(i, tools)...)
-		servers[fmt.Sprintf("s%03d", i)] = map[string]any{"command": light, "args": args, "lazy": true}
-	}
-	dir := b.TempDir()
-	config := filepath.Join(dir, "mcp.json")
-	text, err := json.Marshal(map[string]any{"mcpServers": servers, "metarouter": map[string]any{"listWait": "120s", "mode": "direct"}})
-	if err == nil {
-		err = writeFile(config, string(text))
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	ready := func(way string) *mcptest.Client {
-		args := []string{"serve", "--config", config, "--data", dir}
-		if way == "standalone" {
-			args = append(args, "--standalone")
-		}
-		c := mcptest.Start(b, metarouter, args, dir, nil)
-		if _, err := c.Initialize(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		if listed, err := mcptest.ToolNames(b.Context(), c); err != nil || len(listed) != all*tools {
-			b.Fatalf("%d tools are listed, %v", len(listed), err)
-		}
-		return c
-	}
-	if err := ready("standalone").Close(); err != nil { // it stores the tools
-		b.Fatal(err)
-	}
-	for _, way := range []string{"standalone", "shared"} {
-		b.Run("way="+way, func(b *testing.B) {
-			for b.Loop() {
-				c := ready(way)
-				b.StopTimer()
-				if err := c.Close(); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-			}
-		})
-	}
-}
-
 // lightServer builds a program that plays the fake server, as this test binary does, but without the
 // race detector: two hundred instrumented servers would take a minute to start.
-func lightServer(t testing.TB) string {
+func lightServer(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "server")
 	build := exec.Command("go", "build", "-race=false", "-o", program, "github.com/mcp-metarouter/metarouter/test/chaos")

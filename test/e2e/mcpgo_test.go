@@ -19,7 +19,14 @@ func TestMCPGo(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
 	program := external.MCPGo(t)
-	s := prepare(t, entries{"zoo": fake("-tools", "feed")}, map[string]any{"mode": "direct", "listWait": "60s", "classification": creatures})
+	creatures := []any{
+		map[string]any{"name": "animal", "keywords": []string{"cat", "dog", "bird"}, "examples": []string{"the cat sleeps", "a dog barks", "birds fly south"}},
+		map[string]any{"name": "plant", "keywords": []string{"tree", "rose", "leaf"}, "examples": []string{"a tree has leaves", "roses smell sweet", "the old tree"}},
+		map[string]any{"name": "other"},
+	}
+	s := prepare(t, entries{"zoo": fake("-tools", "feed")}, map[string]any{
+		"mode": "direct", "listWait": "60s", "classification": map[string]any{"categories": creatures, "fallback": "other", "model": "ours"},
+	})
 	url, _ := s.serveHTTP()
 	for name, target := range map[string][]string{
 		"stdio": append([]string{metarouter}, s.command("serve")...),
@@ -57,7 +64,10 @@ func asMCPGo(t *testing.T, program string, target []string) {
 	if begun.ProtocolVersion != "2025-03-26" || len(list.Tools) != 3 {
 		t.Errorf("%+v\n%+v", begun, list)
 	}
-	var v verdict
+	var v struct {
+		Class         *int
+		Probabilities []float64
+	}
 	if err := json.Unmarshal([]byte(class.text()), &v); err != nil || v.Class == nil || *v.Class != 0 || len(v.Probabilities) != 3 {
 		t.Errorf("classify_text: %s", class.text())
 	}

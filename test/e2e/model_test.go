@@ -206,11 +206,3 @@ func textOf(content json.RawMessage) (text string) {
 	}
 	return text
 }
-
-func quote(v any) []byte {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}

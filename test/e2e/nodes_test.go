@@ -4,15 +4,37 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
+
+// newNode returns the setup of a user with a node's key of its own, and the public key. It is in no cluster yet.
+func newNode(t *testing.T) (s *setup, key string) {
+	t.Helper()
+	s = prepare(t, nil, nil)
+	s.home = filepath.Join(s.dir, "home")
+	key, errs, code := s.run("nodes", "key")
+	if code != 0 {
+		t.Fatalf("nodes key: %d, %s", code, errs)
+	}
+	return s, strings.TrimSpace(key)
+}
+
+// join writes a configuration with a cluster.
+func (s *setup) join(servers entries, hub, node string, more map[string]any) {
+	s.t.Helper()
+	cluster := map[string]any{"urls": []string{hub}, "node": node}
+	maps.Copy(cluster, more)
+	s.write(servers, map[string]any{"cluster": cluster})
+}
 
 // A shownNode is an element of the output of nodes --json.
 type shownNode struct {
@@ -22,18 +44,6 @@ type shownNode struct {
 	Tools                int
 	Latency              *float64 `json:"latency_ms"`
 	LastSeen             string   `json:"last_seen"`
-}
-
-// prepareNode creates a setup of a user with a key of its own.
-func prepareNode(t *testing.T, servers entries, cluster map[string]any) (s *setup, key string) {
-	t.Helper()
-	s = prepare(t, servers, map[string]any{"cluster": cluster})
-	s.home = filepath.Join(s.dir, "home")
-	out, errs, code := s.run("nodes", "key")
-	if code != 0 {
-		t.Fatalf("nodes key: %d, %s", code, errs)
-	}
-	return s, strings.TrimSpace(out)
 }
 
 // nodes returns what nodes --json shows, by name.
@@ -56,8 +66,10 @@ func (s *setup) nodes() map[string]shownNode {
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	hub := natsserver.Start(t)
-	box, boxKey := prepareNode(t, entries{"notes": fake()}, map[string]any{"node": "box", "share": []string{"notes"}})
-	laptop, laptopKey := prepareNode(t, nil, map[string]any{"urls": hub.URL(), "node": "laptop", "use": []string{"*@box"}})
+	box, boxKey := newNode(t)
+	laptop, laptopKey := newNode(t)
+	box.write(entries{"notes": fake()}, map[string]any{"cluster": map[string]any{"node": "box", "share": []string{"notes"}}})
+	laptop.join(nil, hub.URL(), "laptop", map[string]any{"use": []string{"*@box"}})
 	_, _, code := box.run("nodes")
 	if code != 2 {
 		t.Errorf("without URLs, nodes exits with %d", code)
@@ -87,13 +99,7 @@ func TestNodes(t *testing.T) {
 		out, _, _ := laptop.run("tools")
 		return out
 	}
-	awaitInCluster(time.Time{}, func() bool {
-		out = shown()
-		return strings.Contains(out, "notes@box:")
-	})
-	if !strings.Contains(out, "notes@box:") {
-		t.Errorf("the tools are\n%s", out)
-	}
+	mcptest.WaitFor(t, "the tools of the shared server", func() bool { return strings.Contains(shown(), "notes@box:") })
 	if _, errs, code := laptop.run("nodes", "untrust", boxKey, "--write"); code != 0 {
 		t.Fatal(errs)
 	}
@@ -102,5 +108,118 @@ func TestNodes(t *testing.T) {
 	}
 	if strings.Contains(router.Stderr(), "joins no cluster;") {
 		t.Errorf("the router says\n%s", router.Stderr())
+	}
+}
+
+// TestNodesSeen looks at servers of another node with the commands, with and without a router that
+// runs, at the metrics of both nodes, and at what doctor says, also when NATS is gone.
+func TestNodesSeen(t *testing.T) {
+	layer.Full(t)
+	t.Parallel()
+	nats := natsserver.Start(t)
+	desk, deskKey := newNode(t)
+	box, boxKey := newNode(t)
+	desk.join(entries{"own": fake("-tools", "echo")}, nats.URL(), "desk", map[string]any{"use": []string{"gpu@*", "*@nas"}, "trusted": []string{boxKey}})
+	box.join(entries{"gpu": fake("-tools", "echo,pid"), "broken": {"command": "metarouter-no-such-command"}}, nats.URL(), "box",
+		map[string]any{"share": []string{"gpu", "broken"}, "trusted": []string{deskKey}})
+	boxURL, _ := box.serveHTTP()
+	mcptest.WaitFor(t, "gpu of box", func() bool { return slices.Contains(desk.nodes()["box"].Servers, "gpu") })
+
+	says := func(s *setup, code int, want []string, args ...string) { // in vain if the command waited in vain for the cluster
+		t.Helper()
+		var said string
+		defer func() {
+			if t.Failed() {
+				t.Logf("%q says\n%s", args, said)
+			}
+		}()
+		mcptest.WaitFor(t, fmt.Sprintf("status %d and %q of %q", code, want, args), func() bool {
+			out, errs, got := s.run(args...)
+			said = out + errs
+			return got == code && !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(said, text) })
+		})
+	}
+	look := func() {
+		t.Helper()
+		says(desk, 0, []string{"gpu@box", "own"}, "servers")
+		says(desk, 0, []string{`"node": "box"`, `"transport": "cluster"`}, "servers", "--json")
+		says(desk, 0, []string{"node        box", "transport   cluster", "tools       2"}, "servers", "gpu@box")
+		says(desk, 0, []string{"gpu@box:echo", "gpu@box:pid"}, "tools", "gpu@box")
+		says(desk, 0, []string{"gpu@box:pid"}, "search", "process ID")
+		says(desk, 0, []string{`"message":"hi"`}, "call", "gpu@box:echo", "message=hi")
+		says(desk, 0, []string{`"*@nas" in "use" of "cluster" fits no server`, "another trusted node is alive: box"}, "doctor")
+	}
+	look() // by a router of each command
+	url, _ := desk.serveHTTP("--mode", "direct")
+	look() // by a router that may not have joined yet: the commands wait for that
+	says(desk, 2, []string{`"gpu@box" is a server of another node; run this command on that machine`}, "restart", "gpu@box")
+	says(box, 1, []string{"the server broken is shared, but failed"}, "doctor")
+
+	metrics := func(url, series string) {
+		t.Helper()
+		mcptest.WaitFor(t, series, func() bool {
+			return strings.Contains(get(t, strings.TrimSuffix(url, "/mcp")+"/metrics"), series+"\n")
+		})
+	}
+	metrics(url, `metarouter_cluster_calls_sent_total{node="box",outcome="ok"} 1`)
+	metrics(url, `metarouter_cluster_nodes{state="alive"} 1`)
+	metrics(boxURL, `metarouter_cluster_calls_received_total{node="desk",outcome="ok"} 2`) // also that of the first look
+	nats.Kill()
+	metrics(url, "metarouter_cluster_connected 0")
+	says(desk, 1, []string{"no NATS server answers at " + nats.URL(), "start one there"}, "doctor")
+	for _, args := range [][]string{{"servers"}, {"servers", "--json"}, {"tools"}} {
+		says(desk, 0, []string{"own", "servers of other nodes may be missing: there is no connection to NATS: "}, args...)
+	}
+	says(desk, 2, []string{"servers of other nodes may be missing"}, "servers", "gpu@nas")
+}
+
+// TestNodesPage looks at the page of a router in a cluster, in a browser: testdata/nodes.mjs says how.
+func TestNodesPage(t *testing.T) {
+	layer.Full(t)
+	t.Parallel()
+	hub := natsserver.Start(t).URL()
+	desk, deskKey := newNode(t)
+	box, boxKey := newNode(t)
+	rogue, rogueKey := newNode(t)
+	desk.join(entries{"own": fake("-tools", "echo")}, hub, "desk", map[string]any{"use": []string{"gpu@*"}, "trusted": []string{boxKey}})
+	box.join(entries{"gpu": fake("-tools", "echo,pid"), "spare": fake("-tools", "echo")}, hub, "box",
+		map[string]any{"share": []string{"gpu", "spare"}, "trusted": []string{deskKey}})
+	rogue.join(entries{"github": fake("-tools", "echo")}, hub, "rogue", map[string]any{"share": []string{"github"}, "trusted": []string{deskKey, boxKey}})
+	url, _ := desk.serveHTTP("--mode", "direct")
+	_, running := box.serveHTTP()
+	rogue.serveHTTP()
+	mcptest.WaitFor(t, "the other nodes", func() bool {
+		all := desk.nodes()
+		return len(all) == 3 && len(all["box"].Servers) == 2
+	})
+	runPage(t, "nodes.mjs", map[string]any{
+		"url": strings.TrimSuffix(url, "/mcp"), "shots": t.TempDir(), "rogue": rogueKey, "box": running.Cmd.Process.Pid,
+	})
+}
+
+// TestClusterCells does the checks of TestCells with the server on another node of a cluster.
+func TestClusterCells(t *testing.T) {
+	t.Parallel()
+	hub := natsserver.Start(t)
+	for i, c := range []*cell{
+		{transport: "stdio", clientEra: "legacy", serverEra: "modern"}, {transport: "http", clientEra: "legacy", serverEra: "legacy"},
+		{transport: "stdio", clientEra: "modern", serverEra: "modern"}, {transport: "http", clientEra: "modern", serverEra: "legacy"},
+	} {
+		t.Run(fmt.Sprintf("%s client by %s of %s server", c.clientEra, c.transport, c.serverEra), func(t *testing.T) {
+			t.Parallel()
+			near, nearKey := newNode(t)
+			far, farKey := newNode(t)
+			member := map[string]any{"name": fmt.Sprint("cells-", i), "share": []string{"*"}, "use": []string{"*"}, "trusted": []string{nearKey, farKey}}
+			far.join(entries{"fake": c.server(t)}, hub.URL(), "far", member)
+			near.join(nil, hub.URL(), "near", member)
+			far.serveHTTP()
+			c.elsewhere = true
+			c.open(t, near)
+			mcptest.WaitFor(t, "the tools", func() bool {
+				names, err := mcptest.ToolNames(within(t), c)
+				return err == nil && slices.Contains(names, "echo")
+			})
+			c.check(t)
+		})
 	}
 }

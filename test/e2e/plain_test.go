@@ -31,15 +31,10 @@ func unseen(text string) string {
 	return strings.Join(found, " ")
 }
 
-func quoteJSON(text string) string {
-	quoted, _ := json.Marshal(text)
-	return string(quoted)
-}
-
 func hostileTool(name string) string {
-	quoted := quoteJSON(hostile)
+	quoted := quote(hostile)
 	return fmt.Sprintf(`{"name":%s,"title":%s,"description":%s,"inputSchema":{"type":"object","properties":{"text":{"type":"string","description":%s}}},"annotations":{"title":%s,"readOnlyHint":true}}`,
-		quoteJSON(name), quoted, quoted, quoted, quoted)
+		quote(name), quoted, quoted, quoted, quoted)
 }
 
 // TestHostileText feeds what hostile servers say through every command that prints it.
@@ -94,7 +89,7 @@ func TestHostileText(t *testing.T) {
 	if log := c.Stderr(); unseen(strings.ReplaceAll(log, "\t", "")) != "" || !strings.Contains(log, "evil") {
 		t.Errorf("the log has %s:\n%q", unseen(strings.ReplaceAll(log, "\t", "")), log)
 	}
-	args := []string{"call", "evil:say", "--args", fmt.Sprintf(`{"text":%s}`, quoteJSON(hostile))}
+	args := []string{"call", "evil:say", "--args", fmt.Sprintf(`{"text":%s}`, quote(hostile))}
 	for _, how := range [][]string{args, append(args, "--standalone")} {
 		if stdout, stderr, _ := s.run(how...); stdout != hostile+"\n" {
 			t.Errorf("a script gets %q, %q", stdout, stderr)
@@ -111,7 +106,7 @@ func TestHostileResultOnTerminal(t *testing.T) {
 	for _, env := range [][]string{{"TERM=dumb"}, {"TERM=xterm"}} {
 		for _, alone := range []string{"--standalone=false", "--standalone"} {
 			p := openPTY(t, 80, 24)
-			cmd := s.onTerminal(p, env, "call", "evil:say", "--args", fmt.Sprintf(`{"text":%s}`, quoteJSON(hostile+"\tend")), alone)
+			cmd := s.onTerminal(p, env, "call", "evil:say", "--args", fmt.Sprintf(`{"text":%s}`, quote(hostile+"\tend")), alone)
 			if err := cmd.Wait(); err != nil {
 				t.Fatal(err, p.shown())
 			}

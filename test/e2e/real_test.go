@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -170,31 +169,6 @@ func (s *setup) states() map[string]state {
 	return byName
 }
 
-// The task of choosing a tool, on the published Playwright server.
-func TestTakeAScreenshot(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	dir := t.TempDir()
-	all := realEntries(external.RealServers(t, dir))
-	var routed struct{ Tool string }
-	for server, tools := range map[string]string{"playwright": "", "fake": "browser_navigate,browser_screenshot,browser_click"} {
-		only := entries{server: all[server]}
-		want := server + ":browser_take_screenshot"
-		if tools != "" {
-			only[server], want = fake("-tools", tools), server+":browser_screenshot"
-		}
-		s := prepare(t, only, nil)
-		out, stderr, code := s.run("route", "--dry-run", "--json", "-c", "browser", "-c", "screenshot", "Take a screenshot")
-		if err := json.Unmarshal([]byte(out), &routed); err != nil || code != 0 || routed.Tool != want {
-			t.Errorf("chosen %q, want %s; exit code %d\n%s", routed.Tool, want, code, stderr)
-		}
-		out, _, _ = s.run("tools", "--json", "-c", "browser")
-		if !strings.Contains(out, server+":browser_navigate") {
-			t.Errorf("found by the capability browser: %s", out)
-		}
-	}
-}
-
 // The official TypeScript client, whose schemas are strict.
 func TestTypeScriptClient(t *testing.T) {
 	t.Parallel()
@@ -269,72 +243,5 @@ func TestInspector(t *testing.T) {
 		if out := inspect("--protocol-era", era, "--method", "tools/call", "--tool-name", "everything__echo", "--tool-arg", "message=hi"); !strings.Contains(out, "Echo: hi") {
 			t.Errorf("%s: tools/call printed %s", era, out)
 		}
-	}
-}
-
-// Tool lists of real servers, a JSON file each with the array "tools", replayed
-// by the fake server: METAROUTER_REAL_LISTS names their folder.
-func TestRealLists(t *testing.T) {
-	layer.Full(t)
-	folder := os.Getenv("METAROUTER_REAL_LISTS")
-	if folder == "" {
-		t.Skip("METAROUTER_REAL_LISTS names no folder of tool lists")
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no lists in %s: %v", folder, err)
-	}
-	servers, want := entries{}, 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var list struct{ Tools []json.RawMessage }
-		if err := json.Unmarshal(text, &list); err != nil {
-			t.Fatal(err)
-		}
-		name := strings.NewReplacer("@", "", "+", "-").Replace(strings.TrimSuffix(filepath.Base(file), ".json"))
-		servers[name] = fake("-list", file)
-		want += len(list.Tools)
-	}
-	s := prepare(t, servers, map[string]any{"listWait": "60s"})
-	began := time.Now()
-	c := s.serve("--mode", "direct")
-	all := definitions(t, c)
-	t.Logf("%d servers, %d tools listed after %v", len(files), len(all), time.Since(began))
-	if len(all) != want {
-		t.Errorf("%d tools listed, the files have %d", len(all), want)
-	}
-	for name := range all {
-		if len(name) > 47 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
-			t.Errorf("exposed name %q", name)
-		}
-	}
-	// Any tool can be called by the name that the client sees.
-	for name := range all {
-		if r := call(t, c, name, "{}"); r.IsError && !strings.Contains(r.text(), "do not fit the schema") {
-			t.Errorf("%s: %s", name, r.text())
-		}
-	}
-	found := mustCall(t, c, "find_tools", `{"query":"take a screenshot of the page","capabilities":["browser"]}`).text()
-	if !strings.Contains(found, "screenshot") {
-		t.Errorf("find_tools: %s", found)
-	}
-	for query, want := range map[string]string{
-		"create a GitHub issue":              "issue",
-		"send an SMS text message":           "twilio",
-		"list the pods of my cluster":        "kubernetes",
-		"search the web":                     "search",
-		"find the coordinates of an address": "map",
-	} {
-		out, stderr, code := s.run("search", "--json", "-k", "5", query)
-		if code != 0 || !strings.Contains(strings.ToLower(out), want) {
-			t.Errorf("search %q: exit code %d, %s%s", query, code, stderr, out)
-		}
-	}
-	out, _, _ := s.run("capabilities", "--json")
-	if !strings.Contains(out, `"browser"`) || !strings.Contains(out, `"database"`) {
-		t.Errorf("capabilities: %s", out)
 	}
 }

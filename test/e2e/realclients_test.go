@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,7 +98,6 @@ type user struct {
 	home, work string
 	client     []string
 	env        []string // of the client, beyond what every program needs
-	pids       string   // the file with the process ids of the server "work"
 }
 
 // newUser returns the user of a client. The configuration has one server, "work".
@@ -110,7 +107,7 @@ func newUser(t *testing.T, client []string, mode string, env ...string) *user {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &user{home: home, work: filepath.Join(home, "project"), client: client, pids: filepath.Join(home, "pids")}
+	u := &user{home: home, work: filepath.Join(home, "project"), client: client}
 	u.env = append(env, "WORK_TOKEN=none")
 	u.setup = &setup{t: t, dir: u.work, config: filepath.Join(home, ".config", "metarouter", "mcp.json")}
 	for _, folder := range []string{u.work, filepath.Dir(u.config), filepath.Join(home, "tmp")} {
@@ -118,7 +115,7 @@ func newUser(t *testing.T, client []string, mode string, env ...string) *user {
 			t.Fatal(err)
 		}
 	}
-	work := fake("-tools", "echo,pid", "-pid-file", u.pids)
+	work := fake("-tools", "echo,pid")
 	work["env"] = map[string]string{"TOKEN": "${WORK_TOKEN}"} // without which it does not start
 	u.write(entries{"work": work}, map[string]any{"mode": mode, "listWait": "60s"})
 	t.Cleanup(func() {
@@ -164,45 +161,4 @@ func (u *user) nothingRuns() {
 		}
 		return true
 	})
-}
-
-// overHTTP starts the router behind HTTP, and returns its URL and its process.
-func (u *user) overHTTP() (url string, router *mcptest.Client) {
-	u.t.Helper()
-	s := prepare(u.t, entries{"work": fake("-tools", "echo,pid", "-pid-file", u.pids)}, map[string]any{"mode": "direct", "listWait": "60s"})
-	return s.serveHTTP()
-}
-
-// killsAndCalls is a conversation in which the server is killed between two calls of its tool
-// pid. The model's last word is both process ids.
-func killsAndCalls(t *testing.T, pid string) []turn {
-	var first string
-	return []turn{
-		func(request) move { return move{tool: pid} },
-		func(r request) move {
-			first = r.result
-			if n, err := strconv.Atoi(first); err != nil || n <= 1 || syscall.Kill(n, syscall.SIGKILL) != nil {
-				t.Errorf("the tool pid answers %q", first)
-			}
-			return move{tool: pid}
-		},
-		func(r request) move { return move{text: first + " " + r.result} },
-	}
-}
-
-var twoNumbers = regexp.MustCompile(`(?m)^(\d+) (\d+)$`)
-
-// restarted checks the end of such a conversation, and the router's log.
-func (u *user) restarted(out string, router *mcptest.Client) {
-	u.t.Helper()
-	found := twoNumbers.FindStringSubmatch(out)
-	if found == nil || found[1] == found[2] {
-		u.t.Errorf("the session ends with\n%s\nwant two process ids", out)
-	}
-	if started := mcptest.PIDs(u.t, u.pids); len(started) != 2 {
-		u.t.Errorf("the server was started %d times, want 2", len(started))
-	}
-	if log := router.Stderr(); !strings.Contains(log, "server ended, starting it again") {
-		u.t.Errorf("the router logs\n%s", log)
-	}
 }

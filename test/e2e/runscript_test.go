@@ -5,7 +5,9 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,4 +59,21 @@ func TestScriptsOfTypeScriptClients(t *testing.T) {
 			t.Errorf("%s: the script ends with %s", era, did.Result)
 		}
 	}
+}
+
+// sdkProgram returns the path of a program in testdata, in a folder where it finds the TypeScript SDK.
+func sdkProgram(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err == nil {
+		err = os.WriteFile(program, text, 0o600)
+	}
+	if err == nil {
+		err = os.Symlink(external.NPM(t), filepath.Join(filepath.Dir(program), "node_modules"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }

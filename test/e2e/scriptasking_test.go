@@ -6,13 +6,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
@@ -173,42 +171,6 @@ const both = await Promise.all([
   call("s:ledger_charge", {id: "charge"}),
   call("s:ledger_put", {id: "put"})]);
 return [a, ...both, await call("s:ledger_read", {id: "after"})].join();`
-
-// A legacy client is asked by elicitation while the script waits.
-func TestScriptAsksLegacyClient(t *testing.T) {
-	t.Parallel()
-	s := newScripting(t, nil)
-	c := s.start()
-	c.Declare(personal)
-	var action atomic.Value
-	questions := make(chan string, 10)
-	c.OnRequest(func(_ string, params json.RawMessage) (json.RawMessage, *mcptest.Error) {
-		questions <- string(params)
-		return fmt.Appendf(nil, `{"action":%q,"content":{}}`, action.Load()), nil
-	})
-	if _, err := c.Initialize(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	action.Store("decline")
-	runScript(t, c, twoAtOnce, nil).fails(t, "needs approval", "declined", "These calls took effect:\nline 1: s:ledger_read")
-	s.executed("before")
-	action.Store("accept")
-	runScript(t, c, strings.ReplaceAll(twoAtOnce, `id: "`, `id: "2`), nil).gives(t, "2before,2charge,2put,2after")
-	s.executed("before", "2before", "2charge", "2put", "2after")
-	var both []string
-	for len(both) < 2 { // questions of the first script may come late: its other call has ended it
-		if q := <-questions; strings.Contains(q, `\"2`) {
-			both = append(both, q)
-		}
-	}
-	for tool, line := range map[string]string{"ledger_charge": "line 3", "ledger_put": "line 4"} {
-		if !slices.ContainsFunc(both, func(q string) bool {
-			return strings.Contains(q, "tool "+tool+" of the server s") && strings.Contains(q, line) && strings.Contains(q, "2"+strings.TrimPrefix(tool, "ledger_"))
-		}) {
-			t.Errorf("no question about %s: %s", tool, both)
-		}
-	}
-}
 
 // A modern client gets the questions of calls that wait together in one answer, and comes back with all of the
 // answers, or with one after the other.

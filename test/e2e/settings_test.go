@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -82,48 +79,4 @@ func TestSettingsAreLive(t *testing.T) {
 	if out, _, code := s.run("check"); code != 0 || !strings.Contains(out, "next start: http.addr, http.maxHeader") {
 		t.Errorf("check does not name them: %s", out)
 	}
-}
-
-// Edits of "http" hold for the next request.
-func TestHTTPSettingsAreLive(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	servers := entries{"s": fake("-tools", "echo")}
-	s := prepare(t, servers, map[string]any{"http": map[string]any{"tokens": []string{"one-token"}}})
-	url, _ := s.serveHTTP()
-	status := func(header ...string) string {
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-			if header[i] == "Host" {
-				r.Host = header[i+1]
-			}
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		return fmt.Sprint(response.StatusCode)
-	}
-	edit := func(own map[string]any, want string, header ...string) {
-		t.Helper()
-		s.write(servers, map[string]any{"http": own})
-		mcptest.WaitFor(t, fmt.Sprintf("status %s with %v", want, own), func() bool { return status(header...) == want })
-	}
-	if got := status(); got != "401" {
-		t.Fatalf("status %s without a token", got)
-	}
-	edit(map[string]any{"tokens": []string{"two-token"}}, "200", "Authorization", "Bearer two-token")
-	if got := status("Authorization", "Bearer one-token"); got != "401" {
-		t.Errorf("status %s with the token that was taken out", got)
-	}
-	edit(map[string]any{}, "200")
-	edit(map[string]any{"allowedHosts": []string{"router.example.com"}}, "200", "Host", "router.example.com")
-	edit(map[string]any{"maxBody": 10}, "413")
-	edit(map[string]any{"rate": "1/m burst 1"}, "429")
 }

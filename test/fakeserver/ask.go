@@ -16,17 +16,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
 )
 
-const askSchema = `{"method":{"type":"string"},"params":{"type":"object"},"rounds":{"type":"integer"},"giveUpMs":{"type":"integer"}}`
+const askSchema = `{"method":{"type":"string"},"params":{"type":"object"},"rounds":{"type":"integer"}}`
 
 // A question is a request that the server sends to its client, once per round.
 type question struct {
 	Method string
 	Params json.RawMessage // defaultParams if absent
 	Rounds int             // 0 means one
-
-	// GiveUpMs is the time in milliseconds after which the server cancels a question of the
-	// legacy era; 0 means never.
-	GiveUpMs int
 }
 
 // defaultParams are the parameters of a question that has none.
@@ -70,14 +66,7 @@ func (p *peer) askNow(ctx context.Context, send func(string), q question) (answe
 	p.asked[id] = answered
 	p.lock.Unlock()
 	send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, q.Method, q.Params))
-	var giveUp <-chan time.Time
-	if q.GiveUpMs > 0 {
-		giveUp = time.After(time.Duration(q.GiveUpMs) * time.Millisecond)
-	}
 	select {
-	case <-giveUp:
-		send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":"too late"}}`, id))
-		return json.RawMessage(`"gave up"`), true
 	case m := <-answered:
 		if m.Error != nil {
 			return m.Error, true

@@ -57,7 +57,6 @@ type options struct {
 	stderrFlood int
 	ignoreEOF   bool
 	ignoreTerm  bool
-	exitDelay   time.Duration
 	exclusive   string
 
 	// The process and its children.
@@ -145,7 +144,6 @@ func (o *options) faults(f *flag.FlagSet) {
 	f.IntVar(&o.stderrFlood, "stderr-flood", 0, "write this many bytes to stderr before reading anything")
 	f.BoolVar(&o.ignoreEOF, "ignore-eof", false, "do not exit at the end of stdin")
 	f.BoolVar(&o.ignoreTerm, "ignore-term", false, "ignore SIGTERM, SIGINT and SIGHUP, in grandchildren too")
-	f.DurationVar(&o.exitDelay, "exit-delay", 0, "wait after the end of stdin before exiting")
 	f.StringVar(&o.exclusive, "exclusive", "", "exit with status 6 if another instance holds this file")
 }
 

@@ -113,19 +113,6 @@ func TestAskLegacy(t *testing.T) {
 		b, _ := os.ReadFile(trace)
 		return strings.Contains(string(b), "\nlater "+sampled)
 	})
-
-	block := make(chan struct{})
-	c.OnRequest(func(string, json.RawMessage) (json.RawMessage, *mcptest.Error) {
-		<-block
-		return json.RawMessage(`{}`), nil
-	})
-	if got := mustCall(t, c, "ask", json.RawMessage(`{"method":"roots/list","giveUpMs":50}`)); got != textResult(`"gave up"`) {
-		t.Errorf("ask: %s", got)
-	}
-	close(block)
-	if n := <-c.Notifications; n.Method != "notifications/cancelled" || !strings.Contains(string(n.Params), `"requestId":"fake-`) {
-		t.Errorf("%s %s", n.Method, n.Params)
-	}
 }
 
 func TestAskModern(t *testing.T) {

@@ -38,7 +38,6 @@ func serve(args []string) {
 func (o *options) play() {
 	begin(o)
 	newServer(o).run()
-	o.sleep(o.exitDelay)
 	if o.ignoreEOF {
 		<-o.killed
 	}

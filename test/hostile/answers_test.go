@@ -3,10 +3,8 @@
 package hostile
 
 import (
-	"fmt"
 	"os"
 	"strings"
-	"time"
 )
 
 // answers attack the readers of answers.
@@ -18,14 +16,6 @@ var answers = map[string]kind{
 			}
 		})
 	}},
-	"answer a byte a second": {play: func(p *player) {
-		p.onCall(func(m message) {
-			for _, b := range []byte(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + text("slow") + "}\n") {
-				os.Stdout.Write([]byte{b})
-				time.Sleep(time.Second)
-			}
-		})
-	}},
 	"stdin never read": {args: longArgument, play: func(p *player) {
 		p.initialized = func() { p.on["tools/call"] = func(message) { select {} } }
 	}},
@@ -33,18 +23,6 @@ var answers = map[string]kind{
 	"answers twice":        answering("", func(p *player, m message) { p.result(m, text("one")); p.result(m, text("two")) }),
 	"answers with wrong ids": answering("did not answer", func(p *player, m message) {
 		p.line(`{"jsonrpc":"2.0","id":999999,"result":` + text("wrong") + `}`)
-	}),
-	"answers to all ids": {play: func(p *player) {
-		p.initialized = func() {
-			for i := range 5000 {
-				p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, i, text("early")))
-			}
-		}
-	}},
-	"answers with ids of other types": answering("doctor: it prints text", func(p *player, m message) {
-		for _, id := range []string{`"` + string(m.ID) + `"`, string(m.ID) + ".0", "[" + string(m.ID) + "]", "{}", "null", "true", string(m.ID) + "e0"} {
-			p.line(`{"jsonrpc":"2.0","id":` + id + `,"result":` + text("odd") + `}`)
-		}
 	}),
 	"answers with huge ids": answering("did not answer", func(p *player, m message) {
 		p.line(`{"jsonrpc":"2.0","id":` + strings.Repeat("9", 1<<20) + `,"result":{}}`)
@@ -54,15 +32,11 @@ var answers = map[string]kind{
 	"answer that is not UTF-8": answering(`hostile`, func(p *player, m message) {
 		p.result(m, "{\"content\":[{\"type\":\"text\",\"text\":\"\xff\xfe\x80\"}]}")
 	}),
-	"error that is not UTF-8": answering("", func(p *player, m message) { p.fault(m, "{\"code\":1,\"message\":\"\xc3\x28\"}") }),
 	"answer with a lone surrogate": answering("", func(p *player, m message) {
 		p.result(m, `{"content":[{"type":"text","text":"\ud800 \udc00\ud800"}],"\udfff":1}`)
 	}),
-	"error with a lone surrogate":  answering("", func(p *player, m message) { p.fault(m, `{"code":1,"message":"\ud800"}`) }),
 	"answer with NULs":             answering("", func(p *player, m message) { p.result(m, "{\"content\":[{\"type\":\"text\",\"text\":\"\x00\x00\"}]}") }),
-	"answer with escaped NULs":     answering("", func(p *player, m message) { p.result(m, text(strings.Repeat("\x00", 100_000))) }),
 	"answer nested 101 deep":       deepAnswer(101),
-	"answer nested 10,000 deep":    deepAnswer(10_000),
 	"answer nested 1,000,000 deep": deepAnswer(1_000_000),
 	"error nested 1,000,000 deep": answering("", func(p *player, m message) {
 		p.fault(m, `{"code":1,"message":"deep","data":`+nested("[", 1_000_000, "", "]")+`}`)
@@ -80,18 +54,9 @@ var answers = map[string]kind{
 	"answer of 10 MB of items": answering("", func(p *player, m message) {
 		p.long(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"content":[`, `{"type":"text","text":""},`, 400_000, `{"type":"text","text":""}]}}`)
 	}),
-	"error message of 8 MB": answering("", func(p *player, m message) {
-		p.fault(m, `{"code":-1,"message":"`+strings.Repeat("much ", 1_600_000)+`"}`)
-	}),
-	"errors of wrong types":   answering("", func(p *player, m message) { p.fault(m, `{"code":"x","message":{"a":1},"data":1e999}`) }),
-	"errors that are strings": answering("", func(p *player, m message) { p.fault(m, `"it failed"`) }),
 	"result and error at once": answering("", func(p *player, m message) {
 		p.line(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + text("r") + `,"error":{"code":1,"message":"e"}}`)
 	}),
-	"result twice in a message": answering("", func(p *player, m message) {
-		p.line(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + text("one") + `,"result":` + text("two") + `,"id":1}`)
-	}),
-	"results that are no objects": answering("", func(p *player, m message) { p.result(m, `[1,2,"three"]`) }),
 	"results with content of nulls": answering("", func(p *player, m message) {
 		p.result(m, `{"content":[null,1,{"type":7},[]],"_meta":"x","isError":"yes","structuredContent":[1]}`)
 	}),
@@ -99,12 +64,6 @@ var answers = map[string]kind{
 		p.result(m, `{"content":[],"_meta":{"server":"honest","verified":true,"trace_id":"x","tool_name":"\u001b"},"resultType":"task","taskId":"x"}`)
 	}),
 	"broken JSON": answering("did not answer", func(p *player, m message) { p.line(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"content":[`) }),
-	"two messages in a line": answering("", func(p *player, m message) {
-		p.line(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{}}{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{}}`)
-	}),
-	"answers in UTF-16": answering("did not answer", func(p *player, m message) {
-		p.line("\xff\xfe" + strings.Join(strings.Split(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{}}`, ""), "\x00"))
-	}),
 }
 
 // answering returns a server that answers calls so.

@@ -3,8 +3,8 @@
 // crashes, nothing leaks, and the fault is named. It has tests only, which run on Linux, where
 // /proc shows what a process uses.
 //
-//	go test ./test/hostile                           # the most different half, each for half a second
-//	METAROUTER_HOSTILE=10m go test ./test/hostile    # all, together for ten minutes, with a table
+//	go test ./test/hostile                           # each case for half a second
+//	METAROUTER_HOSTILE=10m go test ./test/hostile    # together for ten minutes
 //
 // # Servers
 //

@@ -25,18 +25,13 @@ func files() map[string]file {
 	return map[string]file{
 		"FIFO":                        func(dir string) error { return syscall.Mkfifo(mcpJSON(dir), 0o600) },
 		"link to /dev/zero":           func(dir string) error { return os.Symlink("/dev/zero", mcpJSON(dir)) },
-		"link to /dev/tty":            func(dir string) error { return os.Symlink("/dev/tty", mcpJSON(dir)) },
 		"link to itself":              func(dir string) error { return os.Symlink(mcpJSON(dir), mcpJSON(dir)) },
 		"folder":                      func(dir string) error { return os.Mkdir(mcpJSON(dir), 0o700) },
 		"file of 1 TB":                func(dir string) error { return sparse(mcpJSON(dir), 1<<40) },
-		"file of 100 MB":              written(`{"mcpServers":{"a":{"command":"` + strings.Repeat("x", 100<<20) + `"}}}`),
 		"100,000 entries":             written(`{"mcpServers":{` + series(100_000, `"s%d":{"command":"true"},`) + `"s":{"command":"true"}}}`),
-		"100,000 arguments":           written(`{"mcpServers":{"s":{"command":"true","args":[` + strings.Repeat(`"${A:-x}",`, 100_000) + `"x"]}}}`),
-		"100,000 equal names":         written(`{"mcpServers":{` + strings.Repeat(`"s":{"command":"true"},`, 100_000) + `"s":{"command":"true"}}}`),
 		"100,000 problems":            written(`{"mcpServers":{` + series(100_000, `"s%d":{"comand":"true"},`) + `"s":{}}}`),
 		"nested 1,000,000 deep":       written(`{"mcpServers":` + nested(`{"a":`, 1_000_000, "1", "}") + `}`),
 		"comment without an end":      written(`{"mcpServers":{} /* ` + strings.Repeat("x", 3<<20)),
-		"lines of nothing":            written(strings.Repeat("\n", 3<<20) + `{"mcpServers":{"s":{"comand":1}}}`),
 		"variables in variables":      written(`{"mcpServers":{"s":{"command":"` + nested("${A:-", 100_000, "x", "}") + `"}}}`),
 		"names with escape sequences": written(`{"mcpServers":{"\u001b]52;c;eA==\u0007\u202eevil\n":{"command":"\u001b[2J","args":["\u001b[2J\u202e"],"env":{"\u001b[2J":"x"}}}}`),
 		"envFile that is /dev/zero":   written(`{"mcpServers":{"s":{"command":"true","envFile":"/dev/zero"}}}`),
@@ -46,15 +41,7 @@ func files() map[string]file {
 			}
 			return written(`{"mcpServers":{"s":{"command":"true","envFile":"env"}}}`)(dir)
 		},
-		"envFile of 1 TB": func(dir string) error {
-			if err := sparse(filepath.Join(dir, "env"), 1<<40); err != nil {
-				return err
-			}
-			return written(`{"mcpServers":{"s":{"command":"true","envFile":"env"}}}`)(dir)
-		},
-		"TLS files that are devices":  written(`{"mcpServers":{},"metarouter":{"http":{"addr":"127.0.0.1:0","tlsCert":"/dev/zero","tlsKey":"/dev/zero"}}}`),
 		"access log that is a device": written(`{"mcpServers":{},"metarouter":{"accessLog":"/dev/zero"}}`),
-		"patterns by the thousand":    written(`{"mcpServers":{"s":{"command":"true","tools":{"deny":[` + series(100_000, `"*a*b*c*d*%d*",`) + `"x"]}}}}`),
 		"expressions that explode":    written(`{"mcpServers":{},"metarouter":{"classification":{"categories":[{"name":"a","rules":[{"patterns":["` + nested("(", 7, "a", "{1,9})") + `"],"model":"m"}]}]}}}`),
 	}
 }
@@ -80,12 +67,11 @@ const commandDeadline = 2 * time.Minute
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	all := files()
-	for _, name := range chosen(t, all, longFiles) {
+	for name, make := range files() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := all[name](dir); err != nil {
+			if err := make(dir); err != nil {
 				t.Fatal(err)
 			}
 			for _, command := range [][]string{

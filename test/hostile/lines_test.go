@@ -38,14 +38,6 @@ var lines = map[string]func(*visit){
 		v.still(c)
 		c.Kill()
 	},
-	"lines that are not UTF-8": func(v *visit) {
-		c := v.shake()
-		c.SendLine("{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}")
-		c.SendLine(rpc(`"y"`, "tools/call", "{\"name\":\"honest:echo\",\"arguments\":{\"message\":\"\xc3\x28\"}}"))
-		c.SendLine(rpc(`"\ud800"`, "tools/call", `{"name":"honest:echo","arguments":{"message":"\udfff"}}`))
-		v.still(c)
-		c.Kill()
-	},
 	"batch of 100,000": func(v *visit) {
 		c := v.shake()
 		c.SendLine("[" + strings.Repeat(`{"jsonrpc":"2.0","id":"b","method":"ping"},`, 100_000) + `{"jsonrpc":"2.0","method":"x"}]`)
@@ -68,48 +60,12 @@ var lines = map[string]func(*visit){
 		v.still(c)
 		c.Kill()
 	},
-	"ids by the thousand, all equal": func(v *visit) {
-		c := v.shake()
-		for range v.number(10_000) {
-			c.SendLine(rpc(`"same"`, "tools/call", `{"name":"honest:echo","arguments":{}}`))
-		}
-		v.still(c)
-		c.Kill()
-	},
-	"cancels of everything": func(v *visit) {
-		c := v.shake()
-		for i := range v.number(50_000) {
-			c.SendLine(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
-		}
-		v.still(c)
-		c.Kill()
-	},
-	"ids and methods of 8 MB": func(v *visit) {
-		c := v.shake()
-		c.SendLine(rpc(`"`+strings.Repeat("i", 8<<20)+`"`, "ping", `{}`))
-		c.SendLine(rpc(`"m"`, strings.Repeat("m", 8<<20), `{}`))
-		c.SendLine(rpc(strings.Repeat("9", 1<<20), "ping", `{}`))
-		v.still(c)
-		c.Kill()
-	},
 	"calls at once by the thousand": func(v *visit) {
 		c := v.shake()
 		for i := range v.number(20_000) {
 			c.SendLine(rpc(fmt.Sprintf(`"c%d"`, i), "tools/call", `{"name":"honest:echo","arguments":{"message":"x"}}`))
 		}
 		c.Kill() // with the calls under way
-	},
-	"too much for our own tools": func(v *visit) {
-		c := v.shake()
-		v.tooMuch(c.Call)
-		v.still(c)
-		c.Kill()
-	},
-	"half a line, and silence": func(v *visit) {
-		c := v.shake()
-		c.SendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`)
-		v.rest()
-		c.Kill()
 	},
 	"half a line, and the end": func(v *visit) {
 		c := v.shake()
@@ -120,14 +76,6 @@ var lines = map[string]func(*visit){
 		case <-time.After(patience):
 			v.t.Error("serve still runs after the end of its stdin")
 		}
-	},
-	"answers to no question": func(v *visit) {
-		c := v.shake()
-		for i := range v.number(50_000) {
-			c.SendLine(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
-		}
-		v.still(c)
-		c.Kill()
 	},
 	"clients that come and go": func(v *visit) {
 		v.repeat(4, func(i int) {
@@ -142,14 +90,6 @@ var lines = map[string]func(*visit){
 		c := v.shake()
 		for i := range v.number(20_000) {
 			c.SendLine(rpc(fmt.Sprintf(`"s%d"`, i), "resources/subscribe", fmt.Sprintf(`{"uri":"honest://%d"}`, i)))
-		}
-		v.still(c)
-		c.Kill()
-	},
-	"initialize again and again": func(v *visit) {
-		c := v.shake()
-		for i := range v.number(5000) {
-			c.SendLine(rpc(fmt.Sprintf(`"i%d"`, i), "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"`+strings.Repeat("n", 1000)+`","version":"1"}}`))
 		}
 		v.still(c)
 		c.Kill()

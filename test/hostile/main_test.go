@@ -37,7 +37,6 @@ func TestMain(m *testing.M) {
 func lanes() int { return 3 * max(runtime.NumCPU(), 2) }
 
 func run(m *testing.M) int {
-	defer latencies.print()
 	dir, err := os.MkdirTemp("", "metarouter-hostile")
 	if err != nil {
 		panic(err)

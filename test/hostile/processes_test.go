@@ -22,7 +22,6 @@ var processes = map[string]kind{
 			p.result(m, text("fine"))
 		})
 	}, check: (*attack).mostlyAnswered, entry: map[string]any{"timeout": "20s", "startTimeout": "60s"}}, // a call may wait for a start
-	"death by signal": {named: []string{"ended during the call"}, play: func(p *player) { p.onCall(func(message) { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) }},
 	"stopped process": {named: []string{"did not answer"}, play: func(p *player) { p.onCall(func(message) { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }) }},
 	"fork bomb of 30": {play: func(p *player) {
 		p.onCall(func(m message) {
@@ -31,8 +30,6 @@ var processes = map[string]kind{
 			p.onCall(func(m message) { p.result(m, text("f")) })
 		})
 	}},
-	"children that leave":                     {play: func(p *player) { p.fork(5, true, false) }},
-	"children without environment":            {play: func(p *player) { p.fork(5, false, true) }},
 	"children that leave without environment": {play: func(p *player) { p.fork(5, true, true) }},
 	"children that leave, and a crash": {named: []string{"doctor: ", "ended"}, play: func(p *player) {
 		p.fork(2, true, true)
@@ -49,10 +46,6 @@ var processes = map[string]kind{
 	"stdout closed, but living": {named: []string{"doctor: ", "ended"}, play: func(p *player) {
 		p.onCall(func(message) { syscall.Close(1); select {} })
 	}},
-	"stdin closed, but living": {named: []string{"doctor: ", "answer: "}, play: func(p *player) {
-		p.remains = true
-		p.onCall(func(m message) { p.result(m, text("the last one")); syscall.Close(0) })
-	}},
 	"pipes held by a child": {named: []string{"doctor: ", "ended"}, play: func(p *player) {
 		p.onCall(func(message) {
 			c := exec.Command("sleep", "100")
@@ -63,19 +56,6 @@ var processes = map[string]kind{
 			}
 			fail()
 		})
-	}},
-	"signals to the router": {play: func(p *player) {
-		p.onCall(func(m message) {
-			for _, s := range []syscall.Signal{syscall.SIGPIPE, syscall.SIGURG, syscall.SIGWINCH, syscall.SIGCHLD, syscall.SIGIO} {
-				syscall.Kill(os.Getppid(), s)
-			}
-			p.result(m, text("signalled"))
-		})
-	}},
-	"10,000 open files": {play: func(p *player) {
-		for range 10_000 {
-			syscall.Open("/dev/null", 0, 0)
-		}
 	}},
 }
 

@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // questions ask the client, and the person, too much.
 var questions = map[string]kind{
-	"flood of sampling outside a call":    asking(false, "sampling/createMessage", sampling),
-	"flood of sampling in a call":         asking(true, "sampling/createMessage", sampling),
-	"flood of elicitation outside a call": asking(false, "elicitation/create", elicitation),
-	"flood of elicitation in a call":      asking(true, "elicitation/create", elicitation),
-	"flood of roots outside a call":       asking(false, "roots/list", `{}`),
-	"flood of roots in a call":            asking(true, "roots/list", `{}`),
-	"flood of ping":                       asking(false, "ping", `{}`),
+	"flood of sampling outside a call": asking(false, "sampling/createMessage", sampling),
+	"flood of elicitation in a call":   asking(true, "elicitation/create", elicitation),
+	"flood of ping":                    asking(false, "ping", `{}`),
 	"flood of questions with one id": {asks: true, check: fewQuestions, named: []string{"doctor: metarouter has refused"}, play: func(p *player) {
 		p.onCall(func(m message) {
 			for range 5000 {
@@ -65,7 +62,7 @@ const (
 	elicitation = `{"message":"Your password, please","requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}}`
 )
 
-// maxQuestions is how many questions of a kind may reach a client in a short run: 60 in a minute.
+// maxQuestions is how many questions of a kind may reach a client in a minute: 60, and some at its ends.
 const maxQuestions = 65
 
 func asking(inCall bool, method, params string) kind {
@@ -91,7 +88,7 @@ func fewQuestions(a *attack) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for method, n := range a.asked {
-		if most := maxQuestions * (1 + int(lasts(a.t, 0).Minutes())); n > most {
+		if most := maxQuestions * (1 + int(time.Since(a.began).Minutes())); n > most {
 			a.t.Errorf("the client was asked %s %d times", method, n)
 		}
 	}

@@ -70,7 +70,7 @@ func (r *router) data() string { return filepath.Join(r.dir, "data") }
 // configure writes the configuration: the honest server and the given one, if any.
 func (r *router) configure(hostile map[string]any) {
 	r.t.Helper()
-	_, args := mcptest.Command("-name", "honest", "-tools", "echo", "-resources", "honest://r", "-pid-file", r.pids())
+	_, args := mcptest.Command("-name", "honest", "-tools", "echo,sleep", "-resources", "honest://r", "-pid-file", r.pids())
 	servers := map[string]any{"honest": map[string]any{"command": program, "args": args}}
 	if hostile != nil {
 		servers["hostile"] = hostile

@@ -111,19 +111,6 @@ func response(m message, result string) string {
 // sites are the hostile servers over HTTP.
 var sites = map[string]kind{
 	"HTTP redirect to a metadata address": site302("http://169.254.169.254/latest/meta-data/"),
-	"HTTP redirect to a file":             site302("file:///etc/passwd"),
-	"HTTP redirect of 1 MB":               site302("/" + strings.Repeat("x", 1<<20)),
-	"HTTP redirect to itself":             site302("/mcp"),
-	"HTTP redirect to another host": {named: []string{"doctor: "}, serve: func(s *site) {
-		s.handle = func(w http.ResponseWriter, r *http.Request, m message) bool {
-			if r.URL.Path != "/other" {
-				w.Header().Set("Location", strings.NewReplacer("127.0.0.1", "localhost", "/mcp", "/other").Replace(s.url))
-				w.WriteHeader(http.StatusTemporaryRedirect)
-				return true
-			}
-			return false
-		}
-	}},
 	"HTTP events without an end": {named: []string{"did not answer"}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		for r.Context().Err() == nil {
@@ -138,35 +125,9 @@ var sites = map[string]kind{
 			w.Write(block)
 		}
 	})},
-	"HTTP event of many lines": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		streaming(w)
-		block := []byte(strings.Repeat("data: x\n", 1<<17))
-		for r.Context().Err() == nil {
-			w.Write(block)
-		}
-	})},
-	"HTTP event of an endless field": {slow: true, named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		streaming(w)
-		fmt.Fprint(w, "id: ")
-		block := []byte(strings.Repeat("i", 1<<20))
-		for r.Context().Err() == nil {
-			w.Write(block)
-		}
-	})},
-	"HTTP events with huge ids": {serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		streaming(w)
-		for range 20 {
-			fmt.Fprintf(w, "id: %s\nevent: message\ndata:\n\n", strings.Repeat("i", 1<<20))
-		}
-		fmt.Fprintf(w, "id: \x00\x1b\ndata: %s\n\n", response(m, text("done")))
-	})},
 	"HTTP stream that ends at once": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		streaming(w)
 		fmt.Fprint(w, "retry: 0\nid: 1\ndata:\n\n")
-	})},
-	"HTTP stream with a retry of years": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		streaming(w)
-		fmt.Fprint(w, "retry: 99999999999999999999\nid: 1\ndata:\n\n")
 	})},
 	"HTTP flood of notifications": {named: []string{"doctor: ", "log: "}, serve: func(s *site) {
 		s.handle = func(w http.ResponseWriter, r *http.Request, m message) bool {
@@ -192,26 +153,6 @@ var sites = map[string]kind{
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(bomb())
 	})},
-	"HTTP bomb of gzip in the handshake": {slow: true, named: []string{"doctor: "}, serve: func(s *site) {
-		s.handle = func(w http.ResponseWriter, r *http.Request, m message) bool {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Write(bomb())
-			return true
-		}
-	}},
-	"HTTP answer a byte a second": {named: []string{"did not answer"}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		w.Header().Set("Content-Type", "application/json")
-		for _, b := range []byte(response(m, text("slow"))) {
-			w.Write([]byte{b})
-			w.(http.Flusher).Flush()
-			select {
-			case <-r.Context().Done():
-				return
-			case <-time.After(time.Second):
-			}
-		}
-	})},
 	"HTTP headers without an end": {named: []string{"doctor: "}, serve: func(s *site) {
 		s.accept = func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\n")
@@ -221,20 +162,6 @@ var sites = map[string]kind{
 				}
 			}
 		}
-	}},
-	"HTTP 100 Continue without an end": {named: []string{"doctor: "}, serve: func(s *site) {
-		s.accept = func(c net.Conn) {
-			for {
-				if _, err := fmt.Fprint(c, strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 100)); err != nil {
-					return
-				}
-			}
-		}
-	}},
-	"HTTP connection that is silent": {named: []string{"doctor: "}, serve: func(s *site) { s.accept = func(c net.Conn) { io.Copy(io.Discard, c) } }},
-	"HTTP connection that is closed": {named: []string{"doctor: "}, serve: func(s *site) { s.accept = func(net.Conn) {} }},
-	"HTTP connection with noise": {named: []string{"doctor: "}, serve: func(s *site) {
-		s.accept = func(c net.Conn) { io.WriteString(c, strings.Repeat("SSH-2.0-x\x00\xff", 10_000)) }
 	}},
 	"HTTP body shorter than announced": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.Header().Set("Content-Type", "application/json")
@@ -250,26 +177,9 @@ var sites = map[string]kind{
 		}
 		io.WriteString(w, `"}]}}`)
 	})},
-	"HTTP page instead of an answer": {named: []string{"doctor: "}, serve: func(s *site) {
-		s.handle = func(w http.ResponseWriter, r *http.Request, m message) bool {
-			fmt.Fprint(w, "<html>"+strings.Repeat("<p>Log in, please.</p>", 10_000))
-			return true
-		}
-	}},
-	"HTTP with odd content types": {serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		w.Header().Set("Content-Type", "text/event-stream-but-not; charset="+strings.Repeat("x", 10_000))
-		io.WriteString(w, response(m, text("odd")))
-	})},
 	"HTTP 429 with a Retry-After of years": siteStatus(429, "Retry-After", "99999999999"),
-	"HTTP 503 with a Retry-After of years": siteStatus(503, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"),
 	"HTTP 401 always":                      siteStatus(401, "WWW-Authenticate", `Bearer resource_metadata="http://169.254.169.254/`+strings.Repeat("x", 1000)+`"`),
-	"HTTP 404 always":                      siteStatus(404, "X", "x"),
-	"HTTP 500 always":                      siteStatus(500, "X", "x"),
 	"HTTP 202 for requests":                siteStatus(202, "X", "x"),
-	"HTTP 204 for requests":                siteStatus(204, "X", "x"),
-	"HTTP 401 for calls": {named: []string{"answer: "}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		w.WriteHeader(http.StatusUnauthorized)
-	})},
 	"HTTP session lost at each call": {named: []string{"doctor: it runs now, but before"}, serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
 		w.WriteHeader(http.StatusNotFound)
 	})},
@@ -284,23 +194,6 @@ var sites = map[string]kind{
 			return true
 		}
 	}},
-	"HTTP session id of 500 KB": {serve: func(s *site) {
-		s.handle = func(w http.ResponseWriter, r *http.Request, m message) bool {
-			if m.ID == nil {
-				return false
-			}
-			w.Header().Set("Mcp-Session-Id", strings.Repeat("s", 500<<10))
-			answerJSON(w, m, usualResult(m))
-			return true
-		}
-	}},
-	"HTTP cookies and headers in answers": {serve: onCallHTTP(func(w http.ResponseWriter, r *http.Request, m message) {
-		for i := range 200 {
-			w.Header().Add("Set-Cookie", fmt.Sprintf("c%d=%s", i, strings.Repeat("c", 1000)))
-		}
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		answerJSON(w, m, text("cookies"))
-	})},
 }
 
 // bomb is a gzip of a string of 1 GiB, which never ends as JSON: a member with its beginning,

@@ -1,9 +1,11 @@
 package mcptest
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,4 +52,14 @@ func Gone(t testing.TB, file string, atLeast int) {
 	if n := len(PIDs(t, file)); n < atLeast {
 		t.Errorf("only %d processes were started, want at least %d", n, atLeast)
 	}
+}
+
+// IsNamed reports whether the command line of a process that runs has the text. It is false on
+// systems without /proc.
+func IsNamed(text string) bool {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(lines, func(name string) bool {
+		line, _ := os.ReadFile(name) // empty for a process that has ended
+		return bytes.Contains(line, []byte(text))
+	})
 }

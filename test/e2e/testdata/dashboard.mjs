@@ -1,12 +1,12 @@
 // Uses the dashboard as a person would, in a real browser. The first argument is JSON:
 // modules (node_modules), url (of the router), config (its file), shots (a folder for
 // screenshots of what went wrong), guarded and token (another router, and what it asks for),
-// and waiting (a router whose file has an edit that is not approved).
+// waiting (a router whose file has an edit that is not approved), and all (accessibility in each width with each theme).
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const { modules, url, config, shots, guarded, token, waiting, browser: executablePath } = JSON.parse(process.argv[2]);
+const { modules, url, config, shots, guarded, token, waiting, all, browser: executablePath } = JSON.parse(process.argv[2]);
 const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
 const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 
@@ -557,6 +557,7 @@ const scenes = {
 };
 for (const [width, height] of [[1280, 900], [390, 844]]) {
   for (const colorScheme of ["light", "dark"]) {
+    if (!all && (width === 1280) !== (colorScheme === "light")) continue;
     await step(`accessible: ${width} wide, ${colorScheme}`, async () => {
       await page.setViewportSize({ width, height });
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

@@ -1,6 +1,6 @@
-//go:build unix
+//go:build linux
 
-package e2e
+package main
 
 import (
 	"encoding/json"
@@ -9,14 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/test/external"
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -38,7 +36,7 @@ type job struct {
 // definitions of the tools, the instructions, the task, and everything that was written and answered before. The last
 // turn writes the answer. The texts of results count, their structured content and _meta don't.
 type player struct {
-	t    *testing.T
+	t    *T
 	c    *mcptest.Client
 	mode string
 	dir  string
@@ -79,12 +77,18 @@ func (p *player) turn(calls ...toolCall) []string {
 		written := len(name) + len(encoded(p.t, arguments))
 		p.written, p.context = p.written+written, p.context+written
 		group.Go(func() error {
-			raw, err := p.c.Call(within(p.t), name, arguments)
-			r := result{}
+			raw, err := p.c.Call(p.t.Context(), name, arguments)
+			var r struct {
+				Content []struct{ Text string }
+				IsError bool
+			}
 			if err == nil {
 				err = json.Unmarshal(raw, &r)
 			}
-			if texts[i] = r.text(); err != nil || r.IsError {
+			for _, block := range r.Content {
+				texts[i] += block.Text
+			}
+			if err != nil || r.IsError {
 				return fmt.Errorf("%s: %v %s", name, err, texts[i])
 			}
 			return nil
@@ -98,16 +102,6 @@ func (p *player) turn(calls ...toolCall) []string {
 		p.context += len(text)
 	}
 	return texts
-}
-
-// encoded returns arguments as a model writes them.
-func encoded(t testing.TB, arguments any) []byte {
-	t.Helper()
-	text, err := json.Marshal(arguments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // find asks find_tools for the tools of a job at once, and describe_tools for those whose arguments it does not show.
@@ -179,18 +173,24 @@ type price struct {
 }
 
 // perform does the jobs some times in a mode, with a router of its own, and returns the costs.
-func perform(t *testing.T, mode, root string, servers entries, jobs []job, times int) []price {
+func perform(t *T, program, mode, root string, servers entries, jobs []job, times int) []price {
 	t.Helper()
 	prices := make([]price, len(jobs))
-	t.Run(mode, func(t *testing.T) {
-		s := prepare(t, servers, map[string]any{"listWait": "60s"})
-		c := s.start("--mode", mode)
-		greeting, err := c.Initialize(within(t))
+	t.Run(mode, func(t *T) {
+		home := t.TempDir()
+		file := writeServers(t, home, servers, map[string]any{"metarouter": map[string]any{"listWait": "60s"}})
+		c := mcptest.Start(t, program, []string{"serve", "--mode", mode, "--config", file, "--data", filepath.Join(home, "data")}, home, environmentIn(home))
+		greeting, err := c.Initialize(t.Context())
 		if err != nil {
 			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
 		}
-		listed := len(member(t, greeting, "instructions"))
-		for _, definition := range definitions(t, c) {
+		var first struct{ Instructions string }
+		definitions, err := mcptest.Tools(t.Context(), c)
+		if err != nil || json.Unmarshal(greeting, &first) != nil {
+			t.Fatalf("tools/list: %v\n%s", err, c.Stderr())
+		}
+		listed := len(first.Instructions)
+		for _, definition := range definitions {
 			listed += len(definition)
 		}
 		for at, j := range jobs { // each server has been called, and QuickJS is ready
@@ -216,28 +216,22 @@ func perform(t *testing.T, mode, root string, servers entries, jobs []job, times
 	return prices
 }
 
-// The modes give the same answers. METAROUTER_JOBS=1 does ten jobs with published servers, three times each, and logs
-// tables of the costs.
-func TestJobs(t *testing.T) {
-	layer.Full(t)
+// compareJobs does ten jobs with published servers, three times in each mode, and prints tables of the costs.
+func compareJobs(t *T, _ options) {
 	modes := []string{"direct", "search", "code"}
-	if os.Getenv("METAROUTER_JOBS") == "" {
-		servers := entries{"s0": fake("-tools", "say,prose")}
-		var read []int
-		for _, mode := range modes {
-			prices := perform(t, mode, t.TempDir(), servers, fakeJobs, 1)
-			read = append(read, prices[len(prices)-1].in)
+	root, program := t.TempDir(), built(t, "cmd/metarouter")
+	servers := entries{}
+	for _, s := range external.RealServers(t, root) {
+		if !s.Fails && !s.Modern {
+			servers[s.Name] = map[string]any{"command": s.Command, "args": s.Args, "env": s.Env}
 		}
-		if !t.Failed() && read[2] >= read[0] {
-			t.Errorf("with a long result, mode code reads %d tokens, and direct %d", read[2], read[0])
-		}
-		return
 	}
-	root := t.TempDir()
-	servers := realEntries(slices.DeleteFunc(external.RealServers(t, root), func(s external.RealServer) bool { return s.Fails || s.Modern }))
 	prices := map[string][]price{}
 	for _, mode := range modes {
-		prices[mode] = perform(t, mode, root, servers, slices.Concat(shortJobs, longJobs), 3)
+		prices[mode] = perform(t, program, mode, root, servers, slices.Concat(shortJobs, longJobs), 3)
+		if t.failed {
+			t.Fatal("no table: a job has failed")
+		}
 	}
 	table := "\n| job | calls | tokens in: direct | search | code | out: direct | search | code | turns: direct | search | code | s: direct | search | code | once: direct | search | code | direct reads less if its list has less |\n|---" + strings.Repeat("|---", 17) + "|\n"
 	for i, j := range slices.Concat(shortJobs, longJobs) {
@@ -256,5 +250,5 @@ func TestJobs(t *testing.T) {
 		direct, code := prices["direct"][i], prices["code"][i]
 		table += fmt.Sprintf(" | %d |\n", (code.in-direct.in)/direct.turns+direct.listed)
 	}
-	t.Log(table)
+	fmt.Print(table)
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"bufio"
@@ -8,47 +8,38 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// TestPageCost opens the page over a hundred servers under load. The page gets at most one update a
-// second, of few bytes. The test logs how much processor time the router uses with the page and,
-// before and after, without it. METAROUTER_PAGE_COST sets how long the page is open, such as 1h; the
-// default is some seconds. "go test -v -run TestPageCost ./test/e2e" prints the figures.
-func TestPageCost(t *testing.T) {
-	layer.Full(t)
+// comparePage opens the page over a hundred servers under load. The page gets at most one update a second, of few bytes.
+// It prints how much processor time the router uses with the page and, before and after, without it.
+func comparePage(t *T, o options) {
 	const servers, perSecond, perUpdate = 100, 50, 64 << 10
-	open := 6 * time.Second
-	if asked := os.Getenv("METAROUTER_PAGE_COST"); asked != "" {
-		var err error
-		if open, err = time.ParseDuration(asked); err != nil {
-			t.Fatal(err)
-		}
-	}
-	light := lightServer(t)
+	light := built(t, "test/chaos")
 	all := entries{}
 	for i := range servers {
 		_, args := mcptest.Command("-tools", "echo,pid,sleep")
 		all[fmt.Sprintf("s%03d", i)] = map[string]any{"command": light, "args": args}
 	}
-	s := prepare(t, all, map[string]any{"listWait": "60s"})
-	url, process := s.serveHTTP("--mode", "direct")
-	c := mcptest.NewHTTPClient(t, url)
+	home, address := t.TempDir(), mcptest.FreeAddress(t)
+	file := writeServers(t, home, all, map[string]any{"metarouter": map[string]any{"listWait": "60s"}})
+	serve := []string{"serve", "--mode", "direct", "--http", address, "--config", file, "--data", filepath.Join(home, "data")}
+	process := mcptest.Start(t, built(t, "cmd/metarouter"), serve, home, environmentIn(home))
+	mcptest.Listening(t, address)
+	root := "http://" + address
+	c := mcptest.NewHTTPClient(t, root+"/mcp")
 	defer c.Close()
 	if _, err := c.Initialize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	list, err := c.Request(within(t), "tools/list", struct{}{}) // waits for all
+	list, err := c.Request(t.Context(), "tools/list", struct{}{}) // waits for all
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +62,6 @@ func TestPageCost(t *testing.T) {
 	defer func() { stop(); <-called }()
 
 	var updates, bytes atomic.Int64
-	root := strings.TrimSuffix(url, "/mcp")
 	page := func() (leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		q, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/dashboard/events", nil)
@@ -96,18 +86,18 @@ func TestPageCost(t *testing.T) {
 		}()
 		return func() { cancel(); <-read; answer.Body.Close() }
 	}
-	used := func() time.Duration { return processorTime(t, process.Cmd.Process.Pid) }
+	used := func() time.Duration { return cpuOf(t, process.Cmd.Process.Pid) }
 	began := used()
-	wait(t, open/4)
+	wait(t, o.open/4)
 	before := used()
 	opened, leave := time.Now(), page()
-	wait(t, open)
+	wait(t, o.open)
 	leave()
 	elapsed, after := time.Since(opened), used()
-	wait(t, open/4)
-	with, without := percent(after-before, open), percent(used()-after+before-began, open/2)
-	t.Logf("%d servers, %d calls a second: without a page %.2f %% of a core, with one for %v %.2f %%, which is %.2f %% more; %d updates of %d bytes",
-		servers, perSecond, without, open, with, with-without, updates.Load(), bytes.Load()/max(1, updates.Load()))
+	wait(t, o.open/4)
+	with, without := percent(after-before, o.open), percent(used()-after+before-began, o.open/2)
+	fmt.Printf("%d servers, %d calls a second: without a page %.2f %% of a core, with one for %v %.2f %%, which is %.2f %% more; %d updates of %d bytes\n",
+		servers, perSecond, without, o.open, with, with-without, updates.Load(), bytes.Load()/max(1, updates.Load()))
 	if n, most := updates.Load(), int64(elapsed/time.Second)+2; n < 1 || n > most {
 		t.Errorf("%d updates in %v", n, elapsed)
 	}
@@ -119,30 +109,11 @@ func TestPageCost(t *testing.T) {
 func percent(part, of time.Duration) float64 { return 100 * float64(part) / float64(of) }
 
 // wait waits, but fails when the test ends.
-func wait(t *testing.T, d time.Duration) {
+func wait(t *T, d time.Duration) {
 	t.Helper()
 	select {
 	case <-time.After(d):
 	case <-t.Context().Done():
 		t.Fatal(t.Context().Err())
 	}
-}
-
-// processorTime returns the processor time of the process, in user and system mode.
-func processorTime(t *testing.T, pid int) time.Duration {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	var ticks int
-	for _, field := range fields[11:13] {
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100
 }

@@ -1,6 +1,6 @@
-//go:build unix
+//go:build linux
 
-package e2e
+package main
 
 import (
 	"encoding/json"
@@ -9,38 +9,6 @@ import (
 	"regexp"
 	"strings"
 )
-
-// fakeJobs are for a fake server s0.
-var fakeJobs = []job{{
-	name: "one call", calls: 1,
-	tools: map[string]string{"s0:say": "return a text"},
-	play: func(p *player) string {
-		return p.turn(toolCall{"s0", "say", map[string]any{"text": "hello"}})[0]
-	},
-	scripts: []string{`return await call("s0:say", {text: "hello"});`},
-	want:    "hello",
-}, {
-	name: "three calls at once", calls: 3,
-	tools: map[string]string{"s0:say": "return a text"},
-	play: func(p *player) string {
-		var calls []toolCall
-		for _, text := range []string{"a", "b", "c"} {
-			calls = append(calls, toolCall{"s0", "say", map[string]any{"text": text}})
-		}
-		return strings.Join(p.turn(calls...), "+")
-	},
-	scripts: []string{`return (await Promise.all(["a", "b", "c"].map(text => tools.s0.say({text})))).join("+");`},
-	want:    "a+b+c",
-}, {
-	name: "a long result", calls: 1,
-	tools: map[string]string{"s0:prose": "a text with line ends and quotes"},
-	play: func(p *player) string {
-		text := p.turn(toolCall{"s0", "prose", map[string]any{"bytes": 20_000}})[0]
-		return fmt.Sprint(len(text))
-	},
-	scripts: []string{`return String((await call("s0:prose", {bytes: 20000})).length);`},
-	want:    "20000",
-}}
 
 // shortJobs are jobs of published servers with few calls.
 var shortJobs = []job{{

@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"context"
@@ -21,9 +21,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
-
-// patience is how long a comparison waits for what may never happen.
-const patience = 40 * time.Second
 
 // A way is one for calls to reach servers: through a router, or none.
 type way struct {
@@ -46,6 +43,7 @@ type route struct {
 	servers  int
 	sessions []mcptest.Requester // one for each server, or one for all
 	merged   bool                // the router names the tools of server s0 s0__TOOL
+	node     string              // and those of one on another node s0-at-NODE__TOOL; "" is its own
 	program  string              // of the router's processes; "" without a router
 	home     string              // of the router's processes
 	remote   bool                // the servers were started before the router
@@ -59,29 +57,21 @@ func (r route) tool(server int, tool string) string {
 	if !r.merged {
 		return tool
 	}
+	if r.node != "" {
+		return fmt.Sprintf("s%d-at-%s__%s", server, r.node, tool)
+	}
 	return fmt.Sprintf("s%d__%s", server, tool)
 }
 
-// peerWays returns the ways that can be had here. METAROUTER_PEERS names the other routers, with
-// commas: go and npm stand for all of a kind, none for none. METAROUTER_BEFORE is the path of another
-// metarouter, for a comparison of two versions.
-func peerWays(t testing.TB) []way {
-	t.Helper()
-	asked := strings.Split(os.Getenv("METAROUTER_PEERS"), ",")
-	if asked[0] == "" {
-		t.Skip("it measures for some minutes if METAROUTER_PEERS is set, to go, npm, names of routers or none")
-	}
-	ways := []way{
+// peerWays returns the ways that can be had here.
+func peerWays(t *T, o options) []way {
+	ways := append([]way{
 		{name: "direct", startAt: startDirect},
 		{name: "direct, HTTP", startAt: startRemote},
-		relayWay(built(t, "test/relay")),
-	}
-	if before := os.Getenv("METAROUTER_BEFORE"); before != "" {
-		ways = append(ways, ourWays("before", before, "direct")...)
-	}
-	ways = append(ways, ourWays("metarouter", built(t, "cmd/metarouter"), "direct")...)
+		relayWay(built(t, "tools/compare/relay")),
+	}, ours(t, o, "direct")...)
 	for _, p := range peers() {
-		if !slices.Contains(asked, p.kind) && !slices.Contains(asked, p.name) {
+		if !slices.Contains(o.peers, p.kind) && !slices.Contains(o.peers, p.name) {
 			continue
 		}
 		w, err := p.install(t)
@@ -92,6 +82,14 @@ func peerWays(t testing.TB) []way {
 		ways = append(ways, w)
 	}
 	return ways
+}
+
+// ours are the ways through metarouter, and through another version of it if there is one.
+func ours(t *T, o options, mode string) (ways []way) {
+	if o.before != "" {
+		ways = ourWays("before", o.before, mode)
+	}
+	return append(ways, ourWays("metarouter", built(t, "cmd/metarouter"), mode)...)
 }
 
 // A peer is another router.
@@ -168,7 +166,7 @@ func writeServers(t testing.TB, home string, servers entries, more map[string]an
 	file = filepath.Join(home, "mcp.json")
 	replaceServers(t, file, servers, more)
 	t.Cleanup(func() {
-		mcptest.WaitFor(t, "the router to end", func() bool { return !isNamed(file) })
+		mcptest.WaitFor(t, "the router to end", func() bool { return !mcptest.IsNamed(file) })
 	})
 	return file
 }
@@ -363,7 +361,7 @@ func startHub(node, script string) func(t testing.TB, home string, servers entri
 }
 
 // killServers kills the processes of fake servers that run.
-func killServers(t *testing.T, servers entries) {
+func killServers(t *T, servers entries) {
 	t.Helper()
 	for _, pid := range alive(t, servers) {
 		syscall.Kill(pid, syscall.SIGKILL)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"fmt"
@@ -12,49 +12,55 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/mcp-metarouter/metarouter/test/layer"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 const (
 	peerServers = 10
 	peerTools   = 10 // of each server
-	peerTurns   = 5  // in each turn every way is measured once; METAROUTER_TURNS changes it
 )
 
-// TestPeers measures the router next to others in front of the same servers, which are made with the
-// official Go SDK: see peerWays for the variables that choose the others. The ways take turns, so
-// that other work of the machine slows all of them. It prints a table of medians, and fails
-// only if an answer is wrong or a server is missing.
-func TestPeers(t *testing.T) {
-	layer.Full(t)
-	ways := peerWays(t)
-	turns := peerTurns
-	if n, err := strconv.Atoi(os.Getenv("METAROUTER_TURNS")); err == nil && n > 0 {
-		turns = n
-	}
+// comparePeers measures the router next to others in front of the same servers, which are made with the official Go SDK:
+// calls, memory and starts.
+func comparePeers(t *T, o options) {
+	ways := peerWays(t, o)
 	program := built(t, "test/sdkserver")
-	began := time.Now()
+	servers := func() entries {
+		all := entries{}
+		for i := range peerServers {
+			all[fmt.Sprintf("s%d", i)] = map[string]any{"command": program, "args": []string{"-tools", strconv.Itoa(peerTools)}}
+		}
+		return all
+	}
 	taken := samples{}
-	t.Run("starts", func(t *testing.T) {
-		for turn := range turns {
+	t.Run("starts", func(t *T) {
+		for turn := range o.turns {
 			for _, w := range rotated(ways, turn) {
-				t.Run(w.name, func(t *testing.T) { taken.starts(t, w, sdkServers(t, program, peerServers)) })
+				t.Run(w.name, func(t *T) { taken.starts(t, w, servers()) })
 			}
 		}
 	})
-	t.Run("calls", func(t *testing.T) { taken.calls(t, ways, turns, program) })
-	t.Run("stored", func(t *testing.T) {
-		light := lightServer(t)
+	t.Run("calls", func(t *T) { taken.calls(t, ways, o.turns, servers(), peerServers*peerTools, sdkTool) })
+	t.Run("stored", func(t *T) {
+		light := built(t, "test/chaos")
 		for _, w := range ways {
 			if w.stores {
-				t.Run(w.name, func(t *testing.T) { taken.storedStarts(t, w, light, turns) })
+				t.Run(w.name, func(t *T) { taken.storedStarts(t, w, light, o.turns) })
 			}
 		}
 	})
-	t.Logf("medians of %d turns, taken in %v\n%s\nThe smallest and the largest of the turns:\n%s", turns, time.Since(began).Round(time.Second),
-		taken.table(ways, median), taken.table(ways, span))
+	taken.print(fmt.Sprintf("%d servers with %d tools each", peerServers, peerTools), ways)
+}
+
+// compareCalls measures calls of one server that costs next to nothing: through the router, divided by the same without.
+func compareCalls(t *T, o options) {
+	ways := append([]way{{name: "direct", startAt: startDirect}}, ours(t, o, "direct")...)
+	_, args := mcptest.Command("-tools", "say")
+	servers := entries{"s0": {"command": built(t, "test/chaos"), "args": args}}
+	taken := samples{}
+	taken.calls(t, ways, o.turns, servers, 1, "say")
+	taken.print("one server with one tool", ways)
 }
 
 // rotated returns the ways in the order of a turn: each begins with another one.
@@ -100,25 +106,28 @@ func isRatio(row string) bool {
 	return slices.Contains([]string{smallCall, mediumCall, largeCall, largeAnswer, eightAtOnce, manyAtOnce}, row)
 }
 
-// table returns the samples in Markdown; a cell shows what f makes of the turns.
-func (s samples) table(ways []way, f func([]float64) string) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "| %d servers with %d tools each |", peerServers, peerTools)
-	for _, w := range ways {
-		fmt.Fprintf(&text, " %s |", w.name)
-	}
-	text.WriteString("\n|---|" + strings.Repeat("---|", len(ways)) + "\n")
-	for _, row := range peerRows {
-		if s[row] == nil {
-			continue
+// print prints the samples: the medians of the turns, then the smallest and the largest.
+func (s samples) print(about string, ways []way) {
+	for _, part := range []struct {
+		name string
+		of   func([]float64) string
+	}{{"medians", median}, {"the smallest and the largest", span}} {
+		fmt.Printf("\n| %s, %s |", about, part.name)
+		for _, w := range ways {
+			fmt.Printf(" %s |", w.name)
 		}
-		text.WriteString("| " + row + " |")
-		for i, w := range ways {
-			fmt.Fprintf(&text, " %s |", s.cell(row, w, ways[0], i == 0, f))
+		fmt.Print("\n|---|" + strings.Repeat("---|", len(ways)) + "\n")
+		for _, row := range peerRows {
+			if s[row] == nil {
+				continue
+			}
+			fmt.Print("| " + row + " |")
+			for i, w := range ways {
+				fmt.Printf(" %s |", s.cell(row, w, ways[0], i == 0, part.of))
+			}
+			fmt.Println()
 		}
-		text.WriteByte('\n')
 	}
-	return text.String()
 }
 
 func (s samples) cell(row string, w, first way, isFirst bool, f func([]float64) string) string {
@@ -164,24 +173,18 @@ func middle(of []float64) float64 {
 	return slices.Sorted(slices.Values(of))[len(of)/2]
 }
 
-// built builds a program of this module as releases are built, and returns its path.
+// built builds a program of the module, or of tools, as releases are built, and returns its path.
 func built(t testing.TB, folder string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), filepath.Base(folder))
-	build := exec.Command("go", "build", "-race=false", "-trimpath", "-ldflags", "-s -w", "-o", program, "github.com/mcp-metarouter/metarouter/"+folder)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	dir, rest := ".", folder
+	if name, ok := strings.CutPrefix(folder, "tools/"); ok {
+		dir, rest = "tools", name // a module of its own
+	}
+	build := exec.Command("go", "build", "-race=false", "-trimpath", "-ldflags", "-s -w", "-o", program, "./"+rest)
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", folder, err, out)
 	}
 	return program
-}
-
-// sdkServers returns entries s0, s1 … of servers made with the SDK.
-func sdkServers(t *testing.T, program string, n int) entries {
-	t.Helper()
-	servers := entries{}
-	for i := range n {
-		servers[fmt.Sprintf("s%d", i)] = map[string]any{"command": program, "args": []string{"-tools", strconv.Itoa(peerTools)}}
-	}
-	return servers
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 )
 
 // starts measures a way on its own: the start, memory, and further clients.
-func (s samples) starts(t *testing.T, w way, servers entries) {
+func (s samples) starts(t *T, w way, servers entries) {
 	if w.version != nil {
 		began := time.Now()
 		if out, err := exec.Command(w.version[0], w.version[1:]...).CombinedOutput(); err != nil {
@@ -57,7 +57,7 @@ func (s samples) starts(t *testing.T, w way, servers entries) {
 }
 
 // storedStarts measures starts with a catalog of 200 servers from an earlier run.
-func (s samples) storedStarts(t *testing.T, w way, program string, turns int) {
+func (s samples) storedStarts(t *T, w way, program string, turns int) {
 	const all = 200
 	servers := entries{}
 	for i := range all {
@@ -66,9 +66,9 @@ func (s samples) storedStarts(t *testing.T, w way, program string, turns int) {
 	}
 	home := t.TempDir()
 	for turn := range turns + 1 {
-		t.Run("start", func(t *testing.T) {
+		t.Run("start", func(t *T) {
 			t.Cleanup(func() {
-				mcptest.WaitFor(t, "all servers to end", func() bool { return !isNamed(program) })
+				mcptest.WaitFor(t, "all servers to end", func() bool { return !mcptest.IsNamed(program) })
 			})
 			began := time.Now()
 			r, err := w.startAt(t, home, servers)
@@ -106,21 +106,25 @@ func awaitTools(t testing.TB, r route, want int) {
 	})
 }
 
-// calls measures calls of all ways, which are started together.
-func (s samples) calls(t *testing.T, ways []way, turns int, program string) {
+// calls measures calls of all ways, which are started together. The tool returns its argument text.
+func (s samples) calls(t *T, ways []way, turns int, servers entries, tools int, tool string) {
 	routes := map[string]route{}
 	for _, w := range ways {
-		r, err := w.start(t, sdkServers(t, program, peerServers))
+		r, err := w.start(t, servers)
 		if err != nil {
 			t.Fatalf("%s: %v", w.name, err)
 		}
-		awaitTools(t, r, peerServers*peerTools)
+		awaitTools(t, r, tools)
 		routes[w.name] = r
 	}
+	s.callsOf(t, ways, routes, turns, tool)
+}
+
+// callsOf does so with ways that were started.
+func (s samples) callsOf(t *T, ways []way, routes map[string]route, turns int, tool string) {
 	time.Sleep(2 * time.Second) // for what follows a start
-	small := echo(fakeserver.Prose(100), sdkTool, "text")
-	medium, large := echo(fakeserver.Prose(64<<10), sdkTool, "text"), echo(fakeserver.Prose(1<<20), sdkTool, "text")
-	answer := question{sdkTool, fmt.Sprintf(`{"bytes":%d}`, 1<<20), large.want}
+	small := echo(fakeserver.Prose(100), tool, "text")
+	medium, large := echo(fakeserver.Prose(64<<10), tool, "text"), echo(fakeserver.Prose(1<<20), tool, "text")
 	for turn := range turns {
 		for _, w := range rotated(ways, turn) {
 			r := routes[w.name]
@@ -129,14 +133,17 @@ func (s samples) calls(t *testing.T, ways []way, turns int, program string) {
 			s.atOnce(t, w, r, 64, small, manyAtOnce, manyCPU)
 			s.inTurn(t, w, r, 40, medium, mediumCall, "")
 			s.inTurn(t, w, r, 8, large, largeCall, "")
-			s.inTurn(t, w, r, 8, answer, largeAnswer, "")
+			if tool == sdkTool {
+				answer := question{tool, fmt.Sprintf(`{"bytes":%d}`, 1<<20), large.want}
+				s.inTurn(t, w, r, 8, answer, largeAnswer, "")
+			}
 		}
 	}
 }
 
 // inTurn makes calls, one at a time and one server after the other, for two seconds at most, and adds the median of
 // their times in ms. cpuRow, unless empty, gets the CPU time of a call.
-func (s samples) inTurn(t *testing.T, w way, r route, calls int, q question, row, cpuRow string) {
+func (s samples) inTurn(t *T, w way, r route, calls int, q question, row, cpuRow string) {
 	for i := range max(3, calls/5) { // so that every path is warm
 		if err := q.ask(r, i); err != nil {
 			t.Errorf("%s: %s: %v", w.name, row, err)
@@ -160,7 +167,7 @@ func (s samples) inTurn(t *testing.T, w way, r route, calls int, q question, row
 }
 
 // atOnce keeps so many calls under way for a second, and adds how many were answered in a second.
-func (s samples) atOnce(t *testing.T, w way, r route, callers int, q question, row, cpuRow string) {
+func (s samples) atOnce(t *T, w way, r route, callers int, q question, row, cpuRow string) {
 	var group sync.WaitGroup
 	made, failed := make([]int, callers), make([]error, callers)
 	before, counted := r.cpu(t)

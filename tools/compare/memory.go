@@ -1,45 +1,33 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// TestMemoryWithManyTools logs the router's memory with 20 servers of 716 tools each: idle, and after
-// a hundred searches. METAROUTER_BEFORE measures another metarouter too.
-func TestMemoryWithManyTools(t *testing.T) {
-	layer.Full(t)
-	if os.Getenv("METAROUTER_MANY_TOOLS") == "" {
-		t.Skip("METAROUTER_MANY_TOOLS is not set")
-	}
+// compareMemory prints the router's memory with 20 servers of 716 tools each: idle, and after a hundred searches.
+func compareMemory(t *T, o options) {
 	const servers, tools, searches = 20, 716, 100
-	light := lightServer(t)
+	light := built(t, "test/chaos")
 	all := entries{}
 	for i := range servers {
 		_, args := mcptest.Command("-n", fmt.Sprint(tools))
 		all[fmt.Sprintf("s%d", i)] = map[string]any{"command": light, "args": args}
 	}
-	ways := ourWays("metarouter", metarouter, "search")
-	if before := os.Getenv("METAROUTER_BEFORE"); before != "" {
-		ways = append(ourWays("before", before, "search"), ways...)
-	}
-	for _, w := range ways {
-		t.Run(w.name, func(t *testing.T) {
+	for _, w := range ours(t, o, "search") {
+		t.Run(w.name, func(t *T) {
 			r, err := w.start(t, all)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ask := func(tool, arguments string) error {
 				params := json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
-				_, err := r.sessions[0].Request(within(t), "tools/call", params)
+				_, err := r.sessions[0].Request(t.Context(), "tools/call", params)
 				return err
 			}
 			for i := range servers {
@@ -48,17 +36,17 @@ func TestMemoryWithManyTools(t *testing.T) {
 				})
 			}
 			time.Sleep(5 * time.Second) // until all are in the index
-			log := func(when string) {
+			show := func(when string) {
 				m := memoryOf(t, r.processes(t))
-				t.Logf("%s: PSS %.1f MiB, of it %.1f not from files and %.1f from files", when, m.all, m.anonymous, m.file)
+				fmt.Printf("%s, %s: PSS %.1f MiB, of it %.1f not from files and %.1f from files\n", w.name, when, m.all, m.anonymous, m.file)
 			}
-			log("idle")
+			show("idle")
 			for i := range searches {
 				if err := ask("find_tools", fmt.Sprintf(`{"query":"generated tool number %d"}`, i*7)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			log(fmt.Sprintf("after %d searches", searches))
+			show(fmt.Sprintf("after %d searches", searches))
 		})
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"encoding/json"
@@ -9,19 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
-// TestFaultsOfPeers lets servers and routers fail, as TestPeers compares them. It prints a
-// table, and fails only if our own router does not do what it should.
-func TestFaultsOfPeers(t *testing.T) {
-	layer.Full(t)
-	ways := slices.DeleteFunc(peerWays(t), func(w way) bool { return !w.faults })
-	program := lightServer(t)
+// compareFaults lets servers and routers fail. It fails only if our own router does not do what it should.
+func compareFaults(t *T, o options) {
+	ways := slices.DeleteFunc(peerWays(t, o), func(w way) bool { return !w.faults })
+	program := built(t, "test/chaos")
 	var text strings.Builder
 	text.WriteString("| |")
 	for _, w := range ways {
@@ -30,7 +26,7 @@ func TestFaultsOfPeers(t *testing.T) {
 	text.WriteString("\n|---|" + strings.Repeat("---|", len(ways)) + "\n")
 	for _, fault := range []struct {
 		name string
-		run  func(t *testing.T, w way, program string) string
+		run  func(t *T, w way, program string) string
 	}{
 		{"a killed server is back", killedServer},
 		{"of 3 servers that ignore the end of their input, alive 3 s after `kill -9` of the router", killedRouter},
@@ -40,12 +36,12 @@ func TestFaultsOfPeers(t *testing.T) {
 		fmt.Fprintf(&text, "| %s |", fault.name)
 		for _, w := range ways {
 			cell := "–"
-			t.Run(w.name+"/"+fault.name, func(t *testing.T) { cell = fault.run(t, w, program) })
+			t.Run(w.name+"/"+fault.name, func(t *T) { cell = fault.run(t, w, program) })
 			fmt.Fprintf(&text, " %s |", cell)
 		}
 		text.WriteByte('\n')
 	}
-	t.Log("\n" + text.String())
+	fmt.Print(text.String())
 }
 
 // plainEcho is a call of a tool that no annotation declares harmless: a call of a harmless one that
@@ -61,7 +57,7 @@ func plainEcho() question {
 
 // fleet returns entries s0, s1 … of fake servers with these flags. None of their processes
 // outlives t.
-func fleet(t *testing.T, program string, n int, flags ...string) entries {
+func fleet(t *T, program string, n int, flags ...string) entries {
 	t.Helper()
 	dir, servers := t.TempDir(), entries{}
 	for i := range n {
@@ -74,7 +70,7 @@ func fleet(t *testing.T, program string, n int, flags ...string) entries {
 }
 
 // alive returns the processes of these servers that run.
-func alive(t *testing.T, servers entries) (pids []int) {
+func alive(t *T, servers entries) (pids []int) {
 	t.Helper()
 	for _, entry := range servers {
 		args := entry["args"].([]string)
@@ -84,7 +80,7 @@ func alive(t *testing.T, servers entries) (pids []int) {
 }
 
 // mustStart starts a way and waits until all servers answer.
-func mustStart(t *testing.T, w way, servers entries) route {
+func mustStart(t *T, w way, servers entries) route {
 	t.Helper()
 	r, err := w.start(t, servers)
 	if err != nil {
@@ -97,7 +93,7 @@ func mustStart(t *testing.T, w way, servers entries) route {
 }
 
 // after says when a server answers, if it does. Ours must.
-func after(t *testing.T, w way, r route, i int) string {
+func after(t *T, w way, r route, i int) string {
 	t.Helper()
 	began := time.Now()
 	for {
@@ -115,14 +111,14 @@ func after(t *testing.T, w way, r route, i int) string {
 	}
 }
 
-func killedServer(t *testing.T, w way, program string) string {
+func killedServer(t *T, w way, program string) string {
 	servers := fleet(t, program, 3)
 	r := mustStart(t, w, servers)
 	killServers(t, entries{"s1": servers["s1"]})
 	return after(t, w, r, 1)
 }
 
-func killedRouter(t *testing.T, w way, program string) string {
+func killedRouter(t *T, w way, program string) string {
 	servers := fleet(t, program, 3, "-ignore-eof")
 	r := mustStart(t, w, servers)
 	before := len(alive(t, servers))
@@ -135,7 +131,7 @@ func killedRouter(t *testing.T, w way, program string) string {
 	return fmt.Sprint(left)
 }
 
-func editedFile(t *testing.T, w way, program string) string {
+func editedFile(t *T, w way, program string) string {
 	servers := fleet(t, program, 4)
 	first := maps.Clone(servers)
 	delete(first, "s3")
@@ -149,7 +145,7 @@ func editedFile(t *testing.T, w way, program string) string {
 	return after(t, w, r, 3)
 }
 
-func muteServer(t *testing.T, w way, program string) string {
+func muteServer(t *T, w way, program string) string {
 	servers := fleet(t, program, 2)
 	servers["s2"] = fleet(t, program, 3, "-mute")["s2"]
 	r, err := w.start(t, servers)

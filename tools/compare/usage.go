@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e
+package main
 
 import (
 	"bytes"
@@ -51,14 +51,20 @@ func (r route) cpu(t testing.TB) (used time.Duration, counted bool) {
 		return 0, false
 	}
 	for _, pid := range r.processes(t) {
-		// The clock of a process, as clock_getcpuclockid(3) makes it: ns, with threads that have ended.
-		var clock unix.Timespec
-		if err := unix.ClockGettime(int32(^pid<<3|2), &clock); err != nil {
-			t.Fatalf("CPU clock of process %d: %v", pid, err)
-		}
-		used += time.Duration(clock.Nano())
+		used += cpuOf(t, pid)
 	}
 	return used, true
+}
+
+// cpuOf returns the CPU time that a process has used.
+func cpuOf(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	// The clock of a process, as clock_getcpuclockid(3) makes it: ns, with threads that have ended.
+	var clock unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|2), &clock); err != nil {
+		t.Fatalf("CPU clock of process %d: %v", pid, err)
+	}
+	return time.Duration(clock.Nano())
 }
 
 // A memory is the proportional set size of processes in MiB: a page that several share counts once.
@@ -89,16 +95,4 @@ func memoryOf(t testing.TB, pids []int) (m memory) {
 		}
 	}
 	return m
-}
-
-// resident returns the memory in kB that the system counts as the process's own.
-func resident(t testing.TB, pid int) (kB int) {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(status), "VmRSS:")
-	fmt.Sscan(after, &kB)
-	return kB
 }
