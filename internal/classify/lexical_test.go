@@ -39,12 +39,13 @@ var exampleDocuments = sync.OnceValue(func() []document {
 	return all
 })
 
-// few is the example file with five examples of each category.
+// few is the example file with five examples and keywords of each category.
 var few = sync.OnceValue(func() config.Classification {
 	c := example()
 	c.Categories = slices.Clone(c.Categories)
 	for i := range c.Categories {
-		c.Categories[i].Examples = c.Categories[i].Examples[:min(5, len(c.Categories[i].Examples))]
+		c.Categories[i].Examples = c.Categories[i].Examples[:5]
+		c.Categories[i].Keywords = c.Categories[i].Keywords[:5]
 	}
 	return c
 })

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -186,8 +187,7 @@ func TestOutsideIsChecked(t *testing.T) {
 		`{"class": 1, "confidence": 0.8, "x": ` + strings.Repeat("[", 1<<16), strings.Repeat("x", 4<<20),
 		`{"error": "no model"}`, `nonsense`, ``, `[]`, `{"class": 1, "confidence": 0.8, "model": "` + strings.Repeat("m", 300) + `"}`,
 	} {
-		t.Run(answer[:min(len(answer), 60)], func(t *testing.T) {
-			t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
 			n := &entryServer{neighbour: newNeighbour()}
 			var unsound atomic.Bool
 			n.answer = func(text string) string {
@@ -199,16 +199,16 @@ func TestOutsideIsChecked(t *testing.T) {
 			o := options()
 			k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
 			if got := outcome(t, k, "b"); got.Source != sourceOutside {
-				t.Fatalf("%+v", got)
+				t.Fatalf("%.60s: %+v", answer, got)
 			}
 			unsound.Store(true)
 			if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
-				t.Fatalf("%+v", got)
+				t.Fatalf("%.60s: %+v", answer, got)
 			}
-			mcptest.WaitFor(t, "the server to be taken to be down", func() bool {
-				h := k.Health().Outside
-				return h.State == "down" && h.Source == sourceBuiltin && h.Error != ""
-			})
+			time.Sleep(lastProbe)
+			if h := k.Health().Outside; h.State != "down" || h.Source != sourceBuiltin || h.Error == "" {
+				t.Errorf("%.60s: %+v", answer, h)
+			}
 		})
 	}
 }
@@ -231,21 +231,26 @@ func TestListIsChecked(t *testing.T) {
 
 // While the server is away nothing is lost, and it is used again once it is back.
 func TestOutsideComesBack(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
-	o := options()
-	k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
-	if got := outcome(t, k, "b"); got.Source != sourceOutside {
-		t.Fatalf("%+v", got)
-	}
-	n.fail(errors.New("gone"))
-	if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
-		t.Fatalf("%+v", got)
-	}
-	if h := k.Health().Outside; h.State != "down" || !strings.HasSuffix(h.Error, ": gone") { // of a call, or of a probe since then
-		t.Errorf("%+v", h)
-	}
-	n.fail(nil)
-	mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == sourceOutside })
+	synctest.Test(t, func(t *testing.T) {
+		n := &entryServer{neighbour: newNeighbour()}
+		o := options()
+		k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
+		if got := outcome(t, k, "b"); got.Source != sourceOutside {
+			t.Fatalf("%+v", got)
+		}
+		n.fail(errors.New("gone"))
+		if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
+			t.Fatalf("%+v", got)
+		}
+		if h := k.Health().Outside; h.State != "down" || !strings.HasSuffix(h.Error, ": gone") { // of a call, or of a probe since then
+			t.Errorf("%+v", h)
+		}
+		n.fail(nil)
+		time.Sleep(lastProbe)
+		if got := outcome(t, k, "b"); got.Source != sourceOutside {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 func only(path string, f http.HandlerFunc) http.Handler {
