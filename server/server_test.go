@@ -574,19 +574,21 @@ func TestContextEnds(t *testing.T) {
 
 // A client that does not read cannot keep Run from returning.
 func TestClientDoesNotRead(t *testing.T) {
-	r := newFake(tool("a", "b"))
-	in, inW := io.Pipe()
-	outR, out := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- serve(ctx, newAlone(r, Options{Mode: exposure.Direct}), in, out) }()
-	fmt.Fprintln(inW, initializing)
-	outR.Read(make([]byte, 1))
-	cancel()
-	if err := <-done; err == nil {
-		t.Error("Run says nothing of it")
-	}
-	outR.Close()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		in, inW := io.Pipe()
+		outR, out := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- serve(ctx, newAlone(r, Options{Mode: exposure.Direct}), in, out) }()
+		fmt.Fprintln(inW, initializing)
+		outR.Read(make([]byte, 1))
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("Run says nothing of it")
+		}
+		outR.Close()
+	})
 }
 
 type brokenWriter struct{ err error }

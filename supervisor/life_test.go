@@ -118,11 +118,11 @@ func TestNoiseAndFlood(t *testing.T) {
 func TestLargeMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "big,echo"))
-		const size = 40 << 20
+		const size = 8 << 20
 		if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
 			t.Errorf("a result of %d bytes, want %d", len(got), size)
 		}
-		argument := strings.Repeat("x", 20<<20)
+		argument := strings.Repeat("x", 8<<20)
 		if got := f.mustCall("s", "echo", `{"message":"`+argument+`"}`); !strings.Contains(got, argument) {
 			t.Errorf("an echo of %d bytes, want %d", len(got), len(argument))
 		}
