@@ -73,10 +73,11 @@ func TestStoredScript(t *testing.T) {
 
 // A script is run once, whatever the name of the error that it throws.
 func TestStoredScriptThrowsOurErrors(t *testing.T) {
+	data := t.TempDir() // keeps the compiled interpreter
 	for _, name := range []string{"BusyError", "LostError"} {
 		code := fmt.Sprintf(`await call("s:echo", {message: "x"}); throw Object.assign(new Error("mine"), {name: %q})`, name)
 		var seen executions
-		r, _ := running(t, Options{Observer: &seen}, fake("s", "-tools", "echo"), withScripts(map[string]string{"throws": code}))
+		r, _ := running(t, Options{Observer: &seen, DataDir: data}, fake("s", "-tools", "echo"), withScripts(map[string]string{"throws": code}))
 		settled(t, r)
 		tool, _ := r.Tool("scripts:throws")
 		result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage("{}")})

@@ -40,8 +40,9 @@ const pay = `const a = await call("s:ledger_read", {id: "before"});
 for (const i of [1, 2]) await call("s:ledger_charge", {id: "x"});
 return [a, await call("s:ledger_read", {id: "after"})].join();`
 
-func newScripted(t *testing.T) *scriptCase {
-	s := &scriptCase{t: t, folder: t.TempDir(), data: t.TempDir(), ledger: filepath.Join(t.TempDir(), "ledger")}
+// newScripted returns a case whose routers keep in data the compiled interpreter, which takes a quarter of a second.
+func newScripted(t *testing.T, data string) *scriptCase {
+	s := &scriptCase{t: t, folder: t.TempDir(), data: data, ledger: filepath.Join(t.TempDir(), "ledger")}
 	asks := config.Profile{AskFor: []string{"ledger_put", "ledger_charge", "pay"}}
 	s.config.Router.Profiles = map[string]config.Profile{"work": asks, "other": asks}
 	s.store(pay)
@@ -251,13 +252,14 @@ func (w *scriptRouter) begin(c scriptCall) (leave func()) {
 // A script goes on in the next router. An answer is for one call, although the next one asks the same; sent again, it gets the
 // same result and does nothing twice, also if it comes twice at once.
 func TestScriptGoesOn(t *testing.T) {
+	data := t.TempDir()
 	for way, c := range map[string]scriptCall{
-		"run_script": {"ada", "run_script", map[string]any{"code": pay}, scriptAnswer{}, "", false},
-		"stored":     {"ada", "scripts__pay", map[string]any{}, scriptAnswer{}, "", false},
-		"both":       {"ada", "run_script", map[string]any{"code": `return await call("scripts:pay", {})`}, scriptAnswer{}, "", false},
+		"run_script": {who: "ada", tool: "run_script", arguments: map[string]any{"code": pay}},
+		"stored":     {who: "ada", tool: "scripts__pay", arguments: map[string]any{}},
+		"both":       {who: "ada", tool: "run_script", arguments: map[string]any{"code": `return await call("scripts:pay", {})`}},
 	} {
 		t.Run(way, func(t *testing.T) {
-			s := newScripted(t)
+			s := newScripted(t, data)
 			w := s.start(s.folder)
 			first := w.run(c)
 			if way != "run_script" { // the stored script needs approval, too
@@ -295,6 +297,7 @@ func TestScriptGoesOn(t *testing.T) {
 // A call that was under way when the router ended is made again only if that does no harm; else the script ends, as does the
 // script that has called it.
 func TestScriptWithCallUnderWay(t *testing.T) {
+	data := t.TempDir()
 	for name, test := range map[string]struct {
 		tool, code string // the code is that of a stored script if it is ""
 	}{
@@ -304,7 +307,7 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 		"caught it": {"ledger_charge", strings.ReplaceAll(pay, "await call(", "await callSafe(")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScripted(t)
+			s := newScripted(t, data)
 			long := func(code string) string {
 				return strings.Replace(strings.Replace(code, `"x"`, `"x", ms: 60000`, 1), "ledger_charge", test.tool, 1)
 			}
@@ -333,7 +336,7 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 
 // A state is for one principal, one profile, one script and one input, and for the rules under which the script began.
 func TestScriptOfOthers(t *testing.T) {
-	s := newScripted(t)
+	s := newScripted(t, t.TempDir())
 	w, c := s.start(s.folder), s.code(pay)
 	asked := w.run(c)
 	const notValid = "the requestState is not valid for this request"
@@ -378,7 +381,7 @@ func TestScriptOfOthers(t *testing.T) {
 // A cancelled script stops with its calls and leaves no record, nor does one that has ended without a question. Without a
 // folder, scripts go on while the router lives.
 func TestScriptLeavesNothing(t *testing.T) {
-	s := newScripted(t)
+	s := newScripted(t, t.TempDir())
 	w := s.start(s.folder)
 	asks := s.code(strings.Replace(pay, `"x"`, `"x", ms: 60000`, 1))
 	asked := w.run(asks)
@@ -413,7 +416,7 @@ func TestScriptLeavesNothing(t *testing.T) {
 // The scripts of one principal that wait leave room for others; questions that come at once are one answer; a client that
 // can't be asked gets the reason, and runs the script again once an admin has approved the call.
 func TestScriptsThatWait(t *testing.T) {
-	s := newScripted(t)
+	s := newScripted(t, t.TempDir())
 	w, c := s.start(s.folder), s.code(`await call("s:ledger_charge", {id: "x"})`)
 	for range 16 {
 		w.run(c).wants(t, "input_required")
