@@ -116,9 +116,7 @@ func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", ".")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exports := make(map[string]string)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct{ ImportPath, Export string }
@@ -130,18 +128,14 @@ func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 		exports[p.ImportPath] = p.Export
 	}
 	paths, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var files []*ast.File
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(fset, path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files = append(files, file)
 	}
 	open := func(path string) (io.ReadCloser, error) {
@@ -152,8 +146,6 @@ func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 	}
 	c := types.Config{Importer: importer.ForCompiler(fset, "gc", open)}
 	pkg, err := c.Check("github.com/mcp-metarouter/metarouter/adapter", fset, files, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pkg
 }

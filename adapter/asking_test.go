@@ -70,9 +70,7 @@ func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*
 		e(&c)
 	}
 	result, err := s.Execute(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return result
 }
 
@@ -147,9 +145,7 @@ func TestApprovedOnThePage(t *testing.T) {
 			if len(all) != 1 || all[0].Principal != "build" || all[0].Profile != "work" || all[0].Client != "test" {
 				t.Fatalf("on the desk: %+v", all)
 			}
-			if err := desk.Approve(all[0].ID, "ada"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, desk.Approve(all[0].ID, "ada"))
 			if tc.rule != nil {
 				edit(tc.rule)
 			}

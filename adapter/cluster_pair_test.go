@@ -152,9 +152,7 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 	defer p.Laptop.Listen(func(server string, _ adapter.Client, m adapter.Message) { heard <- server + " " + m.Method })()
 	client := new(person)
 	_, cancel, err := p.Laptop.Subscribe(t.Context(), "gpu@box", "doc://a", client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cancel()
 	mcptest.WaitFor(t, "the update of the resource", func() bool {
 		if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {

@@ -52,9 +52,7 @@ type farRequest struct {
 
 func newFarNode(t testing.TB) *farNode {
 	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &farNode{id: id}
 }
 
@@ -197,9 +195,7 @@ func echoRequest(arguments string, from Client) session.Request {
 func mustSession(t testing.TB, r *remotes, from Client) session.Session {
 	t.Helper()
 	s, err := r.Session(t.Context(), "gpu@box", from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 

@@ -136,9 +136,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	stop()
 
 	o.DataDir = filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(o.DataDir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(o.DataDir, nil, 0o600))
 	m, stop = start()
 	until("vectors that can't be saved are not used", withNew)
 	stop()

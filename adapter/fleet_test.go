@@ -33,9 +33,7 @@ func TestTurn(t *testing.T) {
 	want("a", status.Ready, false)
 	want("b", status.Disabled, false)
 	for _, name := range []string{"a", "b"} {
-		if err := r.parts.Turn(ctx, name, name == "b"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.parts.Turn(ctx, name, name == "b"))
 	}
 	want("a", status.Disabled, true)
 	want("b", status.Ready, true)
@@ -51,9 +49,7 @@ func TestTurn(t *testing.T) {
 	if err := r.parts.Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
 		t.Errorf("a call of it is refused with %v", err)
 	}
-	if err := r.parts.Restart(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.parts.Restart(ctx, "a"))
 	want("a", status.Ready, false)
 	if err := r.parts.Turn(ctx, "nobody", true); err == nil {
 		t.Error("a server that is not there was turned on")

@@ -25,9 +25,7 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := policies(c.Servers)
 	for name, want := range map[string]string{"a": "c b / d", "b": "c a /", "c": "b a /", "d": "/ a", "e": "/", "f": "/"} {
 		p := all[name]

@@ -20,6 +20,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The program in docs/go.md; see TestReadme.
 
 type text struct { // the schema of the arguments is made of it
@@ -68,13 +76,9 @@ func check(err error) {
 // The program of docs/go.md is the one above, with the same output.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("../docs/go.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	source, err := os.ReadFile("readme_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n```go\n")
 	program, section, _ := strings.Cut(section, "```\n")
 	_, section, _ = strings.Cut(section, "```\n")
@@ -87,13 +91,9 @@ func TestReadme(t *testing.T) {
 	defer ai.Close()
 	t.Setenv("OPENAI_BASE_URL", ai.URL+"/v1")
 	servers, err := os.ReadFile("testdata/mcp.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile(".mcp.json", servers, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(".mcp.json", servers, 0o600))
 	if got := printed(t, readme); got != output {
 		t.Errorf("it prints\n%sdocs/go.md says\n%s", got, output)
 	}
@@ -102,9 +102,7 @@ func TestReadme(t *testing.T) {
 // printed returns the output of f.
 func printed(t *testing.T, f func()) string {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	stdout := os.Stdout
 	os.Stdout = w
@@ -112,8 +110,6 @@ func printed(t *testing.T, f func()) string {
 	os.Stdout = stdout
 	w.Close()
 	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // must fails the test unless err is nil.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -42,9 +42,7 @@ func dialled(t testing.TB, dial func(context.Context, string) (clusternode.Strea
 	for limit := time.Now().Add(time.Minute); errors.Is(err, session.ErrNotSent) && time.Now().Before(limit); s, err = dial(t.Context(), to) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	s.SetReadDeadline(time.Now().Add(time.Minute))
 	return &line{s, bufio.NewReader(s)}

@@ -33,6 +33,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A router is a node with a fake host and a fake handler.
 type router struct {
 	*cluster.Node
@@ -68,15 +76,11 @@ func (r *router) known() (servers, tools int) {
 // newKey makes a key file.
 func newKey(t testing.TB) (file, public string) {
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seed, _ := pair.Seed()
 	public, _ = pair.PublicKey()
 	file = filepath.Join(t.TempDir(), "node.nk")
-	if err := os.WriteFile(file, seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, seed, 0o600))
 	return file, public
 }
 

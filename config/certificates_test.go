@@ -105,14 +105,10 @@ func TestCertificatesFailClosed(t *testing.T) {
 func authority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
@@ -123,9 +119,7 @@ func TestExamineClientCAAndAudit(t *testing.T) {
 	examined := func(ca, audit string) string {
 		write(t, path, `{"metarouter": {"profiles": {"ci": {}}, "audit": "`+audit+`", "http": {"clientCA": "`+ca+`", "certificates": {"CN=a": "ci"}}}}`)
 		c, err := Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c = c.Examine()
 		c.Problems = slices.DeleteFunc(c.Problems, func(p Problem) bool { return strings.Contains(p.Message, "without TLS") })
 		return saidOf(c)

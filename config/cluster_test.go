@@ -142,9 +142,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 func TestClusterOfSeveralFiles(t *testing.T) {
 	read := func(first, second string) Config {
 		c, err := load([]string{"/a", "/b"}, fakeWorld(map[string]string{"/a": `{"metarouter": {"cluster": ` + first + `}}`, "/b": `{"metarouter": {"cluster": ` + second + `}}`}, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	c := read(`{"urls": "nats://[::1]", "name": "office", "trusted": ["`+keyA+`"], "use": ["*@a"], "tls": {"cert": "c", "key": "k"}}`, `{"urls": "tls://b", "trusted": ["`+keyB+`"], "tls": {"ca": "x"}}`)
@@ -209,9 +207,7 @@ func TestService(t *testing.T) {
 // Examine looks at the files for connections to NATS.
 func TestExamineCluster(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "ca.pem"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(folder, "ca.pem"), []byte("x"), 0o600))
 	c, err := readExpanded(filepath.Join(folder, "mcp.json"), []byte(`{"metarouter": {"cluster": {"urls": "tls://a", "creds": "none", "tls": {"ca": "ca.pem", "cert": "c", "key": "k"}}}}`))
 	if err != nil || len(c.Problems) > 0 {
 		t.Fatal(err, c.Problems)

@@ -51,9 +51,7 @@ func TestCommandLines(t *testing.T) {
 			world.asWritten = asWritten
 			world.readFile = func(string) ([]byte, error) { return []byte(`{"mcpServers": {"a": {` + tt.entry + `}}}`), nil }
 			c, err := load([]string{testFile}, world)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var said []string
 			for _, p := range c.Problems {
 				if strings.Contains(p.Message, "write ") && !strings.Contains(p.Message, "a stdio server needs") && !strings.Contains(p.Message, "nothing to start") {

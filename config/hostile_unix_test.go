@@ -16,12 +16,8 @@ import (
 func TestIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, device, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "device"), filepath.Join(dir, "large")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/zero", device); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	must(t, os.Symlink("/dev/zero", device))
 	write(t, large, "")
 	if err := os.Truncate(large, 1<<40); err != nil { // a sparse file
 		t.Fatal(err)
@@ -47,29 +43,21 @@ func TestTrustNeedsAnOwnFolder(t *testing.T) {
 	file, data := filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "data")
 	write(t, file, `{"mcpServers": {"a": {"command": "x"}}}`)
 	c := loaded(t, file)
-	if err := c.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Text.Trust(data))
 	for _, path := range []string{data, filepath.Join(data, "trust.json")} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s was made with mode %v", path, info.Mode())
 		}
-		if err := os.Chmod(path, info.Mode().Perm()|0o020); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, info.Mode().Perm()|0o020))
 		if err := c.Text.Trusted(data); err == nil || !strings.Contains(err.Error(), "chmod go-w '"+path+"'") {
 			t.Errorf("others can write to %s: %v", path, err)
 		}
 		if err := c.Text.Trust(data); err == nil {
 			t.Errorf("others can write to %s, and an approval was added to theirs", path)
 		}
-		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, info.Mode().Perm()))
 	}
 	if err := c.Text.Trusted(data); err != nil {
 		t.Error(err)

@@ -20,9 +20,7 @@ func TestReferences(t *testing.T) {
 	t.Setenv("LOOKS_LIKE_ONE", "${cmd:evil}")
 	t.Setenv(vault.KeyringVariable, "off")
 	file := filepath.Join(folder, "x.json")
-	if err := os.WriteFile(filepath.Join(folder, "vars"), []byte("FROM_FILE=${cmd:evil}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(folder, "vars"), []byte("FROM_FILE=${cmd:evil}\n"), 0o600))
 	c, err := readExpanded(file, []byte(`{
   "inputs": [{"id": "key", "password": true}, {"id": "open"}],
   "mcpServers": {
@@ -35,9 +33,7 @@ func TestReferences(t *testing.T) {
     "url": {"url": "https://h.example/${keyring:GH}"}
   }
 }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := c.Servers[0]
 	want := []reference.Reference{
 		{Text: "${keyring:GH}", Kind: reference.Keyring, Body: "GH"},
@@ -73,9 +69,7 @@ func TestReferences(t *testing.T) {
 		t.Errorf("missing %q, want %q", got, want)
 	}
 	own, err := configpath.Own()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"GH", "input-key"} {
 		if _, err := vault.Of(own).Set(t.Context(), name, "value"); err != nil {
 			t.Fatal(err)
@@ -102,9 +96,7 @@ func TestWrongReferences(t *testing.T) {
 	} {
 		text := []byte(`{"mcpServers": {"a": {` + entry + `}}}`)
 		c, err := readExpanded("x.json", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := c.Servers[0].Misconfigured; !strings.Contains(got, says) {
 			t.Errorf("%s: %q", entry, got)
 		}
@@ -137,9 +129,7 @@ func TestSecretsInClearText(t *testing.T) {
 		`"url": "http://h/", "headers": {"X-Version": "1"}`:                         "",
 	} {
 		c, err := ReadText("/m.json", []byte(`{"mcpServers": {"my server": {`+entry+`}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var says []string
 		for _, p := range c.Problems {
 			if strings.Contains(p.Message, "clear text") {

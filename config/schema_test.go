@@ -25,17 +25,11 @@ import (
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(schemaURL, doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, compiler.AddResource(schemaURL, doc))
 	compiled, err := compiler.Compile(schemaURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if doc.(map[string]any)["$id"] != schemaURL {
 		t.Errorf("its $id is not %s", schemaURL)
 	}
@@ -50,9 +44,7 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return schema.Validate(doc)
 }
 
@@ -75,9 +67,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 	}
 	for _, name := range []string{".mcp.json.example", "categories.example.json"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		check(name, text)
 		// A line in a comment is an example too.
 		var whole []string
@@ -93,15 +83,11 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 		}
 	}
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, page := range append(pages, filepath.Join("..", "README.md")) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, block := range regexp.MustCompile("(?s)```jsonc?\n(\\{.*?)```").FindAllStringSubmatch(string(text), -1) {
 			if regexp.MustCompile(`"(mcpServers|metarouter)"\s*:\s*\{`).MatchString(block[1]) {
 				check(page+":\n"+block[1], []byte(block[1]))
@@ -188,9 +174,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		read["/"+key] = true
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	add := func(of string, keysAt func(place string) map[string]bool) {
 		if readers[of] == nil && len(keysAt("")) > 0 {
 			t.Errorf("%s reads %q; say in readers where in the file they stand", of, slices.Sorted(maps.Keys(keysAt(""))))
@@ -204,9 +188,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.TypeSpec:
@@ -226,9 +208,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		})
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known := make(map[string]bool)
 	properties(doc.(map[string]any), doc.(map[string]any), "/", known, t)
 	for _, key := range slices.Sorted(maps.Keys(read)) {
@@ -336,9 +316,7 @@ func asList(v any) []any {
 // which RestartKeys reports.
 func TestSchemaNamesRestartKeys(t *testing.T) {
 	var doc map[string]any
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(Schema(), &doc))
 	var said []string
 	var look func(path string, schema map[string]any)
 	look = func(path string, schema map[string]any) {
@@ -373,9 +351,7 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	var all strings.Builder
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all.Write(text)
 	}
 	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
@@ -390,13 +366,9 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	_, section, _ := strings.Cut(all.String(), "## Which keys does the router have?\n\n```jsonc\n")
 	block, _, _ := strings.Cut(section, "```")
 	plain, err := hujson.Standardize([]byte(block))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var said map[string]any
-	if err := json.Unmarshal(plain, &said); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(plain, &said))
 	shown := 0
 	var compare func(level string, value any)
 	compare = func(level string, value any) {

@@ -12,9 +12,7 @@ import (
 // made of full sentences.
 func TestSchemaDescriptionsAreSentences(t *testing.T) {
 	var schema any
-	if err := json.Unmarshal(Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(Schema(), &schema))
 	all := descriptions("", schema)
 	for place, text := range all {
 		if !sentence.MatchString(text) || len(strings.Fields(text)) < 4 {

@@ -19,9 +19,7 @@ func project(t *testing.T, texts ...[2]string) (paths []string) {
 	dir := t.TempDir()
 	for _, text := range texts {
 		path := filepath.Join(dir, filepath.FromSlash(text[0]))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		write(t, path, text[1])
 		paths = append(paths, path)
 	}
@@ -121,15 +119,11 @@ func TestStoredScriptsTrust(t *testing.T) {
 	text := func() Config {
 		t.Helper()
 		c, err := LoadText(paths[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	checked := text()
-	if err := checked.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checked.Text.Trust(data))
 	if !trusted(t, text(), data) {
 		t.Error("the approved text is not trusted")
 	}
@@ -141,9 +135,7 @@ func TestStoredScriptsTrust(t *testing.T) {
 		{func() error { return os.WriteFile(fresh, []byte(hello), 0o600) }, "added: scripts/c.js; edited: scripts/a.js"},
 		{func() error { return os.Remove(paths[2]) }, "added: scripts/c.js; removed: scripts/b.js; edited: scripts/a.js"},
 	} {
-		if err := test.edit(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, test.edit())
 		u, ok := errors.AsType[*trustfile.Untrusted](text().Text.Trusted(data))
 		if !ok || !strings.HasSuffix(u.Error(), "("+test.want+")") {
 			t.Errorf("got %v, want %s", u, test.want)
@@ -154,9 +146,7 @@ func TestStoredScriptsTrust(t *testing.T) {
 		t.Errorf("%v run, which are not the ones that were checked: %+v", got, runs.Servers[1])
 	}
 	edited := text()
-	if err := edited.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, edited.Text.Trust(data))
 	if trusted(t, runs, data) || !reflect.DeepEqual(edited.Expand(), loaded(t, paths[0])) {
 		t.Error("an approval does not take the place of the one before")
 	}

@@ -15,13 +15,9 @@ func TestStartsRouter(t *testing.T) {
 	write(t, us, "")
 	write(t, filepath.Join(dir, "other"), "")
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink(us, filepath.Join(dir, "soft")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(us, filepath.Join(dir, "soft")))
 	}
-	if err := os.Link(us, filepath.Join(dir, "hard")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(us, filepath.Join(dir, "hard")))
 	env := environment{executable: us, lookPath: func(program string) (string, error) {
 		if path := filepath.Join(dir, program); isThere(path) {
 			return path, nil

@@ -258,9 +258,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 			add := func(how string, change func(object) object) {
 				value := changed(root, s.path, func(v any) any { return change(slices.Clone(v.(object))) })
 				text, err := json.Marshal(value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				slips = append(slips, slip{keys.Below(s.level, p.key) + " " + how, string(text)})
 			}
 			put := func(how string, v any) {
@@ -312,9 +310,7 @@ func slipsOf(t *testing.T) (slips []slip) {
 					continue // it is done from the other side
 				}
 				text, err := json.Marshal(value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				slips = append(slips, slip{fmt.Sprintf("%s in %s", keys.Below(s.level, p.key), to.level), string(text)})
 			}
 		}

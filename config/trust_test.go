@@ -16,20 +16,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func write(t *testing.T, path, text string) {
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // loaded is the file as it is now.
 func loaded(t *testing.T, file string) Config {
 	t.Helper()
 	c, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -61,9 +65,7 @@ func TestTrust(t *testing.T) {
 	const approved = `{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}", "L": "1"}}}, "metarouter": {"mode": "auto"}}`
 
 	check(approved, false)
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, loaded(t, file).Text.Trust(data))
 	t.Setenv("K", "another value")
 	check(approved, true)
 	check("// mine\n{\"metarouter\": {\"mode\": \"auto\"},\n\"mcpServers\": {\"a\": {\"env\": {\"L\": \"\\u0031\", \"K\": \"${K}\",}, \"command\": \"x\"}}, \"theme\": \"dark\"}", true)
@@ -75,9 +77,7 @@ func TestTrust(t *testing.T) {
 
 	const bare = `{"a": {"command": "x"}}`
 	check(bare, false)
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, loaded(t, file).Text.Trust(data))
 	check(bare, true)
 	check(`{"a": {"command": "x"}, "b": {"command": "x"}}`, false)
 
@@ -87,9 +87,7 @@ func TestTrust(t *testing.T) {
 	if got := trusted(t, loaded(t, copied), data); got {
 		t.Error("the same text elsewhere is trusted")
 	}
-	if err := loaded(t, copied).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, loaded(t, copied).Text.Trust(data))
 	if got := trusted(t, loaded(t, file), data); !got {
 		t.Error("one approval took another's place")
 	}
@@ -101,15 +99,11 @@ func TestTrust(t *testing.T) {
 	if trusted(t, edit, data) {
 		t.Error("an edit that was undone is trusted")
 	}
-	if err := edit.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, edit.Text.Trust(data))
 	check(bare, false)
 	check(approved, true)
 	write(t, file, bare)
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, loaded(t, file).Text.Trust(data))
 
 	info, err := os.Stat(filepath.Join(data, "trust.json"))
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
@@ -140,9 +134,7 @@ func TestUntrusted(t *testing.T) {
 		t.Helper()
 		write(t, file, text)
 		c, err := LoadText(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		u, ok := errors.AsType[*trustfile.Untrusted](c.Text.Trusted(data))
 		if !ok {
 			t.Fatalf("it is trusted: %s", text)
@@ -153,9 +145,7 @@ func TestUntrusted(t *testing.T) {
 	if want := file + " is not trusted: it was found in this folder, and what it says runs commands"; u.Error() != want {
 		t.Errorf("got %s", u)
 	}
-	if err := u.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.Text.Trust(data))
 	for text, want := range map[string]string{
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "the value"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`:                             "edited: a",
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}"}}, "c": {"url": "${K}"}, "d": {"url": "u"}}, "metarouter": {"mode": "direct"}}`: `added: d; removed: b; edited: c; edited: the object "metarouter"`,
@@ -181,9 +171,7 @@ func TestUntrusted(t *testing.T) {
 	}
 	text := `{"mcpServers": {` + strings.Join(many, ",") + `}}`
 	u = untrusted(text)
-	if err := u.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.Text.Trust(data))
 	if err := u.Text.Trusted(data); err != nil {
 		t.Error(err)
 	}

@@ -114,9 +114,7 @@ func TestLegitimateFiles(t *testing.T) {
 			continue // its servers are not where they are read
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[path] = string(text)
 	}
 	for name, text := range legitimate {
@@ -138,9 +136,7 @@ func TestLegitimateFiles(t *testing.T) {
 // Errors are not hidden among warnings, and both are counted.
 func TestManyUnknownKeys(t *testing.T) {
 	c, err := readExpanded("/p/.mcp.json", []byte(`{"mcpServers": {"a": {"command": 1,`+repeat(20_000, func(i int) string { return fmt.Sprintf("\"colour%d\": 1,\n", i) })+`"args": 1}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wrong := slices.DeleteFunc(slices.Clone(c.Problems), func(p Problem) bool { return p.Severity == severityWarning })
 	if len(wrong) != 2 || len(c.Problems) != 2+maxWarnings+1 {
 		t.Errorf("%d errors, %d problems", len(wrong), len(c.Problems))

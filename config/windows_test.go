@@ -40,9 +40,7 @@ func TestEntriesForWindows(t *testing.T) {
 		{`"command": "cmd", "args": ["/c", "metarouter", "serve"]`, world(false), "", "runs here as"},
 	} {
 		c, err := read(testFile, []byte(`{"mcpServers": {"a": {`+tc.entry+`}}}`), tc.env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s, said := c.Servers[0], ""
 		for _, p := range c.Problems {
 			said += p.Message + "\n"

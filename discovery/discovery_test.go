@@ -85,9 +85,7 @@ func TestListPages(t *testing.T) {
 			return page, nil
 		}}
 		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := strings.Join(names(l), " "); got != want || len(l.Dropped) > 0 {
 			t.Errorf("%s: tools %s, want %s; left out: %v", revision, got, want, l.Dropped)
 		}
@@ -132,9 +130,7 @@ func TestListCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			page = 0
 			l, asked, err := list(t, Rules{}, test.answer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := strings.Join(names(l), " "); got != test.tools || len(asked) != test.asked {
 				t.Errorf("tools %s in %d pages, want %s in %d", got, len(asked), test.tools, test.asked)
 			}
@@ -222,9 +218,7 @@ func TestListWithoutCapability(t *testing.T) {
 func TestListOneBadToolHarmsNoOther(t *testing.T) {
 	l, _, err := list(t, Rules{},
 		one(named("a"), `{"name":7}`, `null`, named("b"), `{"name":"a","title":"again"}`, `{"name":"c"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := names(l); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("tools %q", got)
 	}
@@ -261,9 +255,7 @@ func TestRules(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			l, _, err := list(t, test.rules, tools)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := names(l); !slices.Equal(got, test.want) {
 				t.Errorf("tools %q, want %q", got, test.want)
 			}

@@ -24,9 +24,7 @@ func TestNormalizeRevealsText(t *testing.T) {
 		in := fmt.Sprintf(definition, hidden)
 		want := fmt.Sprintf(definition, "")
 		tool, err := Normalize("s", json.RawMessage(in), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = strings.Replace(want, `é \u00e9`, "é é", 1) // a string that changes is written again
 		if string(tool.Definition) != want {
 			t.Errorf("%s\nbecomes\n%s\nwant\n%s", in, tool.Definition, want)

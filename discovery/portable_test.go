@@ -35,9 +35,7 @@ func TestNormalizeForModels(t *testing.T) {
 	} {
 		raw := `{"name":"t","inputSchema":{"type":"object","properties":{"a":` + tc.schema + `}}}`
 		got, err := Normalize("s", json.RawMessage(raw), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a := func(schema json.RawMessage) string {
 			return string(wire.Member(wire.Member(schema, "properties"), "a"))
 		}

@@ -43,13 +43,9 @@ func TestAnswers(t *testing.T) {
 	for _, file := range files {
 		corpus := filepath.Dir(file)
 		tools, err := evaluation.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		queries, err := evaluation.ReadExamples(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fake := newFake(tools...)
 		found := selector.New(fake.Registry, selector.Options{})
 		s := newAlone(searching{fake, found}, Options{Mode: exposure.Search})
@@ -59,13 +55,9 @@ func TestAnswers(t *testing.T) {
 		for _, q := range queries[:min(len(queries), most)] {
 			args := wire.Marshal(map[string]string{"query": q.Text})
 			raw, err := perform(t.Context(), s, []byte(`{"name":"find_tools","arguments":`+string(args)+`}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var answer toolResult[json.RawMessage]
-			if err := json.Unmarshal(raw, &answer); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(raw, &answer))
 			tokens = append(tokens, len(answer.Content[0].Text)/tokencount.Bytes)
 			for _, r := range q.Relevant {
 				if strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`) {

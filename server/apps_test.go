@@ -22,14 +22,10 @@ func TestAppTools(t *testing.T) {
 	list := func(capabilities string) string {
 		params := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`)
 		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Refuse(context.Canceled)
 		raw, err := s.list(t.Context(), conversation.Call{Request: r, From: r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(raw)
 	}
 	if got := list(`{}`); strings.Contains(got, "refresh_orders") || !strings.Contains(got, "show_orders") {

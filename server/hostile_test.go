@@ -31,9 +31,7 @@ func TestUnsentBody(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := serveWeb(t, newFake(tool("a", "b")), Options{}, HTTPOptions{Tokens: tokens("x")})
 					conn, err := w.dial(t.Context(), "", "")
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					defer conn.Close()
 					answered := make(chan struct{})
 					go func() {

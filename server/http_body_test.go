@@ -19,9 +19,7 @@ func TestStalledBodies(t *testing.T) {
 		stalled := make(chan string, 2)
 		for range 2 {
 			conn, err := w.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"+strings.Repeat(" ", 33_000))
 			go func() {

@@ -130,9 +130,7 @@ func TestSDKClientOverHTTP(t *testing.T) {
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 			})
 			cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: w.client}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r.replace("b", tool("b", "two"))
 			select {
 			case <-changed:

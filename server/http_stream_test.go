@@ -294,9 +294,7 @@ func TestStuckReader(t *testing.T) {
 			<-ctx.Done()
 		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		conn, err := w.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: a__b\r\nContent-Length: %d\r\n\r\n%s", len(modernCall), modernCall)
 		defer bounded(conn)()

@@ -98,9 +98,7 @@ func TestSearchModeSaves(t *testing.T) {
 	c := connect(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
 	c.initialize()
 	m, err := wire.Parse([]byte(c.ask(listTools)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := 0
 	wire.Elements(wire.Member(m.Result, "tools"), func(definition []byte) bool {
 		shown += len(definition)

@@ -34,6 +34,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // bleve starts workers when it is imported
 }
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var _ Router = (*adapter.Parts)(nil)
 
 // A fakeRouter has the real registry and the real validation; what it finds and
@@ -517,9 +525,7 @@ func TestPipedRequests(t *testing.T) {
 		in := initializing + "\n" +
 			`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" +
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out))
 		for _, id := range []string{`"init"`, `1`, `2`} {
 			if !strings.Contains(out.String(), `"id":`+id+`,"result":`) {
 				t.Errorf("no answer to %s in %s", id, out.String())
@@ -540,9 +546,7 @@ func TestDeserted(t *testing.T) {
 		_, cancelled := r.hang()
 		began := time.Now()
 		in := initializing + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}))
 		<-cancelled
 		if took := time.Since(began); took != readerCheck {
 			t.Errorf("it took %v", took)
@@ -658,9 +662,7 @@ func TestSDKClient(t *testing.T) {
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 			})
 			cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := version
 			if want == "" {
 				want = session.Modern

@@ -70,9 +70,7 @@ func connect(t *testing.T, conn net.Conn, o ConnectOptions) *Connection {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	c, err := Connect(ctx, conn, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close(errors.New("the test ends")) })
 	return c
 }
@@ -121,9 +119,7 @@ func TestConnect(t *testing.T) {
 				t.Errorf("a cancelled call: %v", err)
 			}
 			stop, err := s.Subscribe(t.Context(), "doc://a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if s.RefuseIfIdle(0) {
 				t.Error("a session with a subscription refuses calls")
 			}

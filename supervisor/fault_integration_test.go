@@ -24,9 +24,7 @@ func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	stdio := func(command string, args ...string) config.Server {
@@ -35,9 +33,7 @@ func TestFaults(t *testing.T) {
 	lost := stdio("true")
 	lost.Cwd = filepath.Join(dir, "nowhere")
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closed.Close()
 	answer := func(code int, header ...string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

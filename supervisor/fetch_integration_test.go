@@ -47,9 +47,7 @@ func newNPM(t *testing.T, name, spec string) *fakeNPM {
 func (n *fakeNPM) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(n.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
 	return path
 }
 
@@ -65,9 +63,7 @@ func (n *fakeNPM) install(t *testing.T) config.Server {
 	program := n.file(t, "pkg/dist/server", fmt.Sprintf("%s\necho \"$*\" > %s/arguments\nexec '%s' '%s'\n", n.shebang, n.dir, command, strings.Join(args, "' '")))
 	bin := filepath.Join(n.dir, "bin")
 	os.MkdirAll(bin, 0o755)
-	if err := os.Symlink(program, filepath.Join(bin, "pkg-server")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(program, filepath.Join(bin, "pkg-server")))
 	n.file(t, "npm/bin/npx-cli.js", fmt.Sprintf(`#!/bin/sh
 cd %q
 echo $$ >> npx
@@ -77,9 +73,7 @@ echo fetched >> runs
 export PATH="%s:$PATH" npm_lifecycle_event=npx npm_config_user_agent=npm/11
 "${npm_config_script_shell:-/bin/sh}" -c "'pkg-server' 'an argument'"
 `, n.dir, n.fetch, bin))
-	if err := os.Symlink("../npm/bin/npx-cli.js", n.entry.Command); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("../npm/bin/npx-cli.js", n.entry.Command))
 	return n.entry
 }
 
@@ -134,9 +128,7 @@ func TestNPXFreshness(t *testing.T) {
 			n := newNPM(t, "a", spec)
 			f := superviseProcesses(t, t.TempDir(), n.install(t))
 			f.await("a", status.Ready)
-			if err := f.Restart(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Restart(t.Context(), "a"))
 			if got := n.runs(); got != want {
 				t.Errorf("npx ran %d times, want %d", got, want)
 			}
@@ -298,9 +290,7 @@ func TestUVX(t *testing.T) {
 		uvx := filepath.Join(dir, fmt.Sprint(i), "uvx")
 		os.Mkdir(filepath.Dir(uvx), 0o755)
 		script := fmt.Sprintf("#!/bin/sh\necho %d >> %s\nexec '%s' '%s'\n", i, log, command, strings.Join(args, "' '"))
-		if err := os.WriteFile(uvx, []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(uvx, []byte(script), 0o755))
 		entries = append(entries, config.Server{
 			Name: fmt.Sprint("s", i), Transport: config.Stdio, Command: uvx, Args: []string{fmt.Sprint("mcp-", i)}, StartTimeout: 30 * time.Second,
 		})
@@ -330,9 +320,7 @@ func TestUVX(t *testing.T) {
 		Env: map[string]string{"npm_config_cache": t.TempDir()},
 	}
 	done, err := f.launcher.AwaitTurn(t.Context(), launch.Job{Entry: another, Doing: func(string) {}}) // as if it fetched
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer done()
 	f.apply(entries...)
 	for _, e := range entries {

@@ -50,12 +50,8 @@ func startRouter(t *testing.T, servers ...string) (router *exec.Cmd, guard int) 
 	cmd := exec.Command(self, append([]string{"router"}, servers...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if _, scanErr := fmt.Sscanf(line, "ready %d", &guard); err != nil || scanErr != nil {

@@ -88,13 +88,9 @@ func TestLongSilence(t *testing.T) {
 		f := supervise(t, entry)
 		before := f.await("s", status.Ready)
 		s, err := f.Session(t.Context(), "s", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
-		if err := s.Notify(t.Context(), "notifications/roots/list_changed", more); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Notify(t.Context(), "notifications/roots/list_changed", more))
 		time.Sleep(entry.Timeout + time.Second)
 		f.mustCall("s", "echo", "{}")
 		if after := f.state("s"); after.PID != before.PID {

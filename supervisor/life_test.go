@@ -133,9 +133,7 @@ func TestHangingCallHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "hang,echo"))
 		s, err := f.Session(t.Context(), "s", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		hung := make(chan error, 1)
 		go func() {
@@ -318,9 +316,7 @@ func TestRestartDuringAStart(t *testing.T) {
 			}
 		}, fake("s"))
 		synctest.Wait() // the start hangs
-		if err := f.Restart(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Restart(t.Context(), "s"))
 		time.Sleep(time.Minute)
 		f.mustCall("s", "echo", "{}")
 		if n := f.starter.Started(); n != 2 {

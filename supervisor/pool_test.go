@@ -69,9 +69,7 @@ func TestAcquireAfterCancel(t *testing.T) {
 		t.Fatalf("the first call: %v", err)
 	}
 	for range 2 { // the second of these has the session of the first
-		if err := f.callAs(t.Context(), visitor("b")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.callAs(t.Context(), visitor("b")))
 	}
 	if n := len(srv.seen(by("POST", peer.Initialize))); n != 3 {
 		t.Errorf("%d sessions, want the shared one and two of the pool", n)
@@ -135,9 +133,7 @@ func TestOwnSessionDuringAnEdit(t *testing.T) {
 	mcptest.WaitFor(t, "the client's session with the entry before to end", func() bool { // which is a moment later
 		return f.Supervisor.servers.get("r").pool.of(home.Home()) == nil
 	})
-	if err := f.callAs(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.callAs(t.Context(), home))
 	calls := srv.seen(by("POST", "tools/call"))
 	if got := calls[len(calls)-1].Header.Get("Authorization"); got != "Bearer new" {
 		t.Errorf("after the edit the client's call had %q", got)
@@ -161,9 +157,7 @@ func TestListsOfAWeakerClient(t *testing.T) {
 		}
 		return true
 	})
-	if err := f.callAs(t.Context(), visitor("a")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.callAs(t.Context(), visitor("a")))
 	time.Sleep(2 * relistSoon)
 	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") {
 		t.Errorf("listed %d times: %s (%v)", n, tools, methods(srv.seen(func(visit) bool { return true })))
@@ -207,9 +201,7 @@ func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
 		if tc.home {
 			c.home = c
 		}
-		if err := f.callAs(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.callAs(t.Context(), c))
 		want := ""
 		if tc.want != "" {
 			want = "2 sessions: one is shared; one is for " + tc.want
@@ -282,9 +274,7 @@ func TestEraAfterCrash(t *testing.T) {
 			before := f.await("r", status.Ready)
 			c := clientOf("ann")
 			c.modern = first
-			if err := f.callAs(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.callAs(t.Context(), c))
 			legacy.Store(!first)
 			f.call("r", "crash", "{}")
 			mcptest.WaitFor(t, "the server to start again", func() bool { st := f.state("r"); return st.State == status.Ready && st.PID != before.PID })

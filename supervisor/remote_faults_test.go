@@ -126,9 +126,7 @@ func TestRemoteCancel(t *testing.T) {
 			f := supervise(t, at(srv.URL, config.StreamableHTTP))
 			f.await("r", status.Ready)
 			s, err := f.Session(t.Context(), "r", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() { <-begun; cancel(errors.New("the user left")) }()
 			if _, err := s.Call(ctx, session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`)}); err == nil || err.Error() != "the user left" {
@@ -150,9 +148,7 @@ func TestRemoteGone(t *testing.T) {
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
 	f.await("r", status.Ready)
 	s, err := f.Session(t.Context(), "r", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv.Close()
 	for i := range transport.MaxUnreached {
 		_, err := s.Call(t.Context(), session.Request{Method: "tools/list"})
@@ -257,9 +253,7 @@ func TestForbiddenRequest(t *testing.T) {
 	}()
 	<-begun
 	s, err := f.Session(t.Context(), "r", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := s.Call(t.Context(), session.Request{Method: "prompts/get", Params: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("what is forbidden: %v", err)
 	}

@@ -50,9 +50,7 @@ func TestRemoteSDK(t *testing.T) {
 			call := func(tool, arguments, want string) {
 				t.Helper()
 				s, err := f.Session(t.Context(), "r", c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				raw, err := s.Call(t.Context(), session.Request{
 					Method: "tools/call", Params: []byte(`{"name":"` + tool + `","arguments":` + arguments + `}`),
 					Meta: []byte(`{"progressToken":"p","` + peer.MetaLogLevel + `":"debug"}`), From: agreeable{c},

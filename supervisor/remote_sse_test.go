@@ -104,9 +104,7 @@ func TestSSEEnds(t *testing.T) {
 	f := supervise(t, at(srv.URL, config.SSE))
 	f.await("r", status.Ready)
 	s, err := f.Session(t.Context(), "r", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	srv.CloseClientConnections()
 	<-s.Done()
 	f.mustCall("r", "x", "{}") // over the next one

@@ -244,9 +244,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 	f.await("r", status.Ready)
 	c, stranger := clientOf("c"), clientOf("stranger")
 	s, err := f.Session(t.Context(), "r", c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := s.Call(t.Context(), session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`), Meta: []byte(`{"progressToken":"mine"}`), From: c})
 	if want := `{"got":{"by":"c","to":"elicitation/create","params":{"n":1}}}`; err != nil || string(raw) != want {
 		t.Errorf("Call = %s, %v, want %s", raw, err, want)

@@ -24,9 +24,7 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 	folder := t.TempDir()
 	token, runs := filepath.Join(folder, "token"), filepath.Join(folder, "runs")
 	write := func(text string) {
-		if err := os.WriteFile(token, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(token, []byte(text+"\n"), 0o600))
 	}
 	write("one")
 	var valid atomic.Value

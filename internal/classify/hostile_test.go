@@ -30,6 +30,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read")) // of the tests' own servers
 }
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // at returns the options of an outside server at the URL.
 func at(url string) config.Outside {
 	o := options()
@@ -605,15 +613,11 @@ func TestTrainedAhead(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, "", zap.NewNop())
-	if err := k.Run(ended, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Run(ended, false))
 	if _, err := k.ClassifyBuiltin(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("it was trained after the end, with the error %v", err)
 	}
-	if err := k.Run(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Run(t.Context(), false))
 	if _, err := k.ClassifyBuiltin(ended, "a"); err != nil {
 		t.Errorf("Run has not trained it: %v", err)
 	}

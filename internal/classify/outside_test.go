@@ -342,9 +342,7 @@ func TestSpread(t *testing.T) {
 		{3, 0.9, []float64{0, 0, 0, 1}, []float64{0, 0, 0, 1}},
 	} {
 		got, err := distribution(c.class, c.confidence, c.said, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range got {
 			if math.Abs(got[i]-c.want[i]) > 1e-9 {
 				t.Errorf("%+v: %v", c, got)

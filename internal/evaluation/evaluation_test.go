@@ -48,9 +48,7 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	log := zaptest.NewLogger(t)
@@ -113,9 +111,7 @@ func TestEvaluateWithModel(t *testing.T) {
 	c.Tasks = []Task{{ID: "1", Kind: "short", Text: "zorbl", Right: []string{"browser:take_screenshot"}}}
 	tasks := func(model embeddings.Model) int {
 		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return e.Outcomes[0].Rank
 	}
 	if without, with := tasks(nil), tasks(wordModel{}); without == 1 || with != 1 {

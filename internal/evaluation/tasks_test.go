@@ -14,9 +14,7 @@ func TestReadTasks(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("@a+files.json", `{"package": "@a/files", "tools": [{"name": "delete_file", "description": "Delete a file", "inputSchema": {"type": "object"}}, {"name": ""}]}`)

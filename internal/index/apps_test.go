@@ -18,9 +18,7 @@ func TestToolsForModels(t *testing.T) {
 	}
 	replace(t, r, "a", tools...)
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var found []string
 	for _, d := range c.Documents() {
 		found = append(found, d.Tool.Name)

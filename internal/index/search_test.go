@@ -48,9 +48,7 @@ func TestHistoryDoesNotMatter(t *testing.T) {
 					q.Text = strings.Join(strings.Fields(q.Text)[:3], " ")
 				}
 				wanted, err := want.Search(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				found, err := got.Search(t.Context(), q)
 				if a, b := listed(found), listed(wanted); err != nil || !slices.Equal(a, b) {
 					t.Fatalf("%s, %q: %q, %v; want %q", what, q.Text, a, err, b)
@@ -73,9 +71,7 @@ func renamed(t registry.NormalizedTool, name string) registry.NormalizedTool {
 func tools(t *testing.T, r *searchable) *Collection {
 	t.Helper()
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -98,9 +94,7 @@ func TestSearchIsLimited(t *testing.T) {
 	}
 	q.Servers, q.Capabilities, q.AtLeast, q.Limit = []string{"server1", "server4"}, []string{"web", "third1", "none"}, 2, 2
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want []string
 	for _, id := range all {
 		tool, _ := r.Snapshot().Tool(id)

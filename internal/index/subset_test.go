@@ -45,18 +45,14 @@ func TestSubset(t *testing.T) {
 	queries := []string{"wb1 wc2 wa0", "we0", "wa1 wa2 wa3 wa4 wb5", "wd2 wd3", "unknown"}
 	check := func(name string, filter some) {
 		c, err := r.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		within := c.Within(r.Registry.Snapshot().Filtered(filter, nil))
 		few := open(t)
 		for server, tools := range catalog(all) {
 			replace(t, few, server, slices.DeleteFunc(tools, func(t registry.NormalizedTool) bool { return !filter(&t) })...)
 		}
 		fewer, err := few.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if within.Len() > 2*all || within.Len() == 0 {
 			t.Fatalf("%s: %d items are within", name, within.Len())
 		}
@@ -64,9 +60,7 @@ func TestSubset(t *testing.T) {
 			for _, limit := range []int{1, 10, all} {
 				q := Query{Text: text, Limit: 2 * all}
 				whole, err := c.Search(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				whole = slices.DeleteFunc(whole, func(h Hit) bool { return !filter(h.Tool) })
 				if within.Len() <= maxPart {
 					if whole, err = fewer.Search(t.Context(), q); err != nil {
@@ -121,9 +115,7 @@ func TestSubsetAfterEdit(t *testing.T) {
 	}
 	replace(t, r, "s", tool("s", "hidden", "copy"), tool("s", "shown", "copy"))
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	within := c.Within(r.Snapshot().Filtered(named("shown"), nil))
 	check := func() {
 		t.Helper()
@@ -158,9 +150,7 @@ func TestSubsetOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := r.Others(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	within := c.Within(r.Snapshot().Filtered(named("b"), nil))
 	var ids []string
 	for _, d := range within.All {
@@ -186,9 +176,7 @@ func TestSubsetOfClones(t *testing.T) {
 	r := open(t)
 	replace(t, r, "s", tool("s", "a", "copy"), tool("s", "b", "copy"), tool("s", "c", "copy"))
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := r.Snapshot().Filtered(fixing("s:a"), nil)
 	within := c.Within(before)
 	a, _ := r.Snapshot().Tool("s:a")
@@ -232,9 +220,7 @@ func TestCorrectWithin(t *testing.T) {
 	r := open(t)
 	replace(t, r, "s", tool("s", "a", "zyxwvution of all"), tool("s", "b", "nothing"))
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	word := analysis.Words("zyxwvution")[0]
 	wrong := word[:len(word)-1] + "q"
 	if got := c.Correct(wrong); got != word {

@@ -11,6 +11,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 )
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A command that runs no container, or for which that is not certain, is started as it is written.
 func TestContain(t *testing.T) {
 	for line, contained := range map[string]bool{
@@ -66,9 +74,7 @@ func TestOwnFileOfIDs(t *testing.T) {
 	if c.Container == nil || c.Container.File != filepath.Join(dir, "own.id") || len(c.Container.Remove) > 0 || strings.Join(c.Args, " ") != "run --label metarouter.server=s --cidfile own.id -i --rm img" {
 		t.Errorf("%q with %+v", c.Args, c.Container)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "own.id"), []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "own.id"), []byte("another"), 0o600))
 	if c = contain(before, entry); c.Container != nil {
 		t.Errorf("another container is held: %+v", c.Container)
 	}
@@ -78,16 +84,12 @@ func TestOwnFileOfIDs(t *testing.T) {
 func TestFolderOfIDs(t *testing.T) {
 	dir := t.TempDir()
 	snap, client := filepath.Join(dir, "snap"), filepath.Join(dir, "docker")
-	if err := os.WriteFile(snap, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(snap, nil, 0o700))
 	if err := os.Symlink(snap, client); err != nil {
 		t.Skip(err)
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := folderOfIDs(client), filepath.Join(home, "snap", "docker", "common"); got != want {
 		t.Errorf("the folder is %q, want %q", got, want)
 	}

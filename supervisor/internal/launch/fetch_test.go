@@ -146,9 +146,7 @@ func TestTurn(t *testing.T) {
 			job := unfetched(name)
 			job.Doing = func(what string) { waited = append(waited, what) }
 			done, err := l.AwaitTurn(t.Context(), job)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return done
 		}
 		began := time.Now()
@@ -177,12 +175,8 @@ func TestFetchOfCached(t *testing.T) {
 		t.Errorf("got %s, %q", got, f.cached)
 	}
 	folder := filepath.Join(cache, "_npx", npxFolder([]string{"@o/pkg@latest"}), "node_modules", "@o", "pkg")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "package.json"), []byte(`{"name": "@o/pkg", "version": "1.2.3"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(folder, 0o700))
+	must(t, os.WriteFile(filepath.Join(folder, "package.json"), []byte(`{"name": "@o/pkg", "version": "1.2.3"}`), 0o600))
 	f, _ = fetchOf(entry)
 	if got := f.String(); got != "npx is looking up @o/pkg@latest" || !slices.Equal(f.cached, []string{"@o/pkg@1.2.3"}) {
 		t.Errorf("got %s, %q", got, f.cached)

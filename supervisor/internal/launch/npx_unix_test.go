@@ -21,14 +21,10 @@ func TestPlanInAnExposedFolder(t *testing.T) {
 		t.Fatalf("%v, %v", p, ok)
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, "plans")} {
-		if err := os.Chmod(folder, 0o770); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(folder, 0o770))
 		if p, ok := l.recall(c); ok {
 			t.Errorf("others can write to %s, and %v is used", folder, p)
 		}
-		if err := os.Chmod(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(folder, 0o700))
 	}
 }

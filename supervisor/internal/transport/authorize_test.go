@@ -70,9 +70,7 @@ func guarded(t *testing.T, status int, wants string, a Access) (*protected, *Sit
 	h := httptest.NewServer(server)
 	t.Cleanup(h.Close)
 	s, err := NewSite(h.URL, a, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Close)
 	return server, s
 }
@@ -204,9 +202,7 @@ func TestTokenStaysHome(t *testing.T) {
 		tokens := &fakeTokens{}
 		tokens.current.Store(1)
 		s, err := NewSite(h.URL+path, Access{Tokens: tokens}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := post(t, s, "a"); (err == nil) != ok || !ok && !errors.As(err, new(*RedirectError)) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -222,9 +218,7 @@ func TestEndpointStaysHome(t *testing.T) {
 			fmt.Fprintf(w, "event: endpoint\ndata: %s\n\n", endpoint)
 		}))
 		s, err := NewSite(h.URL, Access{Tokens: &fakeTokens{}}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := OpenEvents(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another place") {
 			t.Errorf("%s: %v", endpoint, err)
 		}

@@ -34,9 +34,7 @@ func (e *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func post(t *testing.T, s *Site, body string) (int, error) {
 	t.Helper()
 	r, err := s.request(t.Context(), http.MethodPost, s.url.String(), "*/*", []byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Mcp-Session-Id", "s1")
 	resp, err := s.do(r)
 	if err != nil {
@@ -61,9 +59,7 @@ func TestRenewal(t *testing.T) {
 				return map[string]string{"Authorization": "Bearer new", "X-Other": "1"}, nil
 			},
 		}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close()
 		var calls sync.WaitGroup
 		for _, body := range []string{"a", "b", "c"} { // at the same time
@@ -105,9 +101,7 @@ func TestRenewalFails(t *testing.T) {
 		`the one in "Authorization" of the en`: nil,
 	} {
 		s, err := NewSite(h.URL, Access{Headers: map[string]string{"Authorization": "x"}, Renew: renew}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := post(t, s, "a"); !errors.As(err, new(*NeedsAuthError)) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -215,9 +215,7 @@ func TestGiveUp(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Header.Set("Content-Type", "application/json")
 	gone := make(chan struct{})
 	go func() {

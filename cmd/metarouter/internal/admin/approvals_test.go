@@ -69,8 +69,6 @@ func TestApprovalEvents(t *testing.T) {
 	}
 	s.router.Approvals().Ask(t.Context(), approval.Request{Server: "github", Tool: "create_issue", Arguments: json.RawMessage("{}")}, nil)
 	u := until(next, func(u update) bool { return len(u.Approvals) == 1 })
-	if err := s.router.Approvals().Approve(u.Approvals[0].ID, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.router.Approvals().Approve(u.Approvals[0].ID, ""))
 	until(next, func(u update) bool { return u.Approvals != nil && len(u.Approvals) == 0 })
 }

@@ -138,13 +138,9 @@ func TestNoteOfEdit(t *testing.T) {
 	s := open(t, fake("a", "echo"))
 	s.options.TrustCommand = func(file string) string { return trust.Command(file, "") }
 	file := filepath.Join(t.TempDir(), ".mcp.json")
-	if err := os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600))
 	text, err := config.LoadText(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Judged(&trustfile.Untrusted{Before: true, Added: []string{"new"}, Text: text.Text})
 	for path, want := range map[string]string{"": "run: metarouter trust", "?named=1": "run: metarouter trust " + file} {
 		if _, notes := s.command("GET", "/dashboard/servers"+path, "", nil); len(notes) != 1 || !strings.HasSuffix(notes[0], want) {

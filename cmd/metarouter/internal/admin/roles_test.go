@@ -40,9 +40,7 @@ func TestRoutesNeedAdmin(t *testing.T) {
 		}
 	}
 	source, err := os.ReadFile("admin.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := strings.Count(string(source), "mux.Handle"); n != 1 {
 		t.Errorf("admin.go adds routes at %d places; add them to routes", n)
 	}

@@ -121,9 +121,7 @@ func TestImportDialects(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, KeepOurs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
 			t.Fatalf("%s: %v in\n%s", tc.client, err, done.Data)
@@ -269,12 +267,8 @@ func FuzzLines(f *testing.F) {
 func TestUsualSourceOfTwoNames(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".config", "opencode", "opencode.jsonc")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(opencodeFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(opencodeFile), 0o600))
 	c, _ := Find("opencode")
 	place := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
 	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {

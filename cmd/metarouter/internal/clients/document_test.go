@@ -87,13 +87,9 @@ func meaning(t testing.TB, data []byte, keys ...string) string {
 func TestAddAndRemove(t *testing.T) {
 	put := func(t *testing.T, old string) string {
 		d, err := open("f", []byte(old))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(d.bytes())
 	}
 	for name, test := range map[string]struct{ old, want string }{
@@ -146,9 +142,7 @@ func TestOpenSaysWhere(t *testing.T) {
 		}
 	}
 	d, err := open("f.json", []byte(`{"mcpServers": [1]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
@@ -216,9 +210,7 @@ func FuzzEdits(f *testing.F) {
 					}
 				}
 				less, err := without(Client{}, s, names)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				left := tree(t, less)
 				if before := tree(t, installed); before.IsStandard() && !left.IsStandard() {
 					t.Errorf("%s: plain JSON no more:\n%s\nof\n%s", c.Name, less, installed)

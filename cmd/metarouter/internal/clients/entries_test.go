@@ -107,9 +107,7 @@ func TestPutIntoOtherFiles(t *testing.T) {
 		"{\n  \"a\": { \"url\": \"u\" /* ours */ }\n}", "{\n  \"a\": {\n    \"url\": \"u\" // ours\n  }\n}",
 	} {
 		off, err := DisableServer("f", []byte(file), "a", true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if on, err := DisableServer("f", off, "a", false); err != nil || string(on) != file {
 			t.Errorf("%v; disabled and enabled:\n%s\nwant\n%s", err, on, file)
 		}

@@ -33,9 +33,7 @@ var examples = []example{
 func (e example) variants(t *testing.T) map[string][]byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", e.file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	crlf := bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
 	return map[string][]byte{
 		"as it is": data,
@@ -57,9 +55,7 @@ func TestInstallLosesNothing(t *testing.T) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
 				installed, err := Install(c, s, entry)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				s.Data = installed
 				if again, err := Install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
@@ -72,9 +68,7 @@ func TestInstallLosesNothing(t *testing.T) {
 					t.Errorf("the comments are %q, were %q", got, want)
 				}
 				d, err := open(e.file, installed)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				ours := d.at(append(slices.Clone(e.keys), EntryName)...)
 				if ours == nil {
 					t.Fatalf("no entry in\n%s", installed)
@@ -104,9 +98,7 @@ func TestImportLosesNothing(t *testing.T) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
 				done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if !reflect.DeepEqual(done.Added, e.servers) {
 					t.Errorf("added are %q, want %q", done.Added, e.servers)
 				}
@@ -150,18 +142,14 @@ func TestImportLosesNothing(t *testing.T) {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}
 				others, err := Others(c, s, path, own)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, o := range others {
 					if o.Ours != o.Name || len(o.Lacks) > 0 || o.Broken != "" {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}
 				less, err := without(c, s, e.servers)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				left, _ := open(e.file, less)
 				if n := len(object(left.at(e.keys...)).Members); n != 0 {
 					t.Errorf("%d are left in\n%s", n, less)

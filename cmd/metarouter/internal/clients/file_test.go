@@ -18,6 +18,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes and links are those of Unix")
@@ -38,9 +46,7 @@ func TestFile(t *testing.T) {
 
 	// A link stays one; its target keeps its mode.
 	link := filepath.Join(dir, "link.json")
-	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)))
 	for i, want := range []string{".metarouter-backup-20260203T040506.000000Z", ".metarouter-backup-20260203T040506.000001Z"} {
 		if f, err = Read(link); err != nil {
 			t.Fatal(err)
@@ -76,17 +82,13 @@ func TestFile(t *testing.T) {
 	}
 
 	f, _ = Read(path)
-	if err := os.WriteFile(path, []byte("meanwhile"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("meanwhile"), 0o600))
 	if _, err := f.Write([]byte("late"), fs.ModePerm, now); !errors.Is(err, ErrChanged) {
 		t.Errorf("an edit is written over: %v", err)
 	}
 
 	// A read-only file stays, and a failed write leaves no copy behind.
-	if err := os.Chmod(path, 0o440); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o440))
 	f, _ = Read(path)
 	if _, err := f.Write([]byte("x"), fs.ModePerm, now.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("a file that is read-only: %v", err)
@@ -96,15 +98,11 @@ func TestFile(t *testing.T) {
 	}
 
 	loop := filepath.Join(dir, "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(loop, loop))
 	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), loop) {
 		t.Errorf("a link to itself: %v", err)
 	}
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")))
 	for _, path := range []string{dir, filepath.Join(dir, "dangling")} {
 		if _, err := Read(path); err == nil {
 			t.Errorf("%s was read", path)
@@ -231,12 +229,8 @@ func TestHunks(t *testing.T) {
 // A file without an end is not read into memory.
 func TestLargeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.json")
-	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, maxFile+1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("{}"), 0o600))
+	must(t, os.Truncate(path, maxFile+1))
 	if f, err := Read(path); err == nil {
 		t.Errorf("read %d bytes", len(f.Data))
 	}
@@ -251,34 +245,24 @@ func TestBackups(t *testing.T) {
 		"f.json.metarouter-backup-20200203T040506.000000Z.gz", "f.json.metarouter-backup-20201303T040506.000000Z", "g.json.metarouter-backup-20200203T040506.000000Z", "my-f.json.metarouter-backup-20200203T040506.000000Z",
 	}
 	for _, name := range others {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600))
 	}
 	folder := path + ".metarouter-backup-20190203T040506.000000Z"
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for i := range 15 {
 		f, err := Read(path)
 		if err == nil {
 			_, err = f.Write(append(f.Data, '.'), fs.ModePerm, now.Add(time.Duration(i)*50*time.Millisecond))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	f, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var kept []string
 	for _, copied := range f.Backups() {
 		data, err := os.ReadFile(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		kept = append(kept, strings.Repeat("x", len(data)-1))
 	}
 	if want := []string{strings.Repeat("x", 10), strings.Repeat("x", 11), strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 14)}; !slices.Equal(kept, want) {
@@ -299,21 +283,13 @@ func TestUTF16File(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	const mark = "\ufeff"
 	content := safefile.Like([]byte{0xff, 0xfe}, []byte(mark+`{"mcpServers": {"é": {"command": "x", "args": [null, "a"]}}}`))
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, content, 0o600))
 	f, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := SetArgument(path, f.Data, "é", 0, "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	backup, err := f.Write(text, fs.ModePerm, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if kept, _ := os.ReadFile(backup); !bytes.Equal(kept, content) {
 		t.Errorf("the copy is %q", kept)
 	}

@@ -10,9 +10,7 @@ import (
 func reading(t *testing.T, path, text string) Ours {
 	t.Helper()
 	c, err := readExpanded(path, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return Ours{Config: c, Files: []Source{{Path: path, Data: []byte(text)}}}
 }
 
@@ -41,9 +39,7 @@ func TestImportIntoOurs(t *testing.T) {
 	added := func(t *testing.T, choice Choice) (Imported, string) {
 		t.Helper()
 		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), choice)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return done, string(done.Data)
 	}
 	done, text := added(t, KeepOurs)
@@ -89,9 +85,7 @@ func TestImportFillsIn(t *testing.T) {
   }
 }`)}
 	done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := string(done.Data)
 	for _, part := range []string{
 		`"command": "/w/shop/tools/db"`, `["/w/shop/x", "shop", "${INPUT_PATH:-a}", "${command:pick}"]`, `"envFile": "/w/shop/.env"`, `"K": "${API_KEY}"`,
@@ -385,9 +379,7 @@ func TestInstallByNPX(t *testing.T) {
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			command, before := byNPX(system, version)
 			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.Data = data
 			entry := string(data)
 			if !strings.Contains(entry, `"command":"`+want+`"`) || !strings.Contains(entry, `"-y","metarouter@`+version+`","serve","--config","/a.json"`) || strings.Count(entry, "serve") != 1 {

@@ -18,12 +18,8 @@ func TestSurvey(t *testing.T) {
 	write := func(text string, names ...string) {
 		t.Helper()
 		path := filepath.Join(append([]string{home}, names...)...)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	if got := Survey(place, folder); got != nil {
 		t.Errorf("no files: %v", got)

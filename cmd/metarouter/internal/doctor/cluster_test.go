@@ -13,17 +13,21 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 )
 
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // nodeKeyOf returns the public key of a new node.
 func nodeKeyOf(t *testing.T) string {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 

@@ -29,12 +29,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
-func openLog(t *testing.T, o config.AccessLog) *AccessLog {
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
 	t.Helper()
-	l, err := OpenAccessLog(config.Config{Router: config.Router{AccessLog: o}}, new(Mask), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func openLog(t *testing.T, o config.AccessLog) *AccessLog {
+	t.Helper()
+	l, err := OpenAccessLog(config.Config{Router: config.Router{AccessLog: o}}, new(Mask), zap.NewNop())
+	must(t, err)
 	t.Cleanup(func() { l.Close(t.Context()) })
 	return l
 }
@@ -44,9 +50,7 @@ func lines(t *testing.T, files ...string) (all []map[string]any) {
 	t.Helper()
 	for _, file := range files {
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		s := bufio.NewScanner(f)
 		s.Buffer(nil, 1<<20)
@@ -156,15 +160,11 @@ func TestRotation(t *testing.T) {
 		return string(b)
 	}
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 10, MaxFiles: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.close()
 	write := func(s string) {
 		t.Helper()
-		if err := r.write([]byte(s)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.write([]byte(s)))
 	}
 	kept := func() (all []string) {
 		for _, name := range old(file) {
@@ -225,9 +225,7 @@ func TestAccessLogFails(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return // an open file can't be removed
 	}
-	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
 	for range 3 {
 		l.Executed(selector.Execution{Tool: tool("s", "t")})
 	}
@@ -247,9 +245,7 @@ func TestAccessLogIsEdited(t *testing.T) {
 	}
 	mask := new(Mask)
 	l, err := OpenAccessLog(config.Config{}, mask, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	call := func() {
 		l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK, Fault: "secret-1 token-1 token-2"})
 	}

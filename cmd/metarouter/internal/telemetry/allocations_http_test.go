@@ -37,20 +37,14 @@ func newWebClient(t *testing.T) *webClient {
 	file, address := t.TempDir()+"/mcp.json", mcptest.FreeAddress(t)
 	command, args := mcptest.Command("-tools", "echo")
 	text := fmt.Sprintf(`{"mcpServers": {"s": {"command": %q, "args": ["%s"]}}}`, command, strings.Join(args, `", "`))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := web.New(c.Router.HTTP, web.Flags{Address: address}, http.NewServeMux(), zap.NewNop())
 	if err == nil {
 		err = l.Listen(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	metrics := NewMetrics("")
 	parts := adapter.New(c, adapter.Options{Observer: metrics})
 	s := server.NewServers(server.Profiles{
@@ -65,9 +59,7 @@ func newWebClient(t *testing.T) *webClient {
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return l.Serve(ctx, s, parts.Parts()) })
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		cancel()
@@ -139,9 +131,7 @@ func (c *webClient) ask(t *testing.T, request []byte) {
 
 func (c *webClient) line(t *testing.T) []byte {
 	line, err := c.lines.ReadSlice('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bytes.TrimRight(line, "\r\n")
 }
 

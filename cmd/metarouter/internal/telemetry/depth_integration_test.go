@@ -84,9 +84,7 @@ func TestBreadthOfACall(t *testing.T) {
 		t.Fatalf("go test with coverage: %v\n%s", err, out)
 	}
 	text, err := os.ReadFile(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := map[string][]int{} // by file, of the blocks that ran once per call
 	for block := range strings.Lines(string(text)) {
 		var line, column, endLine, endColumn, statements, count int

@@ -52,9 +52,7 @@ func declared(t *testing.T, file string, lines []int) (names []string) {
 	t.Helper()
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, declaration := range f.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
 		if ok && slices.ContainsFunc(lines, func(line int) bool {

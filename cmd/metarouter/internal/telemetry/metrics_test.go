@@ -239,9 +239,7 @@ func TestMetricsAreBounded(t *testing.T) {
 // Every metric that the dashboard asks for is there.
 func TestDashboardKnowsTheMetrics(t *testing.T) {
 	dashboard, err := os.ReadFile("../../../../contrib/grafana/metarouter.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
 	m.CountDropped(&AccessLog{})

@@ -16,16 +16,20 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 )
 
-func textOf(t *testing.T, text string) config.Config {
+// must fails the test unless err is nil.
+func must(t testing.TB, err error) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), ".mcp.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.LoadText(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func textOf(t *testing.T, text string) config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), ".mcp.json")
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	c, err := config.LoadText(file)
+	must(t, err)
 	return c
 }
 
@@ -57,18 +61,12 @@ func TestDescribeMarksEdits(t *testing.T) {
 func TestDescribeScripts(t *testing.T) {
 	c := textOf(t, `{"metarouter": {"scripts": {"folder": "scripts", "calls": 7}}}`)
 	folder := filepath.Join(filepath.Dir(c.Files[0]), "scripts")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	for name, code := range map[string]string{"a.js": "/* Hello\x1b[2J. */", "b.js": "/* Says\n" + strings.Repeat("x", 2000) + ". */", "bad.js": "return 1"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600))
 	}
 	c, err := config.LoadText(c.Files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := Describe(c.Text, &trustfile.Untrusted{Before: true, Added: []string{"scripts/b.js"}})
 	const said = " bytes that runs with the rights of each caller; you approve all of it: read the file)\n"
 	for _, want := range []string{
@@ -268,9 +266,7 @@ var hiding = set("assist.headers", "embeddings.headers", "classification.headers
 
 func TestEveryKeyIsJudged(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(config.Schema(), &schema))
 	defs := schema["$defs"].(map[string]any)
 	router := schema["properties"].(map[string]any)["metarouter"].(map[string]any)
 	for _, c := range []struct {
