@@ -552,22 +552,3 @@ func TestRemoteSuspends(t *testing.T) {
 		t.Errorf("got %s, %v", result, err)
 	}
 }
-
-// BenchmarkRemoteCall measures calls over a pipe in this process.
-func BenchmarkRemoteCall(b *testing.B) {
-	for _, size := range []int{100, 1 << 20} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			f := newFarNode(b)
-			text := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}],"_meta":{"server":"gpu"}}`)
-			f.handle = func(farRequest) (json.RawMessage, error) { return text, nil }
-			all, _ := near(b, f, zap.NewNop())
-			s := mustSession(b, all, nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Call(b.Context(), echoRequest(`{"n":1}`, nil)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -437,22 +437,6 @@ func TestExecuteDeadlines(t *testing.T) {
 	})
 }
 
-func BenchmarkExecute(b *testing.B) {
-	for name, text := range map[string]string{"short": "ok", "1MB": strings.Repeat(`{\"name\": \"a text\", \"n\": 12}\n`, 32_000)} {
-		b.Run(name, func(b *testing.B) {
-			result := json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}]}`)
-			s := newExecutor(registry.New(), &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }})
-			c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
-			b.ReportAllocs()
-			for b.Loop() {
-				if r, err := s.Execute(b.Context(), c); err != nil || r.IsError {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // A comparison that takes too many steps is given up, has not passed, and is logged once.
 func TestCheckIsBounded(t *testing.T) {
 	const ways = `{"properties":{"a":{"$ref":"#"}}}`

@@ -151,21 +151,6 @@ func TestMaskIsBounded(t *testing.T) {
 	}
 }
 
-// A new token is rare, but must not hold up the calls that go on.
-func BenchmarkMaskNewToken(b *testing.B) {
-	var m Mask
-	token := func(i int) string {
-		return fmt.Sprintf("eyJhbGciOiJSUzI1NiJ9.%08d%s", i, strings.Repeat("abcdefgh", 120))
-	}
-	for i := range maxTokens {
-		m.tokens.add(token(i), maxTokens)
-	}
-	for i := range b.N {
-		m.AddToken(token(maxTokens + i))
-		m.Text("a text without a token")
-	}
-}
-
 // For any input, the output is one line of JSON, not much longer than it may
 // be, without the secrets.
 func FuzzMask(f *testing.F) {
