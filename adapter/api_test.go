@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Programs of other modules can name every type in the signatures of this package: a type of an
@@ -116,7 +118,7 @@ func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", ".")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
-	must(t, err)
+	expect.OK(t, err)
 	exports := make(map[string]string)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct{ ImportPath, Export string }
@@ -128,14 +130,14 @@ func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 		exports[p.ImportPath] = p.Export
 	}
 	paths, err := filepath.Glob("*.go")
-	must(t, err)
+	expect.OK(t, err)
 	var files []*ast.File
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(fset, path, nil, 0)
-		must(t, err)
+		expect.OK(t, err)
 		files = append(files, file)
 	}
 	open := func(path string) (io.ReadCloser, error) {
@@ -146,6 +148,6 @@ func typeCheck(t *testing.T, fset *token.FileSet) *types.Package {
 	}
 	c := types.Config{Importer: importer.ForCompiler(fset, "gc", open)}
 	pkg, err := c.Check("github.com/mcp-metarouter/metarouter/adapter", fset, files, nil)
-	must(t, err)
+	expect.OK(t, err)
 	return pkg
 }

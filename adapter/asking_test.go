@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An answerer is a client with a person who answers questions.
@@ -70,7 +71,7 @@ func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*
 		e(&c)
 	}
 	result, err := s.Execute(ctx, c)
-	must(t, err)
+	expect.OK(t, err)
 	return result
 }
 
@@ -92,9 +93,7 @@ func TestAskingFirst(t *testing.T) {
 		t.Errorf("accepted: %s, asked %d times", got.JSON, accept.asked.Load())
 	}
 	for _, want := range []string{"the tool echo of the server s", `profile "work"`, `"echo"`, `"message": "hello"`} {
-		if !strings.Contains(question, want) {
-			t.Errorf("%q is not in %q", want, question)
-		}
+		expect.Contains(t, question, want)
 	}
 	if s.call(t, "s:echo", `{"message":"hello"}`, accept); accept.asked.Load() != 2 {
 		t.Error("an approval counts for a second call")
@@ -145,7 +144,7 @@ func TestApprovedOnThePage(t *testing.T) {
 			if len(all) != 1 || all[0].Principal != "build" || all[0].Profile != "work" || all[0].Client != "test" {
 				t.Fatalf("on the desk: %+v", all)
 			}
-			must(t, desk.Approve(all[0].ID, "ada"))
+			expect.OK(t, desk.Approve(all[0].ID, "ada"))
 			if tc.rule != nil {
 				edit(tc.rule)
 			}

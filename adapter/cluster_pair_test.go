@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -110,9 +111,7 @@ func TestPair(t *testing.T) {
 					t.Fatalf("%s: %s, %v", name, r.JSON, err)
 				}
 				for key, want := range map[string]string{"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "false", "metarouter/node": ""} {
-					if got := string(wire.Member(r.Meta(), key)); got != want {
-						t.Errorf("%s: _meta has %s %s, want %s", name, key, got, want)
-					}
+					expect.Equal(t, string(wire.Member(r.Meta(), key)), want, "%s: _meta has %s", name, key)
 				}
 			}
 			r, err := call(t, p, "gpu@box:raw", `{}`, modern)
@@ -136,9 +135,7 @@ func TestPair(t *testing.T) {
 				}
 				stop()
 			}
-			if n := p.Streams(); n != 1 {
-				t.Errorf("%d streams", n)
-			}
+			expect.Equal(t, p.Streams(), 1, "streams")
 			pairUpdates(t, p)
 			pairCancels(t, p, trace)
 			pairAsks(t, p, era)
@@ -152,7 +149,7 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 	defer p.Laptop.Listen(func(server string, _ adapter.Client, m adapter.Message) { heard <- server + " " + m.Method })()
 	client := new(person)
 	_, cancel, err := p.Laptop.Subscribe(t.Context(), "gpu@box", "doc://a", client)
-	must(t, err)
+	expect.OK(t, err)
 	defer cancel()
 	mcptest.WaitFor(t, "the update of the resource", func() bool {
 		if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -52,7 +53,7 @@ type farRequest struct {
 
 func newFarNode(t testing.TB) *farNode {
 	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
-	must(t, err)
+	expect.OK(t, err)
 	return &farNode{id: id}
 }
 
@@ -195,7 +196,7 @@ func echoRequest(arguments string, from Client) session.Request {
 func mustSession(t testing.TB, r *remotes, from Client) session.Session {
 	t.Helper()
 	s, err := r.Session(t.Context(), "gpu@box", from)
-	must(t, err)
+	expect.OK(t, err)
 	return s
 }
 
@@ -363,9 +364,7 @@ func TestRemoteStreamIsShared(t *testing.T) {
 		})
 	}
 	calling.Wait()
-	if n := f.dialled(); n != 1 {
-		t.Errorf("%d streams", n)
-	}
+	expect.Equal(t, f.dialled(), 1, "streams")
 	s := mustSession(t, all, nil)
 	f.hangUp()
 	<-s.Done()
@@ -420,7 +419,7 @@ func TestRemoteForget(t *testing.T) {
 			}
 			s, ended := mustSession(t, all, nil), make(chan error, 1)
 			_, err := s.Subscribe(t.Context(), "doc://a")
-			must(t, err)
+			expect.OK(t, err)
 			go func() {
 				_, err := s.Call(t.Context(), echoRequest(`{}`, nil))
 				ended <- err
@@ -510,12 +509,10 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	for _, from := range []Client{nil, mute, home, &nearClient{home: home}, &nearClient{capabilities: home.capabilities}} {
 		mustSession(t, all, from)
 	}
-	if n := f.dialled(); n != 2 {
-		t.Errorf("%d streams", n)
-	}
+	expect.Equal(t, f.dialled(), 2, "streams")
 	all.Notify(home, "notifications/roots/list_changed", nil)
-	must(t, own.Notify(t.Context(), "notifications/other", nil))
-	must(t, mustSession(t, all, nil).Notify(t.Context(), "notifications/none", nil))
+	expect.OK(t, own.Notify(t.Context(), "notifications/other", nil))
+	expect.OK(t, mustSession(t, all, nil).Notify(t.Context(), "notifications/none", nil))
 	all.SetLevel(t.Context(), "info")
 	mcptest.WaitFor(t, "all messages", func() bool { return len(f.methods()) == 6 })
 	all.Release(home)

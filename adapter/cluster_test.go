@@ -25,6 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -66,7 +67,7 @@ func (n *pairNode) learn(t *testing.T) {
 		}
 	}
 	for name, o := range n.known {
-		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{offer: o}))
+		expect.OK(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{offer: o}))
 	}
 }
 
@@ -268,9 +269,7 @@ func TestServersOfOtherNodes(t *testing.T) {
 			t.Fatalf("%s: %s, %v", id, result.JSON, err)
 		}
 		node, path := wire.Member(result.Meta(), "node_id"), wire.Member(result.Meta(), "execution_path")
-		if got := [2]string{string(node), string(path)}; got != want {
-			t.Errorf("%s: node_id and execution_path %s, want %s", id, got, want)
-		}
+		expect.Equal(t, [2]string{string(node), string(path)}, want, "%s: node_id and execution_path", id)
 	}
 	scope := r.parts.View
 	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
@@ -287,11 +286,9 @@ func TestServersOfOtherNodes(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must(t, r.parts.Await(t.Context(), "gpu@box"))
+	expect.OK(t, r.parts.Await(t.Context(), "gpu@box"))
 	node.lose()
-	if got := idsOf(r); got != "gpu:echo" {
-		t.Errorf("without the node, the catalog has %s", got)
-	}
+	expect.Equal(t, idsOf(r), "gpu:echo", "without the node, the catalog")
 	if err := r.parts.Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
 	}
@@ -313,7 +310,7 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	if !strings.Contains(string(seen["run"]), "Run a job") {
 		t.Errorf("last seen: %s", seen)
 	}
-	must(t, r.parts.Seen("gpu@box"))
+	expect.OK(t, r.parts.Seen("gpu@box"))
 	if seen := r.parts.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
 		t.Errorf("a person has seen the change, and last seen is %s", seen)
 	}
@@ -331,9 +328,7 @@ func TestClusterFollowsEdits(t *testing.T) {
 	edits <- inCluster(own)
 	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
 	node.lose()
-	if got := idsOf(r); got != "gpu@box:own" {
-		t.Errorf("when the node is lost, the catalog has %s", got)
-	}
+	expect.Equal(t, idsOf(r), "gpu@box:own", "when the node is lost, the catalog")
 	edits <- config.Config{}
 	mcptest.WaitFor(t, "the router to leave", func() bool { return r.parts.Nodes() == nil })
 	mcptest.WaitFor(t, "an empty catalog", func() bool { return idsOf(r) == "" })
@@ -348,9 +343,7 @@ func TestClusterFollowsEdits(t *testing.T) {
 		t.Errorf("the own server: %s, %v", result.JSON, err)
 	}
 	node.lose()
-	if got := idsOf(r); got != "gpu@box:own" {
-		t.Errorf("when the node is lost, the catalog has %s", got)
-	}
+	expect.Equal(t, idsOf(r), "gpu@box:own", "when the node is lost, the catalog")
 }
 
 var _ execute.Sessions = sessions{}

@@ -1,10 +1,10 @@
 package adapter
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A fakeCluster is a cluster of fixed nodes.
@@ -49,19 +49,13 @@ func TestNodesOfScope(t *testing.T) {
 		{"own", r.parts.Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
 		{"none", r.parts.Scope("none"), []NodeInfo{desk}},
 	} {
-		if got := tt.view.Nodes(); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
+		expect.Deep(t, tt.view.Nodes(), tt.want, "%s", tt.name)
 	}
 }
 
 func TestNodeOfServer(t *testing.T) {
 	for name, want := range map[string]string{"gpu@box": "box", "a@b@box": "box"} {
-		if got := (ServerInfo{Status: Status{Name: name, Transport: ByCluster}}).Node(); got != want {
-			t.Errorf("%s: %q", name, got)
-		}
+		expect.Equal(t, (ServerInfo{Status: Status{Name: name, Transport: ByCluster}}).Node(), want, "%s", name)
 	}
-	if got := (ServerInfo{Status: Status{Name: "gpu@box", Transport: "stdio"}}).Node(); got != "" {
-		t.Errorf("a server of this router is on %q", got)
-	}
+	expect.Equal(t, (ServerInfo{Status: Status{Name: "gpu@box", Transport: "stdio"}}).Node(), "", "a server of this router is on")
 }

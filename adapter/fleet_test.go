@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -21,7 +22,7 @@ func TestTurn(t *testing.T) {
 	settled(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	must(t, r.parts.Await(ctx, "a")) // its tools are known a moment before
+	expect.OK(t, r.parts.Await(ctx, "a")) // its tools are known a moment before
 	want := func(server string, state status.State, byHand bool) {
 		t.Helper()
 		for _, s := range r.parts.Servers() {
@@ -33,7 +34,7 @@ func TestTurn(t *testing.T) {
 	want("a", status.Ready, false)
 	want("b", status.Disabled, false)
 	for _, name := range []string{"a", "b"} {
-		must(t, r.parts.Turn(ctx, name, name == "b"))
+		expect.OK(t, r.parts.Turn(ctx, name, name == "b"))
 	}
 	want("a", status.Disabled, true)
 	want("b", status.Ready, true)
@@ -49,7 +50,7 @@ func TestTurn(t *testing.T) {
 	if err := r.parts.Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
 		t.Errorf("a call of it is refused with %v", err)
 	}
-	must(t, r.parts.Restart(ctx, "a"))
+	expect.OK(t, r.parts.Restart(ctx, "a"))
 	want("a", status.Ready, false)
 	if err := r.parts.Turn(ctx, "nobody", true); err == nil {
 		t.Error("a server that is not there was turned on")
@@ -100,7 +101,5 @@ func TestSettingsAreLive(t *testing.T) {
 	c.Router.FindThreshold = 0.9999
 	edits <- c
 	mcptest.WaitFor(t, "the new findThreshold", func() bool { return !sure() })
-	if n := len(mcptest.PIDs(t, pids)); n != 1 {
-		t.Errorf("%d processes of the server, want 1", n)
-	}
+	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes of the server")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -107,9 +108,7 @@ func TestCallsShareLogin(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if n := issuer.Counts().Authorizations; n != 1 {
-		t.Errorf("%d logins", n)
-	}
+	expect.Equal(t, issuer.Counts().Authorizations, 1, "logins")
 	if after, _ := resource.Requests(); after-before > calls+10 { // the rest is the handshake and the lists
 		t.Errorf("%d requests for %d calls", after-before, calls)
 	}
@@ -124,9 +123,7 @@ func TestOnlyAdminsLogIn(t *testing.T) {
 			t.Errorf("%v %s", err, result.JSON)
 		}
 	}
-	if n := issuer.Counts().Registrations; n != 0 {
-		t.Errorf("%d registrations", n)
-	}
+	expect.Equal(t, issuer.Counts().Registrations, 0, "registrations")
 	// A command, or a program that has embedded the router, begins its logins itself.
 	result, err := echo(t.Context(), r, nil)
 	if err != nil || !result.IsError || !strings.Contains(result.Text(), "metarouter login s") || !errors.Is(result.Err, ErrNotSent) {

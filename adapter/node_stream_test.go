@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -264,8 +265,6 @@ func (b *box) verify(answer, members string, about *clusternode.Request) {
 func contains(t *testing.T, what, got string, wanted ...string) {
 	t.Helper()
 	for _, text := range wanted {
-		if !strings.Contains(got, text) {
-			t.Errorf("%s: %s has no %s", what, got, text)
-		}
+		expect.Contains(t, got, text, "%s: has", what)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -68,7 +69,7 @@ func TestHostAllows(t *testing.T) {
 	defer r.Close()
 	for _, name := range []string{"a", "b", "off"} {
 		_, err := r.registry.Replace(name, offerOf(name))
-		must(t, err)
+		expect.OK(t, err)
 	}
 	h := newClusterHost(r, new(clusternode.Counts))
 	theirs := map[string]config.Profile{
@@ -139,16 +140,14 @@ func TestOffers(t *testing.T) {
 	}
 	o.Tools[1].Doubt = "its name says that it deletes"
 	_, err := r.registry.Replace("a", o)
-	must(t, err)
+	expect.OK(t, err)
 	h := newClusterHost(r, new(clusternode.Counts))
 	first, _ := h.Offers()
 	tools := first["a"].Tools
 	if wire.Member(tools[0], "annotations") == nil || wire.Member(tools[1], "annotations") != nil {
 		t.Errorf("announced: %s", tools)
 	}
-	if got := first["a"].Terms.Timeout; got != time.Hour {
-		t.Errorf("the timeout is %v", got)
-	}
+	expect.Equal(t, first["a"].Terms.Timeout, time.Hour, "the timeout")
 	second, _ := h.Offers()
 	if &second["a"].Tools[0] != &tools[0] {
 		t.Error("definitions that did not change were made again")
@@ -166,7 +165,7 @@ func TestStandInsOfHost(t *testing.T) {
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
 	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
-	must(t, err)
+	expect.OK(t, err)
 	for range 3 {
 		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if err != nil || string(wire.Member(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), "degraded")) != "true" {
@@ -190,9 +189,7 @@ func TestHostAsks(t *testing.T) {
 			t.Errorf("%s: %s, %v after %d questions", action, result, err, client.asked.Load())
 		}
 	}
-	if n := len(r.parts.Approvals().List()); n != 0 {
-		t.Errorf("%d calls wait", n)
-	}
+	expect.Equal(t, len(r.parts.Approvals().List()), 0, "calls wait")
 }
 
 // Calls of a principal count for its node alone, even if another node has its name
@@ -230,13 +227,13 @@ func TestNodeViewSigns(t *testing.T) {
 	v := viewOf(h, "gpu", "UA")
 	const params = `{"name":"echo","arguments":{"text" : "é"}}`
 	result, err := v.do(t.Context(), "tools/call", params, nil, new(sink))
-	must(t, err)
+	expect.OK(t, err)
 	var answer clusternode.Answer
-	must(t, json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &answer))
+	expect.OK(t, json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &answer))
 	signed := clusternode.Signed{ID: "1", Owner: identity.Key(), Caller: "UA", Server: "gpu", Tool: "echo", Params: json.RawMessage(params), Result: result}
 	public, err := nkeys.FromPublicKey(identity.Key())
-	must(t, err)
-	must(t, public.Verify(signed.Bytes(), answer.Signature))
+	expect.OK(t, err)
+	expect.OK(t, public.Verify(signed.Bytes(), answer.Signature))
 	signed.Result = wire.SetMember(result, "isError", []byte("true"))
 	if public.Verify(signed.Bytes(), answer.Signature) == nil {
 		t.Error("another result has the signature")
@@ -252,7 +249,7 @@ func TestNodeViewSigns(t *testing.T) {
 	lapsed := false
 	v.stream.Lapsed = func() bool { return lapsed }
 	admitted, err := v.Admit("tools/call", json.RawMessage(params), wire.Marshal(map[string]any{clusternode.MetaKey: clusternode.Request{ID: "2"}}))
-	must(t, err)
+	expect.OK(t, err)
 	lapsed = true
 	if _, err := admitted.Do(t.Context(), Request{From: new(sink)}); outcomeIn(err) != "not_sent" {
 		t.Errorf("a node that was frozen later: %v", err)

@@ -18,15 +18,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/openai"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // The program in docs/go.md; see TestReadme.
 
@@ -76,9 +69,9 @@ func check(err error) {
 // The program of docs/go.md is the one above, with the same output.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("../docs/go.md")
-	must(t, err)
+	expect.OK(t, err)
 	source, err := os.ReadFile("readme_test.go")
-	must(t, err)
+	expect.OK(t, err)
 	_, section, _ := strings.Cut(string(page), "\n```go\n")
 	program, section, _ := strings.Cut(section, "```\n")
 	_, section, _ = strings.Cut(section, "```\n")
@@ -91,9 +84,9 @@ func TestReadme(t *testing.T) {
 	defer ai.Close()
 	t.Setenv("OPENAI_BASE_URL", ai.URL+"/v1")
 	servers, err := os.ReadFile("testdata/mcp.json")
-	must(t, err)
+	expect.OK(t, err)
 	t.Chdir(t.TempDir())
-	must(t, os.WriteFile(".mcp.json", servers, 0o600))
+	expect.OK(t, os.WriteFile(".mcp.json", servers, 0o600))
 	if got := printed(t, readme); got != output {
 		t.Errorf("it prints\n%sdocs/go.md says\n%s", got, output)
 	}
@@ -102,7 +95,7 @@ func TestReadme(t *testing.T) {
 // printed returns the output of f.
 func printed(t *testing.T, f func()) string {
 	r, w, err := os.Pipe()
-	must(t, err)
+	expect.OK(t, err)
 	defer r.Close()
 	stdout := os.Stdout
 	os.Stdout = w
@@ -110,6 +103,6 @@ func printed(t *testing.T, f func()) string {
 	os.Stdout = stdout
 	w.Close()
 	b, err := io.ReadAll(r)
-	must(t, err)
+	expect.OK(t, err)
 	return string(b)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -53,7 +53,7 @@ func stocked(t *testing.T, profiles map[string]config.Profile, servers ...string
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	return r
 }
 
@@ -119,9 +119,7 @@ func TestScopeSnapshot(t *testing.T) {
 	} {
 		s := r.parts.Scope(strings.Fields(tc.chosen)...)
 		snapshot := s.Snapshot()
-		if got := itemsOf(snapshot); got != tc.items {
-			t.Errorf("profile %q has\n%s, want\n%s", tc.chosen, got, tc.items)
-		}
+		expect.Equal(t, itemsOf(snapshot), tc.items, "profile %q", tc.chosen)
 		var servers []string
 		for _, i := range s.Servers() {
 			servers = append(servers, i.Name)
@@ -129,9 +127,7 @@ func TestScopeSnapshot(t *testing.T) {
 				t.Errorf("profile %q: server %s has %d tools, and the list %d", tc.chosen, i.Name, i.Tools, len(snapshot.Server(i.Name)))
 			}
 		}
-		if got := strings.Join(servers, " "); got != tc.servers {
-			t.Errorf("profile %q has the servers %q, want %q", tc.chosen, got, tc.servers)
-		}
+		expect.Equal(t, strings.Join(servers, " "), tc.servers, "profile %q has the servers", tc.chosen)
 		if got := strings.Join(s.Unlisted(), " "); got != tc.servers {
 			t.Errorf("profile %q: the servers %q are not listed, want %q", tc.chosen, got, tc.servers)
 		}
@@ -241,16 +237,14 @@ func TestScopeClassifier(t *testing.T) {
 	c := configOf(map[string]config.Profile{"work": {Servers: []string{"a"}}}, "a", "b")
 	c.Servers[0].Capabilities, c.Servers[1].Capabilities = []string{"a-tag"}, []string{"b-tag"}
 	r := New(c, Options{Play: play.Server})
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	for _, name := range []string{"a", "b"} {
 		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := r.parts.Scope("work")
-	if got := s.Classifier().Categories(t.Context()).Categories; !slices.Equal(got, []string{"a-tag"}) {
-		t.Errorf("categories %q", got)
-	}
+	expect.List(t, s.Classifier().Categories(t.Context()).Categories, []string{"a-tag"}, "categories")
 	if first := s.Classifier(); first != s.Classifier() {
 		t.Error("the classifier is made anew for each call")
 	}
@@ -260,7 +254,7 @@ func TestScopeClassifier(t *testing.T) {
 	c.Router.Classification = config.DefaultClassification()
 	c.Router.Classification.Categories = []config.Category{{Name: "b-tag"}}
 	named := New(c, Options{Play: play.Server})
-	t.Cleanup(func() { must(t, named.Close()) })
+	t.Cleanup(func() { expect.OK(t, named.Close()) })
 	if got := named.parts.Scope("work").Classifier(); got != named.parts.Classifier() {
 		t.Error("categories of the configuration are hidden")
 	}
@@ -278,7 +272,7 @@ func TestScopeMemory(t *testing.T) {
 		all[fmt.Sprintf("p%d", i)] = config.Profile{Deny: []string{fmt.Sprintf("tool_%02d", i)}}
 	}
 	r := New(configOf(all, names...), Options{Play: play.Server})
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	for _, name := range names {
 		var o registry.Offer
 		for i := range tools {
@@ -410,9 +404,7 @@ func TestScopeHides(t *testing.T) {
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
 	_, err := has.parts.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
-	if want := scope.NoResource("doc://missing"); !reflect.DeepEqual(err, want) {
-		t.Errorf("a missing resource: %v, want %v", err, want)
-	}
+	expect.Deep(t, err, scope.NoResource("doc://missing"), "a missing resource")
 	// The test would pass if nothing were answered at all.
 	for _, answer := range answers(t, has.parts.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
 		what, rest, _ := strings.Cut(answer, ":")
@@ -505,9 +497,9 @@ func TestScopeSubscription(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	done, end, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
-	must(t, err)
+	expect.OK(t, err)
 	_, stop, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
-	must(t, err)
+	expect.OK(t, err)
 	stop()
 	updated := Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
 	var heard, all int
@@ -557,14 +549,10 @@ func TestLevels(t *testing.T) {
 		of          *int
 		level, want string
 	}{{one, "warning", "warning"}, {two, "error", "warning"}, {two, "debug", "debug"}, {one, "emergency", "debug"}, {two, "alert", "alert"}} {
-		if got := l.least(tc.of, tc.level); got != tc.want {
-			t.Errorf("step %d: %s, want %s", i+1, got, tc.want)
-		}
+		expect.Equal(t, l.least(tc.of, tc.level), tc.want, "step %d", i+1)
 	}
 	l.forget(two)
-	if got := l.least(one, "emergency"); got != "emergency" {
-		t.Errorf("after the other ended: %s", got)
-	}
+	expect.Equal(t, l.least(one, "emergency"), "emergency", "after the other ended")
 }
 
 // A server that the only client may not see can't ask it for anything.
@@ -586,7 +574,7 @@ func TestScopeFixedArguments(t *testing.T) {
 	const definition = `{"name":"create_issue","description":"Create an issue in a repository","inputSchema":{"type":"object","properties":{"owner":{"type":"string"},"title":{"type":"string"}},"required":["owner","title"]}}`
 	c := config.Config{Servers: []config.Server{fake("one"), fake("two")}}
 	list := filepath.Join(t.TempDir(), "tools.json")
-	must(t, os.WriteFile(list, []byte(`{"tools":[`+definition+`]}`), 0o600))
+	expect.OK(t, os.WriteFile(list, []byte(`{"tools":[`+definition+`]}`), 0o600))
 	for i := range c.Servers {
 		c.Servers[i].Args = append(c.Servers[i].Args, "-list", list)
 	}
@@ -597,7 +585,7 @@ func TestScopeFixedArguments(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	selection, err := s.Select(ctx, selector.Query{Task: "create an issue in the repository"})
-	must(t, err)
+	expect.OK(t, err)
 	if selection.Tool == nil || len(selection.Places) != 2 {
 		t.Fatalf("selected %v, one of %d", selection.Tool, len(selection.Places))
 	}

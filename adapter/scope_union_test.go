@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -77,7 +78,7 @@ func TestFindWithinUnion(t *testing.T) {
 		names = append(names, fmt.Sprintf("s%d", i))
 	}
 	r := New(configOf(profiles, names...), Options{Play: play.Server})
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	verbs, nouns := strings.Fields("get delete list update"), strings.Fields("invoice calendar ticket branch page file folder")
 	for n, name := range names {
 		var o registry.Offer

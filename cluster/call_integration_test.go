@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -42,7 +43,7 @@ func dialled(t testing.TB, dial func(context.Context, string) (clusternode.Strea
 	for limit := time.Now().Add(time.Minute); errors.Is(err, session.ErrNotSent) && time.Now().Before(limit); s, err = dial(t.Context(), to) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(func() { s.Close() })
 	s.SetReadDeadline(time.Now().Add(time.Minute))
 	return &line{s, bufio.NewReader(s)}

@@ -26,20 +26,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A router is a node with a fake host and a fake handler.
 type router struct {
@@ -76,11 +69,11 @@ func (r *router) known() (servers, tools int) {
 // newKey makes a key file.
 func newKey(t testing.TB) (file, public string) {
 	pair, err := nkeys.CreateUser()
-	must(t, err)
+	expect.OK(t, err)
 	seed, _ := pair.Seed()
 	public, _ = pair.PublicKey()
 	file = filepath.Join(t.TempDir(), "node.nk")
-	must(t, os.WriteFile(file, seed, 0o600))
+	expect.OK(t, os.WriteFile(file, seed, 0o600))
 	return file, public
 }
 

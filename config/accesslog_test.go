@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAccessLog(t *testing.T) {
@@ -25,9 +27,7 @@ func TestAccessLog(t *testing.T) {
 		{`{"file": "a", "maxfile": 3}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `did you mean`},
 	} {
 		c := loadText(t, fmt.Sprintf(`{"metarouter": {"accessLog": %s}}`, tt.said))
-		if c.Router.AccessLog != tt.want {
-			t.Errorf("%s: got %+v, want %+v", tt.said, c.Router.AccessLog, tt.want)
-		}
+		expect.Equal(t, c.Router.AccessLog, tt.want, "%s", tt.said)
 		said := ""
 		for _, p := range c.Problems {
 			said += p.Message

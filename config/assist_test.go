@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAssist(t *testing.T) {
@@ -27,9 +29,7 @@ func TestAssist(t *testing.T) {
 		{`{"url": "http://x/v1", "model": "m", "headers": {"A": "${NOPE}"}}`, nil, `"assist" is not used: the variable NOPE is not set`},
 	} {
 		c := loadText(t, `{"metarouter": {"assist": `+tt.text+`, "mode": "search"}, "mcpServers": {"s": {"command": "${TOKEN}"}}}`)
-		if got := c.Router.Assist; !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: got %+v, want %+v", tt.text, got, tt.want)
-		}
+		expect.Deep(t, c.Router.Assist, tt.want, "%s", tt.text)
 		var said []string
 		for _, p := range c.Problems {
 			said = append(said, p.Message)
@@ -57,9 +57,7 @@ func TestEmbeddings(t *testing.T) {
 		{`{"url": "http://${NOPE}/v1", "model": "m"}`, nil, `"embeddings" is not used: the variable NOPE is not set`},
 	} {
 		c := loadText(t, `{"metarouter": {"embeddings": `+tt.text+`}}`)
-		if got := c.Router.Embeddings; !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: got %+v, want %+v", tt.text, got, tt.want)
-		}
+		expect.Deep(t, c.Router.Embeddings, tt.want, "%s", tt.text)
 		if n := len(c.Problems); n != min(1, len(tt.says)) || n == 1 && !strings.Contains(c.Problems[0].Message, tt.says) {
 			t.Errorf("%s: problems %v, want one that says %q", tt.text, c.Problems, tt.says)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const tlsOfTests = `"tlsCert": "c", "tlsKey": "k", "clientCA": "ca.pem", `
@@ -69,9 +70,7 @@ func TestCertificatesByAttributes(t *testing.T) {
 	for _, one := range c.Router.HTTP.Certificates {
 		got += one.Subject + ":" + one.Name + " "
 	}
-	if want := "CN=c,O=Acme,OU=x:CN=c,O=Acme,OU=x CN=a,O=Acme: O=Acme:O=Acme CN=b: "; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Equal(t, got, "CN=c,O=Acme,OU=x:CN=c,O=Acme,OU=x CN=a,O=Acme: O=Acme:O=Acme CN=b: ")
 }
 
 // The keys for certificates need each other, and no single one makes the router public.
@@ -105,10 +104,10 @@ func TestCertificatesFailClosed(t *testing.T) {
 func authority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	expect.OK(t, err)
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
-	must(t, err)
+	expect.OK(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
@@ -119,7 +118,7 @@ func TestExamineClientCAAndAudit(t *testing.T) {
 	examined := func(ca, audit string) string {
 		write(t, path, `{"metarouter": {"profiles": {"ci": {}}, "audit": "`+audit+`", "http": {"clientCA": "`+ca+`", "certificates": {"CN=a": "ci"}}}}`)
 		c, err := Load(path)
-		must(t, err)
+		expect.OK(t, err)
 		c = c.Examine()
 		c.Problems = slices.DeleteFunc(c.Problems, func(p Problem) bool { return strings.Contains(p.Message, "without TLS") })
 		return saidOf(c)

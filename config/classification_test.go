@@ -2,10 +2,11 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestClassification(t *testing.T) {
@@ -56,9 +57,7 @@ func TestClassification(t *testing.T) {
 			if len(c.Problems) > 0 {
 				t.Errorf("problems: %v", c.Problems)
 			}
-			if got := c.Router.Classification; !reflect.DeepEqual(got, &tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, &tt.want)
-			}
+			expect.Deep(t, c.Router.Classification, &tt.want)
 		})
 	}
 	if c := loadText(t, `{"metarouter": {"classification": null}}`); c.Router.Classification != nil {
@@ -142,9 +141,7 @@ func TestClassificationProblems(t *testing.T) {
 			for _, r := range c.Router.Classification.Rules {
 				left = append(left, r.Model)
 			}
-			if got := strings.Join(left, " "); got != tt.left {
-				t.Errorf("left are %q, want %q", got, tt.left)
-			}
+			expect.Equal(t, strings.Join(left, " "), tt.left, "left")
 			if c.Router.Classification.Outside != nil || c.Router.Classification.Fallback != "" {
 				t.Errorf("got %+v with what is wrong in it", c.Router.Classification)
 			}
@@ -161,9 +158,7 @@ func TestMergeClassification(t *testing.T) {
 		t.Fatal(err, c.Problems)
 	}
 	k := c.Router.Classification
-	if got := fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout); got != "z1 0.9zs1s" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout), "z1 0.9zs1s")
 }
 
 // An outside server that is an entry which can't be started is asked all the same,

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // loadHTTP reads a file with "http" that has the members, a public URL and two profiles.
@@ -191,9 +193,7 @@ func TestPublicURLNeedsProof(t *testing.T) {
 		}
 	}
 	t.Setenv("METAROUTER_TOKEN", "0123456789abcdef")
-	if said := saidOf(loadText(t, `{"metarouter": {"http": {"publicUrl": "https://r.example"}}}`).Examine()); said != "" {
-		t.Errorf("with a token of the environment: %q", said)
-	}
+	expect.Equal(t, saidOf(loadText(t, `{"metarouter": {"http": {"publicUrl": "https://r.example"}}}`).Examine()), "", "with a token of the environment")
 }
 
 // Metadata and audience come from "publicUrl".

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/urls"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fakeWorld is an environment of these files and variables, and nothing else.
@@ -166,9 +167,7 @@ func TestDialects(t *testing.T) {
 			})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := only(t, tt.text); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, tt.want)
-			}
+			expect.Deep(t, only(t, tt.text), tt.want)
 		})
 	}
 }
@@ -208,9 +207,7 @@ func TestRouter(t *testing.T) {
 	}
 	want.Gateway.Name, want.Gateway.Prefix = "dwo", "gw."
 	want.Scripts.Timeout, want.Scripts.CPU, want.Scripts.Memory, want.Scripts.Calls, want.Scripts.Concurrent = 2*time.Minute, 10*time.Second, 1<<30, 7, 8
-	if !reflect.DeepEqual(c.Router, want) {
-		t.Errorf("got  %+v\nwant %+v", c.Router, want)
-	}
+	expect.Deep(t, c.Router, want)
 	if len(c.Problems) > 0 {
 		t.Errorf("problems: %v", c.Problems)
 	}
@@ -231,15 +228,11 @@ func TestMerge(t *testing.T) {
 	for _, s := range c.Servers {
 		got = append(got, fmt.Sprint(s.Name, "=", s.Command, s.Lazy))
 	}
-	if want := []string{"x=twotrue", "y=onetrue", "z=twotrue"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("servers: got %q, want %q", got, want)
-	}
+	expect.Deep(t, got, []string{"x=twotrue", "y=onetrue", "z=twotrue"}, "servers")
 	if c.Router.Mode != "search" || !c.Router.Lazy {
 		t.Errorf("router: got %+v", c.Router)
 	}
-	if want := []string{"/1/a.json", "/2/b.json"}; !reflect.DeepEqual(c.Files, want) {
-		t.Errorf("files: got %q, want %q", c.Files, want)
-	}
+	expect.Deep(t, c.Files, []string{"/1/a.json", "/2/b.json"}, "files")
 }
 
 // Values that clients take for strings are strings, in every dialect, and null is left out.
@@ -366,9 +359,7 @@ func TestProblems(t *testing.T) {
 func TestTokensFailClosed(t *testing.T) {
 	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `"${TOKEN}"`, `[5]`, `["${input:x}"]`} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": `+tokens+`}}}`)
-		if got := c.Router.HTTP.Tokens; !reflect.DeepEqual(got, []Token{{}}) {
-			t.Errorf("%s: got %+v, want one that nobody has", tokens, got)
-		}
+		expect.Deep(t, c.Router.HTTP.Tokens, []Token{{}}, "%s", tokens)
 	}
 }
 
@@ -415,9 +406,7 @@ func TestProblemError(t *testing.T) {
 		`f:1:2: server "s": m`: {File: "f", Line: 1, Column: 2, Server: "s", Message: "m"},
 		`f: m`:                 {File: "f", Message: "m"},
 	} {
-		if got := p.Error(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		expect.Equal(t, p.Error(), want)
 	}
 }
 
@@ -453,9 +442,7 @@ func checkAccess(t *testing.T, r Router) {
 	for _, i := range r.HTTP.Issuers {
 		u, err := url.Parse(i.URL)
 		if i.URL == "" {
-			if !reflect.DeepEqual(i, Issuer{}) {
-				t.Errorf("something is left of an issuer with a mistake: %+v", i)
-			}
+			expect.Deep(t, i, Issuer{}, "something is left of an issuer with a mistake")
 		} else if err != nil || u.Scheme != "https" && !urls.IsLoopback(u.Hostname()) || i.User == "" {
 			t.Errorf("%+v can't be asked safely", i)
 		}

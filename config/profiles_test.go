@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestProfiles(t *testing.T) {
@@ -36,9 +38,7 @@ func TestProfiles(t *testing.T) {
 		},
 		"list": {AskFor: []string{"pay*", "create_*"}, Pinned: []string{}},
 	}
-	if !reflect.DeepEqual(c.Router.Profiles, want) {
-		t.Errorf("got  %+v\nwant %+v", c.Router.Profiles, want)
-	}
+	expect.Deep(t, c.Router.Profiles, want)
 	if len(c.Problems) > 0 {
 		t.Errorf("problems: %v", c.Problems)
 	}
@@ -113,9 +113,7 @@ func TestProfileProblems(t *testing.T) {
 			if tt.name != "no object" && (len(c.Problems) != 2 || !strings.Contains(fmt.Sprint(c.Problems), `the profile "p" allows nothing because of mistakes in it`)) {
 				t.Errorf("nothing says that the profile allows nothing: %v", c.Problems)
 			}
-			if want := (map[string]Profile{"good": {Servers: []string{"s"}}, "p": noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) {
-				t.Errorf("profiles are %+v", c.Router.Profiles)
-			}
+			expect.Deep(t, c.Router.Profiles, (map[string]Profile{"good": {Servers: []string{"s"}}, "p": noProfile()}), "profiles")
 		})
 	}
 }
@@ -126,9 +124,7 @@ func TestProfileNames(t *testing.T) {
 		if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "write 1 to 32 of a-z, 0-9 and -") {
 			t.Errorf("%q: problems are %v", name, c.Problems)
 		}
-		if want := (map[string]Profile{"a-1": {}, DefaultProfile: noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) {
-			t.Errorf("%q: profiles are %v", name, c.Router.Profiles)
-		}
+		expect.Deep(t, c.Router.Profiles, (map[string]Profile{"a-1": {}, DefaultProfile: noProfile()}), "%q: profiles", name)
 	}
 }
 
@@ -211,7 +207,5 @@ func TestMergeProfiles(t *testing.T) {
 		t.Errorf("a later file with a mistake: %+v, %v", c2.Router.Profiles, c2.Problems)
 	}
 	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: "always"}, "c": {}}
-	if !reflect.DeepEqual(c.Router.Profiles, want) {
-		t.Errorf("got %+v", c.Router.Profiles)
-	}
+	expect.Deep(t, c.Router.Profiles, want)
 }

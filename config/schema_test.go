@@ -20,16 +20,17 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	must(t, err)
+	expect.OK(t, err)
 	compiler := jsonschema.NewCompiler()
-	must(t, compiler.AddResource(schemaURL, doc))
+	expect.OK(t, compiler.AddResource(schemaURL, doc))
 	compiled, err := compiler.Compile(schemaURL)
-	must(t, err)
+	expect.OK(t, err)
 	if doc.(map[string]any)["$id"] != schemaURL {
 		t.Errorf("its $id is not %s", schemaURL)
 	}
@@ -44,7 +45,7 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	must(t, err)
+	expect.OK(t, err)
 	return schema.Validate(doc)
 }
 
@@ -67,7 +68,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 	}
 	for _, name := range []string{".mcp.json.example", "categories.example.json"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
-		must(t, err)
+		expect.OK(t, err)
 		check(name, text)
 		// A line in a comment is an example too.
 		var whole []string
@@ -83,11 +84,11 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 		}
 	}
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
-	must(t, err)
+	expect.OK(t, err)
 	n := 0
 	for _, page := range append(pages, filepath.Join("..", "README.md")) {
 		text, err := os.ReadFile(page)
-		must(t, err)
+		expect.OK(t, err)
 		for _, block := range regexp.MustCompile("(?s)```jsonc?\n(\\{.*?)```").FindAllStringSubmatch(string(text), -1) {
 			if regexp.MustCompile(`"(mcpServers|metarouter)"\s*:\s*\{`).MatchString(block[1]) {
 				check(page+":\n"+block[1], []byte(block[1]))
@@ -174,7 +175,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		read["/"+key] = true
 	}
 	files, err := filepath.Glob("*.go")
-	must(t, err)
+	expect.OK(t, err)
 	add := func(of string, keysAt func(place string) map[string]bool) {
 		if readers[of] == nil && len(keysAt("")) > 0 {
 			t.Errorf("%s reads %q; say in readers where in the file they stand", of, slices.Sorted(maps.Keys(keysAt(""))))
@@ -188,7 +189,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		must(t, err)
+		expect.OK(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.TypeSpec:
@@ -208,7 +209,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		})
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	must(t, err)
+	expect.OK(t, err)
 	known := make(map[string]bool)
 	properties(doc.(map[string]any), doc.(map[string]any), "/", known, t)
 	for _, key := range slices.Sorted(maps.Keys(read)) {
@@ -316,7 +317,7 @@ func asList(v any) []any {
 // which RestartKeys reports.
 func TestSchemaNamesRestartKeys(t *testing.T) {
 	var doc map[string]any
-	must(t, json.Unmarshal(Schema(), &doc))
+	expect.OK(t, json.Unmarshal(Schema(), &doc))
 	var said []string
 	var look func(path string, schema map[string]any)
 	look = func(path string, schema map[string]any) {
@@ -351,7 +352,7 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	var all strings.Builder
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		must(t, err)
+		expect.OK(t, err)
 		all.Write(text)
 	}
 	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
@@ -366,9 +367,9 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	_, section, _ := strings.Cut(all.String(), "## Which keys does the router have?\n\n```jsonc\n")
 	block, _, _ := strings.Cut(section, "```")
 	plain, err := hujson.Standardize([]byte(block))
-	must(t, err)
+	expect.OK(t, err)
 	var said map[string]any
-	must(t, json.Unmarshal(plain, &said))
+	expect.OK(t, json.Unmarshal(plain, &said))
 	shown := 0
 	var compare func(level string, value any)
 	compare = func(level string, value any) {

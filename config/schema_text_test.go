@@ -6,13 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Editors show a description as a hover text, without its surroundings: each must be
 // made of full sentences.
 func TestSchemaDescriptionsAreSentences(t *testing.T) {
 	var schema any
-	must(t, json.Unmarshal(Schema(), &schema))
+	expect.OK(t, json.Unmarshal(Schema(), &schema))
 	all := descriptions("", schema)
 	for place, text := range all {
 		if !sentence.MatchString(text) || len(strings.Fields(text)) < 4 {

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestStartsRouter(t *testing.T) {
@@ -15,9 +17,9 @@ func TestStartsRouter(t *testing.T) {
 	write(t, us, "")
 	write(t, filepath.Join(dir, "other"), "")
 	if runtime.GOOS != "windows" {
-		must(t, os.Symlink(us, filepath.Join(dir, "soft")))
+		expect.OK(t, os.Symlink(us, filepath.Join(dir, "soft")))
 	}
-	must(t, os.Link(us, filepath.Join(dir, "hard")))
+	expect.OK(t, os.Link(us, filepath.Join(dir, "hard")))
 	env := environment{executable: us, lookPath: func(program string) (string, error) {
 		if path := filepath.Join(dir, program); isThere(path) {
 			return path, nil

@@ -12,28 +12,21 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // loaded is the file as it is now.
 func loaded(t *testing.T, file string) Config {
 	t.Helper()
 	c, err := Load(file)
-	must(t, err)
+	expect.OK(t, err)
 	return c
 }
 
@@ -65,7 +58,7 @@ func TestTrust(t *testing.T) {
 	const approved = `{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}", "L": "1"}}}, "metarouter": {"mode": "auto"}}`
 
 	check(approved, false)
-	must(t, loaded(t, file).Text.Trust(data))
+	expect.OK(t, loaded(t, file).Text.Trust(data))
 	t.Setenv("K", "another value")
 	check(approved, true)
 	check("// mine\n{\"metarouter\": {\"mode\": \"auto\"},\n\"mcpServers\": {\"a\": {\"env\": {\"L\": \"\\u0031\", \"K\": \"${K}\",}, \"command\": \"x\"}}, \"theme\": \"dark\"}", true)
@@ -77,7 +70,7 @@ func TestTrust(t *testing.T) {
 
 	const bare = `{"a": {"command": "x"}}`
 	check(bare, false)
-	must(t, loaded(t, file).Text.Trust(data))
+	expect.OK(t, loaded(t, file).Text.Trust(data))
 	check(bare, true)
 	check(`{"a": {"command": "x"}, "b": {"command": "x"}}`, false)
 
@@ -87,7 +80,7 @@ func TestTrust(t *testing.T) {
 	if got := trusted(t, loaded(t, copied), data); got {
 		t.Error("the same text elsewhere is trusted")
 	}
-	must(t, loaded(t, copied).Text.Trust(data))
+	expect.OK(t, loaded(t, copied).Text.Trust(data))
 	if got := trusted(t, loaded(t, file), data); !got {
 		t.Error("one approval took another's place")
 	}
@@ -99,11 +92,11 @@ func TestTrust(t *testing.T) {
 	if trusted(t, edit, data) {
 		t.Error("an edit that was undone is trusted")
 	}
-	must(t, edit.Text.Trust(data))
+	expect.OK(t, edit.Text.Trust(data))
 	check(bare, false)
 	check(approved, true)
 	write(t, file, bare)
-	must(t, loaded(t, file).Text.Trust(data))
+	expect.OK(t, loaded(t, file).Text.Trust(data))
 
 	info, err := os.Stat(filepath.Join(data, "trust.json"))
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
@@ -134,7 +127,7 @@ func TestUntrusted(t *testing.T) {
 		t.Helper()
 		write(t, file, text)
 		c, err := LoadText(file)
-		must(t, err)
+		expect.OK(t, err)
 		u, ok := errors.AsType[*trustfile.Untrusted](c.Text.Trusted(data))
 		if !ok {
 			t.Fatalf("it is trusted: %s", text)
@@ -145,7 +138,7 @@ func TestUntrusted(t *testing.T) {
 	if want := file + " is not trusted: it was found in this folder, and what it says runs commands"; u.Error() != want {
 		t.Errorf("got %s", u)
 	}
-	must(t, u.Text.Trust(data))
+	expect.OK(t, u.Text.Trust(data))
 	for text, want := range map[string]string{
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "the value"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`:                             "edited: a",
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}"}}, "c": {"url": "${K}"}, "d": {"url": "u"}}, "metarouter": {"mode": "direct"}}`: `added: d; removed: b; edited: c; edited: the object "metarouter"`,
@@ -171,7 +164,7 @@ func TestUntrusted(t *testing.T) {
 	}
 	text := `{"mcpServers": {` + strings.Join(many, ",") + `}}`
 	u = untrusted(text)
-	must(t, u.Text.Trust(data))
+	expect.OK(t, u.Text.Trust(data))
 	if err := u.Text.Trusted(data); err != nil {
 		t.Error(err)
 	}

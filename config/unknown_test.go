@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The place of the only warning is marked with § in the text.
@@ -57,9 +59,7 @@ func TestUnknownKeys(t *testing.T) {
 				t.Errorf("message %q, fix %q", p.Message, p.Fix)
 			}
 			for _, s := range c.Servers {
-				if s.Misconfigured != "" {
-					t.Errorf("server %q is misconfigured: %s", s.Name, s.Misconfigured)
-				}
+				expect.Equal(t, s.Misconfigured, "", "server %q is misconfigured", s.Name)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestLegitimateFiles(t *testing.T) {
 			continue // its servers are not where they are read
 		}
 		text, err := os.ReadFile(path)
-		must(t, err)
+		expect.OK(t, err)
 		all[path] = string(text)
 	}
 	for name, text := range legitimate {
@@ -136,7 +136,7 @@ func TestLegitimateFiles(t *testing.T) {
 // Errors are not hidden among warnings, and both are counted.
 func TestManyUnknownKeys(t *testing.T) {
 	c, err := readExpanded("/p/.mcp.json", []byte(`{"mcpServers": {"a": {"command": 1,`+repeat(20_000, func(i int) string { return fmt.Sprintf("\"colour%d\": 1,\n", i) })+`"args": 1}}}`))
-	must(t, err)
+	expect.OK(t, err)
 	wrong := slices.DeleteFunc(slices.Clone(c.Problems), func(p Problem) bool { return p.Severity == severityWarning })
 	if len(wrong) != 2 || len(c.Problems) != 2+maxWarnings+1 {
 		t.Errorf("%d errors, %d problems", len(wrong), len(c.Problems))
@@ -166,8 +166,6 @@ func TestFilesOfOtherClients(t *testing.T) {
 		`{"mcp": {"servers": {"a": {"type": "stdio", "command": "x"}}}}`:                    `the servers under "servers" in "mcp" are not read`,
 		"[other]\na = 1\n": "write keys and strings in double quotes",
 	} {
-		if got := fmt.Sprint(anyText(t, text).Problems); !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		expect.Contains(t, fmt.Sprint(anyText(t, text).Problems), want, "%s", text)
 	}
 }

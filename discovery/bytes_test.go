@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An endless server has lists of pages without end, each with one element and much else.
@@ -52,9 +53,7 @@ func TestListBytes(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "list tools of demo") || !strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("error %v", err)
 	}
-	if n := s.asked["tools/list"]; n != 8 {
-		t.Errorf("%d pages of 8 MiB were read", n)
-	}
+	expect.Equal(t, s.asked["tools/list"], 8, "pages of 8 MiB were read")
 }
 
 // All lists of a server have the bound together. The tools do not suffer from the others.

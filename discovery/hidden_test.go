@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // smuggled is text that a model reads and a person does not see.
@@ -24,7 +25,7 @@ func TestNormalizeRevealsText(t *testing.T) {
 		in := fmt.Sprintf(definition, hidden)
 		want := fmt.Sprintf(definition, "")
 		tool, err := Normalize("s", json.RawMessage(in), nil)
-		must(t, err)
+		expect.OK(t, err)
 		want = strings.Replace(want, `é \u00e9`, "é é", 1) // a string that changes is written again
 		if string(tool.Definition) != want {
 			t.Errorf("%s\nbecomes\n%s\nwant\n%s", in, tool.Definition, want)

@@ -9,15 +9,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // What needs no repair keeps every byte.
 func TestNormalizeKeepsBytes(t *testing.T) {
@@ -30,7 +23,7 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 		"icons":[{"src":"data:,","sizes":["any"],"mimeType":"a/b","theme":"dark"}],
 		"execution":{"taskSupport":"optional","more":1},"_meta":{"ui":{"resourceUri":"ui://x"}} }`
 	got, err := Normalize("srv", json.RawMessage("\n"+raw+" "), nil)
-	must(t, err)
+	expect.OK(t, err)
 	if string(got.Definition) != raw {
 		t.Errorf("definition is now\n%s", got.Definition)
 	}
@@ -50,7 +43,7 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 // appended to it does not reach the definition.
 func TestNormalizeSharesSchema(t *testing.T) {
 	got, err := Normalize("srv", json.RawMessage(`{"name":"x","inputSchema":{"type":"object","properties":{"a":true}},"title":"T"}`), nil)
-	must(t, err)
+	expect.OK(t, err)
 	schema := got.InputSchema
 	if at := bytes.Index(got.Definition, schema); at < 0 || &got.Definition[at] != &schema[0] {
 		t.Error("the schema is a copy")
@@ -103,7 +96,7 @@ func TestNormalizeRepairs(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := Normalize("srv", json.RawMessage(test.raw), nil)
-			must(t, err)
+			expect.OK(t, err)
 			if string(got.Definition) != test.want {
 				t.Errorf("definition\n%s, want\n%s", got.Definition, test.want)
 			}
@@ -173,7 +166,7 @@ func TestNormalizeFlattens(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := Normalize("srv", json.RawMessage(`{"name":"x","description":"D.","inputSchema":`+test.in+`}`), nil)
-			must(t, err)
+			expect.OK(t, err)
 			description := "D."
 			if test.hint != "" {
 				description = `D.\n\n` + test.hint
@@ -231,7 +224,7 @@ func TestNormalizeDrops(t *testing.T) {
 func TestNormalizeRenames(t *testing.T) {
 	raw := `{"description":"name", "name" : "old" ,"inputSchema":{"type":"object"}}`
 	got, err := Normalize("srv", json.RawMessage(raw), map[string]string{"old": `ne"w`, "x": "y"})
-	must(t, err)
+	expect.OK(t, err)
 	if want := strings.Replace(raw, `"old"`, `"ne\"w"`, 1); string(got.Definition) != want {
 		t.Errorf("definition %s, want %s", got.Definition, want)
 	}
@@ -262,7 +255,7 @@ func TestNormalizeAtTheLimit(t *testing.T) {
 					taxonomy.Infer(got)
 				}
 			})
-			must(t, err)
+			expect.OK(t, err)
 			// Today 250 MiB at most. To copy the definition once for each repetition takes
 			// a thousand times as much.
 			if n > 1<<30 {

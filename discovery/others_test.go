@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // keys returns what a listing has beside tools, by their names and URIs.
@@ -74,16 +75,12 @@ func TestListOthers(t *testing.T) {
 			if err != nil || len(l.Tools) != 1 {
 				t.Fatalf("tools %v, error %v", l.Tools, err)
 			}
-			if got := keys(l); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			expect.Equal(t, keys(l), test.want)
 			var dropped []string
 			for _, d := range l.Dropped {
 				dropped = append(dropped, d.Kind+" "+d.Name)
 			}
-			if got := strings.Join(dropped, ", "); got != test.dropped {
-				t.Errorf("dropped %s, want %s", got, test.dropped)
-			}
+			expect.Equal(t, strings.Join(dropped, ", "), test.dropped, "dropped")
 			if seen.Len() != test.warns {
 				t.Errorf("%d warnings: %v", seen.Len(), seen.All())
 			}

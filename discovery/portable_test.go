@@ -7,6 +7,7 @@ import (
 
 	validation "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // What APIs of models refuse in a schema is not shown, and what is compared with it stays.
@@ -35,7 +36,7 @@ func TestNormalizeForModels(t *testing.T) {
 	} {
 		raw := `{"name":"t","inputSchema":{"type":"object","properties":{"a":` + tc.schema + `}}}`
 		got, err := Normalize("s", json.RawMessage(raw), nil)
-		must(t, err)
+		expect.OK(t, err)
 		a := func(schema json.RawMessage) string {
 			return string(wire.Member(wire.Member(schema, "properties"), "a"))
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Tools for the user interface of their server alone are listed for clients that show it, and are in no
@@ -22,10 +23,10 @@ func TestAppTools(t *testing.T) {
 	list := func(capabilities string) string {
 		params := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`)
 		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}), nil)
-		must(t, err)
+		expect.OK(t, err)
 		defer r.Refuse(context.Canceled)
 		raw, err := s.list(t.Context(), conversation.Call{Request: r, From: r})
-		must(t, err)
+		expect.OK(t, err)
 		return string(raw)
 	}
 	if got := list(`{}`); strings.Contains(got, "refresh_orders") || !strings.Contains(got, "show_orders") {

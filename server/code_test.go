@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // echoScripts answers with the scripts that are run.
@@ -42,17 +43,13 @@ func TestCodeMode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFake(tool("a", "one"))
 			s := newAlone(r, test.options)
-			if s.Mode() != test.mode {
-				t.Errorf("mode %q", s.Mode())
-			}
+			expect.Equal(t, s.Mode(), test.mode, "mode")
 			c := connect(t, r, test.options)
 			greeted := c.ask(initializing)
 			if strings.Contains(greeted, "call them in scripts") != (test.mode == exposure.Code) || test.mode != exposure.Direct && !strings.Contains(greeted, "Search before you say") {
 				t.Errorf("the instructions: %s", greeted)
 			}
-			if got := c.listed(); !slices.Equal(got, test.listed) {
-				t.Errorf("listed are %q", got)
-			}
+			expect.List(t, c.listed(), test.listed, "listed")
 			for _, own := range []string{"call_tool", "call_read_only_tool", "route_task", "list_categories", "classify_text", "run_script"} {
 				_, err := perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":{}}`, own))
 				mayCall := test.mode != exposure.Code

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // everything returns a router of a server that offers one of each kind.
@@ -57,9 +58,7 @@ func TestFindOtherKinds(t *testing.T) {
 		`{"id":"lib:file:///tides","kind":"resource","uri":"file:///tides","description":"Tide tables","score":2,"confidence":0.6}`,
 		`{"id":"lib:weather://{city}","kind":"template","uri_template":"weather://{city}","description":"weather","score":1,"confidence":0.5}`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the answer lacks %s:\n%s", want, text)
-		}
+		expect.Contains(t, text, want, "the answer")
 	}
 
 	for _, budget := range []int{1, 40, 80, 120} {

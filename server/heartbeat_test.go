@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A call that asked for progress gets a heartbeat while its server says nothing. The server's own
@@ -84,9 +85,7 @@ func TestHeartbeat(t *testing.T) {
 				if !ask.heard {
 					want = nil
 				}
-				if strings.Join(got, "\n") != strings.Join(want, "\n") {
-					t.Errorf("%s, %s:\n%s\nwant\n%s", name, ask.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
+				expect.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "%s, %s", name, ask.name)
 			})
 		}
 	}

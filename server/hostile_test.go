@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A body that never comes holds nobody up: neither a request that is refused
@@ -31,7 +32,7 @@ func TestUnsentBody(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := serveWeb(t, newFake(tool("a", "b")), Options{}, HTTPOptions{Tokens: tokens("x")})
 					conn, err := w.dial(t.Context(), "", "")
-					must(t, err)
+					expect.OK(t, err)
 					defer conn.Close()
 					answered := make(chan struct{})
 					go func() {
@@ -148,9 +149,7 @@ func TestBounds(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a","x:none"]}`)
 	for range 2 { // told once each
 		r.say("a", nil, session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)})
-		if got := c.receive(); !strings.Contains(got, "resources/updated") {
-			t.Errorf("heard %s", got)
-		}
+		expect.Contains(t, c.receive(), "resources/updated", "heard")
 	}
 	c.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}
 {"jsonrpc":"2.0","id":3,"method":"ping","params":{}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)

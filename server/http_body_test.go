@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Clients that stall within a body lose their connections soon, and keep no one else's calls
@@ -19,7 +20,7 @@ func TestStalledBodies(t *testing.T) {
 		stalled := make(chan string, 2)
 		for range 2 {
 			conn, err := w.dial(t.Context(), "", "")
-			must(t, err)
+			expect.OK(t, err)
 			defer conn.Close()
 			io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"+strings.Repeat(" ", 33_000))
 			go func() {
@@ -42,9 +43,7 @@ func TestStalledBodies(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if got := <-stalled; got != "HTTP/1.1 408 Request Timeout 17.32434082s" {
-				t.Error(got)
-			}
+			expect.Equal(t, <-stalled, "HTTP/1.1 408 Request Timeout 17.32434082s")
 		}
 		if status, answer := w.text(http.MethodPost, "/mcp", call+strings.Repeat("x", 20_000)+`"}}}`); status != 200 {
 			t.Errorf("afterwards a large call gets %d %s", status, answer)

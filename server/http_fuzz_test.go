@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fuzzed serves requests that need no connection.
@@ -130,7 +131,7 @@ func TestSDKClientOverHTTP(t *testing.T) {
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 			})
 			cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: w.client}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			must(t, err)
+			expect.OK(t, err)
 			r.replace("b", tool("b", "two"))
 			select {
 			case <-changed:

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // REST style: the method is in the path, and the answer is the bare result.
@@ -313,9 +314,7 @@ func TestMeshScan(t *testing.T) {
 	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (serverrow.Row{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {
 		t.Errorf("servers %+v", n.Servers)
 	}
-	if !strings.Contains(answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`) {
-		t.Error(answer)
-	}
+	expect.Contains(t, answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`)
 }
 
 // A router says the same of itself wherever it is asked.

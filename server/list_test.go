@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // list asks for all pages, and returns the names on each.
@@ -111,9 +112,7 @@ func TestListWaitsForNewServers(t *testing.T) {
 		if got := c.list(); fmt.Sprint(got) != "[[new__tool]]" {
 			t.Errorf("list = %v", got)
 		}
-		if waited := time.Since(start); waited != 3*time.Second {
-			t.Errorf("waited %s", waited)
-		}
+		expect.Equal(t, time.Since(start), 3*time.Second, "waited")
 	})
 }
 
@@ -129,9 +128,7 @@ func TestListWaitsNoLongerThanListWait(t *testing.T) {
 				t.Errorf("list = %v", got)
 			}
 		}
-		if waited := time.Since(start); waited != 5*time.Second {
-			t.Errorf("waited %s", waited)
-		}
+		expect.Equal(t, time.Since(start), 5*time.Second, "waited")
 	})
 }
 
@@ -148,16 +145,12 @@ func TestListChangedIsCoalesced(t *testing.T) {
 			r.replace(fmt.Sprint("s", i), tool(fmt.Sprint("s", i), "tool"))
 			time.Sleep(gatherTime / 12)
 		}
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
 		if d := time.Since(start); d < gatherTime || d > gatherTime+50*time.Millisecond {
 			t.Errorf("told after %s", d)
 		}
 		r.replace("late", tool("late", "tool"))
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
 		if d := time.Since(start); d < gatherTime+notifyEvery || d > gatherTime+notifyEvery+50*time.Millisecond {
 			t.Errorf("told again after %s", d)
 		}
@@ -203,9 +196,7 @@ func TestListChangedOnlyIfTheListDid(t *testing.T) {
 			t.Errorf("told of nothing: %s", <-c.lines)
 		}
 		r.replace("a")
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
 	})
 }
 
@@ -246,9 +237,7 @@ func TestBudgetCrossed(t *testing.T) {
 			r.replace(server, tool(server, "tool"))
 			time.Sleep(5 * time.Second)
 		}
-		if logs.Len() != 1 {
-			t.Errorf("%d warnings", logs.Len())
-		}
+		expect.Equal(t, logs.Len(), 1, "warnings")
 	})
 }
 
@@ -266,9 +255,7 @@ func TestInstructions(t *testing.T) {
 	search, direct, open := instructions(r, true, true), instructions(r, false, true), instructions(r, false, false)
 	for _, text := range []string{search, direct} {
 		for _, part := range []string{"2 tools of 3 MCP servers", "web (1), git (1), slow (starting).", "browser (1), web (1)."} {
-			if !strings.Contains(text, part) {
-				t.Errorf("lacks %q:\n%s", part, text)
-			}
+			expect.Contains(t, text, part)
 		}
 	}
 	if !strings.Contains(search, "find_tools") || strings.Contains(direct, "find_tools") {
@@ -280,9 +267,7 @@ func TestInstructions(t *testing.T) {
 		t.Errorf("one tool:\n%s", one)
 	}
 	for _, part := range []string{"3 MCP servers", "named server__tool.", "If find_tools is not in your list", "call_tool", "slow (starting)."} {
-		if !strings.Contains(open, part) {
-			t.Errorf("lacks %q:\n%s", part, open)
-		}
+		expect.Contains(t, open, part)
 	}
 
 	for i := range 200 { // many servers, long names, several bytes a letter

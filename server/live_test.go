@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // edited are options that a test edits while a server runs.
@@ -68,14 +69,10 @@ func TestDisplayIsLive(t *testing.T) {
 			{"budget", func(o *Options) { o.ToolBudget = 10000 }, "a.b c.d"},
 		} {
 			e.edit(test.edit)
-			if got := c.receive(); got != listChanged {
-				t.Errorf("%s: got %s", test.name, got)
-			}
+			expect.Equal(t, c.receive(), listChanged, "%s", test.name)
 			names := c.list()[0]
 			slices.Sort(names)
-			if got := strings.Join(names, " "); got != test.want {
-				t.Errorf("%s: the list is %s, want %s", test.name, got, test.want)
-			}
+			expect.Equal(t, strings.Join(names, " "), test.want, "%s: the list", test.name)
 			time.Sleep(time.Second)
 		}
 		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{}}}`, `{"jsonrpc":"2.0","id":1,"result"`)

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestDecision(t *testing.T) {
@@ -90,9 +91,7 @@ func TestFirstListWaitsInAuto(t *testing.T) {
 		r.late, r.settled = []string{"a", "b"}, make(chan struct{})
 		r.servers = []adapter.ServerInfo{info("a", status.Starting, 0), info("b", status.Starting, 0)}
 		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
-		if greeted := c.ask(initializing); !strings.Contains(greeted, "If find_tools is not in your list of tools") {
-			t.Errorf("the instructions do not fit both modes: %s", greeted)
-		}
+		expect.Contains(t, c.ask(initializing), "If find_tools is not in your list of tools", "the instructions do not fit both modes")
 		go func() {
 			time.Sleep(time.Second)
 			r.replace("a", costing("a", "one", 400))
@@ -106,12 +105,8 @@ func TestFirstListWaitsInAuto(t *testing.T) {
 		}
 
 		later := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
-		if greeted := later.ask(initializing); !strings.Contains(greeted, "2 tools of 2 MCP servers as one list") {
-			t.Errorf("the instructions of a later start: %s", greeted)
-		}
-		if got := fmt.Sprint(later.listed()); got != "[a__one b__two]" {
-			t.Errorf("a later start: %s", got)
-		}
+		expect.Contains(t, later.ask(initializing), "2 tools of 2 MCP servers as one list", "the instructions of a later start")
+		expect.Equal(t, fmt.Sprint(later.listed()), "[a__one b__two]", "a later start")
 	})
 }
 
@@ -162,12 +157,8 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 			{"slower", 700, searchTools},
 		} {
 			r.replace(step.server, costing(step.server, "tool", step.tokens))
-			if got := c.receive(); got != listChanged {
-				t.Errorf("%s: got %s", step.server, got)
-			}
-			if got := c.listed(); !slices.Equal(got, step.want) {
-				t.Errorf("%s: %s, want %s", step.server, got, step.want)
-			}
+			expect.Equal(t, c.receive(), listChanged, "%s", step.server)
+			expect.List(t, c.listed(), step.want, "%s", step.server)
 			time.Sleep(time.Second)
 		}
 		callable()

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A notebook notes what it is told.
@@ -98,7 +99,7 @@ func TestSearchModeSaves(t *testing.T) {
 	c := connect(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
 	c.initialize()
 	m, err := wire.Parse([]byte(c.ask(listTools)))
-	must(t, err)
+	expect.OK(t, err)
 	shown := 0
 	wire.Elements(wire.Member(m.Result, "tools"), func(definition []byte) bool {
 		shown += len(definition)
@@ -211,8 +212,6 @@ func TestPages(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != tt.want {
-			t.Errorf("%s %s with %q: %d, want %d", tt.method, tt.path, tt.token, w.Code, tt.want)
-		}
+		expect.Equal(t, w.Code, tt.want, "%s %s with %q", tt.method, tt.path, tt.token)
 	}
 }

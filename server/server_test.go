@@ -26,20 +26,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // bleve starts workers when it is imported
-}
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 var _ Router = (*adapter.Parts)(nil)
@@ -296,9 +289,7 @@ func (c *client) ask(line string) string {
 
 func (c *client) want(line, want string) {
 	c.t.Helper()
-	if got := c.ask(line); got != want {
-		c.t.Errorf("%s\n got %s\nwant %s", line, got, want)
-	}
+	expect.Equal(c.t, c.ask(line), want, "%s", line)
 }
 
 func (c *client) wantPrefix(line, want string) {
@@ -324,9 +315,7 @@ func TestInitializeBeforeAnythingIsUp(t *testing.T) {
 	c := connect(t, r, Options{Mode: exposure.Direct, ListWait: time.Hour, Version: "1.2.3"})
 	answer := c.ask(initializing)
 	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true},`, `"version":"1.2.3"`, `"instructions":"`} {
-		if !strings.Contains(answer, part) {
-			t.Errorf("%s lacks %s", answer, part)
-		}
+		expect.Contains(t, answer, part)
 	}
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
@@ -348,9 +337,7 @@ func TestDiscoverThenInitialize(t *testing.T) {
 	c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 	answer := c.ask(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modernMeta + `}}`)
 	for _, part := range []string{`"supportedVersions":["2026-07-28"`, `"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"instructions":"`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
-		if !strings.Contains(answer, part) {
-			t.Errorf("%s lacks %s", answer, part)
-		}
+		expect.Contains(t, answer, part)
 	}
 	c.initialize()
 	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[{"x-new":[1,{"z":1,"a":2}],"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}},"name":"a__b","description":"Does b <&>. And more."}]}}`)
@@ -360,9 +347,7 @@ func TestModernRequests(t *testing.T) {
 	c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 	list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`)
 	for _, part := range []string{`"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
-		if !strings.Contains(list, part) {
-			t.Errorf("%s lacks %s", list, part)
-		}
+		expect.Contains(t, list, part)
 	}
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b","arguments":{"n":9007199254740993},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","id":2,"result":{"content":[],"tool":"a:b","arguments":{"n":9007199254740993},"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"metarouter","title":"Metarouter","version":"devel"}}}}`)
@@ -525,11 +510,9 @@ func TestPipedRequests(t *testing.T) {
 		in := initializing + "\n" +
 			`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" +
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		must(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out))
+		expect.OK(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out))
 		for _, id := range []string{`"init"`, `1`, `2`} {
-			if !strings.Contains(out.String(), `"id":`+id+`,"result":`) {
-				t.Errorf("no answer to %s in %s", id, out.String())
-			}
+			expect.Contains(t, out.String(), `"id":`+id+`,"result":`, "no answer to %s in", id)
 		}
 	})
 }
@@ -546,11 +529,9 @@ func TestDeserted(t *testing.T) {
 		_, cancelled := r.hang()
 		began := time.Now()
 		in := initializing + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		must(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}))
+		expect.OK(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}))
 		<-cancelled
-		if took := time.Since(began); took != readerCheck {
-			t.Errorf("it took %v", took)
-		}
+		expect.Equal(t, time.Since(began), readerCheck, "it took")
 	})
 }
 
@@ -662,7 +643,7 @@ func TestSDKClient(t *testing.T) {
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 			})
 			cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			must(t, err)
+			expect.OK(t, err)
 			want := version
 			if want == "" {
 				want = session.Modern

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A subscription ends whose resource does not exist for its client any more. One whose server
@@ -48,9 +49,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 				for _, legacy := range s.legacy {
 					left += len(legacy.stop)
 				}
-				if want := map[bool]int{true: 0, false: 4}[test.ends]; left != want {
-					t.Errorf("%d subscriptions and parts of them are left, want %d", left, want)
-				}
+				expect.Equal(t, left, map[bool]int{true: 0, false: 4}[test.ends], "subscriptions and parts of them are left")
 			})
 		})
 	}

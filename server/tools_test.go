@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A toolResult is a CallToolResult whose structured content is a T.
@@ -65,9 +66,7 @@ func fails(t *testing.T, s *alone, name, args string, parts ...string) {
 		return
 	}
 	for _, part := range parts {
-		if !strings.Contains(result.Content[0].Text, part) {
-			t.Errorf("%s %s: %q lacks %q", name, args, result.Content[0].Text, part)
-		}
+		expect.Contains(t, result.Content[0].Text, part, "%s %s", name, args)
 	}
 }
 
@@ -110,9 +109,7 @@ func TestFindTools(t *testing.T) {
 	}
 
 	calls[found](t, s, "find_tools", `{"query":"x"}`)
-	if r.query.Limit != unsureLimit+maxMore {
-		t.Errorf("limit = %d", r.query.Limit)
-	}
+	expect.Equal(t, r.query.Limit, unsureLimit+maxMore, "limit")
 
 	few := calls[found](t, s, "find_tools", `{"query":"x","limit":2}`).StructuredContent
 	if len(few.Tools) != 2 || few.Omitted != 0 || len(few.More) != len(tools)-2 || few.More[0] != "s:tool02" {
@@ -164,9 +161,7 @@ func TestFindToolsUnsure(t *testing.T) {
 		}
 	}
 	for _, want := range []string{`"sure":false`, `"abstained":false`, `"confidence":0}`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("not sure: %s lacks %s", text, want)
-		}
+		expect.Contains(t, text, want, "not sure")
 	}
 
 	r.ranking = selector.Ranking{Candidates: all, Abstained: true}
@@ -424,9 +419,7 @@ func TestFirstRequestsWait(t *testing.T) {
 				for range 3 {
 					_, _ = perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
 				}
-				if waited := time.Since(start); waited != 10*time.Second {
-					t.Errorf("waited %s", waited)
-				}
+				expect.Equal(t, time.Since(start), 10*time.Second, "waited")
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A client that gives up its end of the input, though it never reads, does not
@@ -96,9 +97,7 @@ func TestPipelinedPings(t *testing.T) {
 			t.Error("the requests are not read")
 		}
 		all, _ := io.ReadAll(outR)
-		if n := strings.Count(string(all), "\n"); n != 101 {
-			t.Errorf("%d answers", n)
-		}
+		expect.Equal(t, strings.Count(string(all), "\n"), 101, "answers")
 		<-served
 	})
 }

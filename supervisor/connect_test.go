@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -70,7 +71,7 @@ func connect(t *testing.T, conn net.Conn, o ConnectOptions) *Connection {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	c, err := Connect(ctx, conn, o)
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(func() { c.Close(errors.New("the test ends")) })
 	return c
 }
@@ -119,7 +120,7 @@ func TestConnect(t *testing.T) {
 				t.Errorf("a cancelled call: %v", err)
 			}
 			stop, err := s.Subscribe(t.Context(), "doc://a")
-			must(t, err)
+			expect.OK(t, err)
 			if s.RefuseIfIdle(0) {
 				t.Error("a session with a subscription refuses calls")
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -47,7 +48,7 @@ func newNPM(t *testing.T, name, spec string) *fakeNPM {
 func (n *fakeNPM) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(n.dir, name)
-	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
+	expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
 	return path
 }
 
@@ -63,7 +64,7 @@ func (n *fakeNPM) install(t *testing.T) config.Server {
 	program := n.file(t, "pkg/dist/server", fmt.Sprintf("%s\necho \"$*\" > %s/arguments\nexec '%s' '%s'\n", n.shebang, n.dir, command, strings.Join(args, "' '")))
 	bin := filepath.Join(n.dir, "bin")
 	os.MkdirAll(bin, 0o755)
-	must(t, os.Symlink(program, filepath.Join(bin, "pkg-server")))
+	expect.OK(t, os.Symlink(program, filepath.Join(bin, "pkg-server")))
 	n.file(t, "npm/bin/npx-cli.js", fmt.Sprintf(`#!/bin/sh
 cd %q
 echo $$ >> npx
@@ -73,7 +74,7 @@ echo fetched >> runs
 export PATH="%s:$PATH" npm_lifecycle_event=npx npm_config_user_agent=npm/11
 "${npm_config_script_shell:-/bin/sh}" -c "'pkg-server' 'an argument'"
 `, n.dir, n.fetch, bin))
-	must(t, os.Symlink("../npm/bin/npx-cli.js", n.entry.Command))
+	expect.OK(t, os.Symlink("../npm/bin/npx-cli.js", n.entry.Command))
 	return n.entry
 }
 
@@ -98,9 +99,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 	}
 	env := f.mustCall("a", "env", "{}")
 	for _, want := range []string{"npm_lifecycle_event=npx", "npm_config_user_agent=npm/11", filepath.Join(n.dir, "bin") + ":"} {
-		if !strings.Contains(env, want) {
-			t.Errorf("no %s in %s", want, env)
-		}
+		expect.Contains(t, env, want)
 	}
 	for _, ours := range []string{process.ReportVariable, "npm_config_script_shell"} {
 		if strings.Contains(env, ours) {
@@ -128,7 +127,7 @@ func TestNPXFreshness(t *testing.T) {
 			n := newNPM(t, "a", spec)
 			f := superviseProcesses(t, t.TempDir(), n.install(t))
 			f.await("a", status.Ready)
-			must(t, f.Restart(t.Context(), "a"))
+			expect.OK(t, f.Restart(t.Context(), "a"))
 			if got := n.runs(); got != want {
 				t.Errorf("npx ran %d times, want %d", got, want)
 			}
@@ -188,9 +187,7 @@ func TestNPXFails(t *testing.T) {
 	exit 1`
 	f := superviseProcesses(t, t.TempDir(), n.install(t))
 	st := f.await("a", status.Failed)
-	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404"; st.LastError != want {
-		t.Errorf("it failed with %q", st.LastError)
-	}
+	expect.Equal(t, st.LastError, "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404", "it failed with")
 	if n.runs() != 1 {
 		t.Errorf("npx ran %d times", n.runs())
 	}
@@ -290,7 +287,7 @@ func TestUVX(t *testing.T) {
 		uvx := filepath.Join(dir, fmt.Sprint(i), "uvx")
 		os.Mkdir(filepath.Dir(uvx), 0o755)
 		script := fmt.Sprintf("#!/bin/sh\necho %d >> %s\nexec '%s' '%s'\n", i, log, command, strings.Join(args, "' '"))
-		must(t, os.WriteFile(uvx, []byte(script), 0o755))
+		expect.OK(t, os.WriteFile(uvx, []byte(script), 0o755))
 		entries = append(entries, config.Server{
 			Name: fmt.Sprint("s", i), Transport: config.Stdio, Command: uvx, Args: []string{fmt.Sprint("mcp-", i)}, StartTimeout: 30 * time.Second,
 		})
@@ -320,7 +317,7 @@ func TestUVX(t *testing.T) {
 		Env: map[string]string{"npm_config_cache": t.TempDir()},
 	}
 	done, err := f.launcher.AwaitTurn(t.Context(), launch.Job{Entry: another, Doing: func(string) {}}) // as if it fetched
-	must(t, err)
+	expect.OK(t, err)
 	defer done()
 	f.apply(entries...)
 	for _, e := range entries {

@@ -52,14 +52,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A learner is a handler that lists the tools once a session is up.
 type learner struct {
 	mu      sync.Mutex

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A server that no client uses is stopped, and started again by the next call. No
@@ -88,9 +89,9 @@ func TestLongSilence(t *testing.T) {
 		f := supervise(t, entry)
 		before := f.await("s", status.Ready)
 		s, err := f.Session(t.Context(), "s", nil)
-		must(t, err)
+		expect.OK(t, err)
 		more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
-		must(t, s.Notify(t.Context(), "notifications/roots/list_changed", more))
+		expect.OK(t, s.Notify(t.Context(), "notifications/roots/list_changed", more))
 		time.Sleep(entry.Timeout + time.Second)
 		f.mustCall("s", "echo", "{}")
 		if after := f.state("s"); after.PID != before.PID {

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -58,9 +59,7 @@ func TestRemoteNeedsAuth(t *testing.T) {
 					t.Errorf("the call: %v", err)
 				}
 				st := f.await("r", status.NeedsAuth)
-				if !strings.Contains(st.LastError, "needs a token") {
-					t.Errorf("status says %q", st.LastError)
-				}
+				expect.Contains(t, st.LastError, "needs a token", "status")
 				n := len(srv.seen(by("POST", peer.Discover))) + len(srv.seen(by("POST", peer.Initialize)))
 				if _, err := f.call("r", "echo", "{}"); err == nil || n > 3 {
 					t.Errorf("tried %d times; %v", n, err)
@@ -126,7 +125,7 @@ func TestRemoteCancel(t *testing.T) {
 			f := supervise(t, at(srv.URL, config.StreamableHTTP))
 			f.await("r", status.Ready)
 			s, err := f.Session(t.Context(), "r", nil)
-			must(t, err)
+			expect.OK(t, err)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() { <-begun; cancel(errors.New("the user left")) }()
 			if _, err := s.Call(ctx, session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`)}); err == nil || err.Error() != "the user left" {
@@ -148,7 +147,7 @@ func TestRemoteGone(t *testing.T) {
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
 	f.await("r", status.Ready)
 	s, err := f.Session(t.Context(), "r", nil)
-	must(t, err)
+	expect.OK(t, err)
 	srv.Close()
 	for i := range transport.MaxUnreached {
 		_, err := s.Call(t.Context(), session.Request{Method: "tools/list"})
@@ -221,9 +220,7 @@ func TestRemoteNonsense(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if n := len(srv.seen(by("POST", peer.Initialize))); n != 1 {
-		t.Errorf("%d sessions were opened", n)
-	}
+	expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 1, "sessions were opened")
 }
 
 // What one request may not do is no reason to end the session.
@@ -253,7 +250,7 @@ func TestForbiddenRequest(t *testing.T) {
 	}()
 	<-begun
 	s, err := f.Session(t.Context(), "r", nil)
-	must(t, err)
+	expect.OK(t, err)
 	if _, err := s.Call(t.Context(), session.Request{Method: "prompts/get", Params: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("what is forbidden: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -166,16 +167,12 @@ func TestRemoteEras(t *testing.T) {
 			if st.ProtocolVersion != test.revision || st.Transport != "http" {
 				t.Errorf("status = %+v, want revision %s over http", st, test.revision)
 			}
-			if n := len(srv.seen(by("POST", peer.Discover))); n != test.probes {
-				t.Errorf("%d probes, want %d", n, test.probes)
-			}
+			expect.Equal(t, len(srv.seen(by("POST", peer.Discover))), test.probes, "probes")
 			asked := ""
 			for _, v := range srv.seen(by("POST", peer.Initialize)) {
 				asked, _ = wire.String(wire.Member(v.m.Params, "protocolVersion"))
 			}
-			if asked != test.asked {
-				t.Errorf("initialize asked for %q, want %q", asked, test.asked)
-			}
+			expect.Equal(t, asked, test.asked, "initialize asked for")
 			checkHeaders(t, srv, test.revision)
 		})
 	}
@@ -205,9 +202,7 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 			if v.Request.Method != "POST" && (name == "Accept" || name == "Content-Type") {
 				continue
 			}
-			if h.Get(name) != want[name] {
-				t.Errorf("%s %s has %s %q, want %q", v.Request.Method, v.m.Method, name, h.Get(name), want[name])
-			}
+			expect.Equal(t, h.Get(name), want[name], "%s %s has %s", v.Request.Method, v.m.Method, name)
 		}
 	}
 	if n := len(srv.seen(by("DELETE", ""))); n != len(srv.id)/2 {
@@ -244,7 +239,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 	f.await("r", status.Ready)
 	c, stranger := clientOf("c"), clientOf("stranger")
 	s, err := f.Session(t.Context(), "r", c)
-	must(t, err)
+	expect.OK(t, err)
 	raw, err := s.Call(t.Context(), session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`), Meta: []byte(`{"progressToken":"mine"}`), From: c})
 	if want := `{"got":{"by":"c","to":"elicitation/create","params":{"n":1}}}`; err != nil || string(raw) != want {
 		t.Errorf("Call = %s, %v, want %s", raw, err, want)
@@ -284,9 +279,7 @@ func TestRemoteResumes(t *testing.T) {
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
 	f.await("r", status.Ready)
-	if got := f.mustCall("r", "echo", "{}"); got != `{"ok":1}` {
-		t.Errorf("the resumed call answered %s", got)
-	}
+	expect.Equal(t, f.mustCall("r", "echo", "{}"), `{"ok":1}`, "the resumed call answered")
 	if _, err := f.call("r", "lost", "{}"); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("the broken call: %v", err)
 	}
@@ -357,9 +350,7 @@ func TestRemoteForgets(t *testing.T) {
 				t.Errorf("the call: %v, want one that was not sent", err)
 			}
 			f.mustCall("r", "echo", "{}")
-			if n := len(srv.seen(by("POST", peer.Initialize))); n != 2 {
-				t.Errorf("%d sessions were opened, want 2", n)
-			}
+			expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 2, "sessions were opened")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -24,7 +25,7 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 	folder := t.TempDir()
 	token, runs := filepath.Join(folder, "token"), filepath.Join(folder, "runs")
 	write := func(text string) {
-		must(t, os.WriteFile(token, []byte(text+"\n"), 0o600))
+		expect.OK(t, os.WriteFile(token, []byte(text+"\n"), 0o600))
 	}
 	write("one")
 	var valid atomic.Value
@@ -54,9 +55,7 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 	}
 	write("two")
 	valid.Store("two")
-	if got := f.mustCall("r", "echo", "{}"); !strings.Contains(got, "called") {
-		t.Errorf("answer %s", got)
-	}
+	expect.Contains(t, f.mustCall("r", "echo", "{}"), "called", "answer")
 	if n := ran(); n != 2 {
 		t.Errorf("the command ran %d times, want once more", n)
 	}

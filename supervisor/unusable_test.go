@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -75,9 +76,7 @@ func TestRemoteUnusable(t *testing.T) {
 			t.Parallel()
 			f := supervise(t, server(t))
 			f.await("r", status.Ready)
-			if got := f.mustCall("r", "half", "{}"); got != "\ufffd" {
-				t.Errorf("half a pair became %q", got)
-			}
+			expect.Equal(t, f.mustCall("r", "half", "{}"), "\ufffd", "half a pair became")
 			for tool, want := range map[string]error{"bytes": wire.ErrNotUTF8, "deep": wire.ErrTooDeep} {
 				_, err := f.call("r", tool, "{}")
 				if bad, ok := errors.AsType[*peer.AnswerError](err); !ok || bad.Server != "r" || !errors.Is(err, want) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A session of this process refuses all other methods.
@@ -24,7 +25,7 @@ func TestBench(t *testing.T) {
 	if !s.Info().Has("tools") || s.Info().Has("prompts") {
 		t.Errorf("%+v", s.Info())
 	}
-	must(t, f.Close())
+	expect.OK(t, f.Close())
 	<-s.Done()
 	if _, err := f.server.Session(context.Background(), "f", nil); err == nil {
 		t.Error("it has a session after its end")

@@ -27,14 +27,6 @@ type total struct {
 
 func add(_ context.Context, in sum) (total, error) { return total{in.A + in.B}, nil }
 
-// must fails the test unless err is nil.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // provider returns a provider of functions that is closed with the test.
 func provider(t *testing.T, name string, o functions.Options) *functions.Provider {
 	f := functions.New(name, o)

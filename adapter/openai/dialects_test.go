@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // answers is an endpoint's answer with a status and a body.
@@ -68,19 +69,15 @@ func TestDialects(t *testing.T) {
 				o := e.serve()
 				o.Models = []Model{{ID: "m"}}
 				c, err := New("ai", o)
-				must(t, err)
+				expect.OK(t, err)
 				defer c.Close()
 				r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "Say hello."})
 				text, reasoning, _ := strings.Cut(tc.text, "|")
 				if err != nil || r.IsError != tc.failed || !tc.failed && r.Text() != text || !strings.Contains(r.Text(), text) {
 					t.Errorf("%s, %v", r.JSON, err)
 				}
-				if got := string(wire.Member(r.Structured(), "reasoning")); got != reasoning {
-					t.Errorf("reasoning %s", got)
-				}
-				if n := len(e.requests()); n != tc.tries {
-					t.Errorf("%d tries, want %d", n, tc.tries)
-				}
+				expect.Equal(t, string(wire.Member(r.Structured(), "reasoning")), reasoning, "reasoning")
+				expect.Equal(t, len(e.requests()), tc.tries, "tries")
 			})
 		})
 	}
@@ -99,12 +96,12 @@ func TestModelLists(t *testing.T) {
 		c, err := New("ai", Options{BaseURL: "http://ai.test/v1", Refresh: -1, Transport: transport(func(*http.Request) (*http.Response, error) {
 			return response(200, list), nil
 		})})
-		must(t, err)
+		expect.OK(t, err)
 		err = c.Health(t.Context()).Err()
 		if got := ids(c.Tools()); err == nil && got != want || err != nil && want != "error" {
 			t.Errorf("%s: %q, %v", list, got, err)
 		}
-		must(t, c.Close())
+		expect.OK(t, c.Close())
 	}
 }
 
@@ -116,7 +113,7 @@ func TestBaseURLWithQuery(t *testing.T) {
 			asked = append(asked, r.URL.Path+"?"+r.URL.Query().Get("api-version"))
 			return nil, errors.New("no route")
 		})})
-	must(t, err)
+	expect.OK(t, err)
 	defer c.Close()
 	r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "x"})
 	h := c.Health(t.Context())
@@ -136,13 +133,13 @@ func TestOptionsBelowZero(t *testing.T) {
 			asked++
 			return response(200, `{"data":[{"id":"m"}],"choices":[{"message":{"content":"Hello"}}]}`), nil
 		})})
-		must(t, err)
+		expect.OK(t, err)
 		defer c.Close()
 		time.Sleep(time.Hour)
 		if asked != 0 {
 			t.Errorf("asked %d times", asked)
 		}
-		must(t, c.Health(t.Context()).Err())
+		expect.OK(t, c.Health(t.Context()).Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || r.Text() != "Hello" {
@@ -162,7 +159,7 @@ func TestPanicInCall(t *testing.T) {
 	c, err := New("ai", Options{Models: []Model{{ID: "m"}}, Transport: transport(func(*http.Request) (*http.Response, error) {
 		return response(200, `{"choices":[{"message":{"content":"Hello"}}]}`), nil
 	})})
-	must(t, err)
+	expect.OK(t, err)
 	defer c.Close()
 	ctx := WithDeltas(t.Context(), func(string) { panic("oh no") })
 	if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || !r.IsError || !strings.Contains(r.Text(), "m panicked: oh no") {

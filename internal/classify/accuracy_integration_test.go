@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -62,7 +63,7 @@ type labelled struct{ Text, Category string }
 func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 	t.Helper()
 	c, err := config.Load(filepath.Join("..", "..", "categories.example.json"))
-	must(t, err)
+	expect.OK(t, err)
 	if c.Router.Classification == nil {
 		t.Fatal("the example has no classification")
 	}
@@ -126,7 +127,7 @@ func share(part, whole int) string {
 func read(t *testing.T, path string) []labelled {
 	t.Helper()
 	f, err := os.Open(path)
-	must(t, err)
+	expect.OK(t, err)
 	defer f.Close()
 	var texts []labelled
 	for lines := json.NewDecoder(f); lines.More(); {
@@ -187,7 +188,7 @@ func entries(t *testing.T, folder string) []labelled {
 	all := map[string]synset{} // by part of speech and offset
 	for pos, name := range map[string]string{"n": "data.noun", "v": "data.verb", "a": "data.adj", "r": "data.adv"} {
 		f, err := os.Open(filepath.Join(folder, name))
-		must(t, err)
+		expect.OK(t, err)
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
 			if strings.HasPrefix(lines.Text(), "  ") {

@@ -23,19 +23,12 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read")) // of the tests' own servers
-}
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // at returns the options of an outside server at the URL.
@@ -225,9 +218,7 @@ func TestRefusedIsSaid(t *testing.T) {
 	if len(said) == 0 || len(said) > 10 {
 		t.Fatalf("%d lines", len(said))
 	}
-	if reason := fmt.Sprint(said[0].ContextMap()["error"]); !strings.Contains(reason, "class 17 of ") {
-		t.Errorf("%q", reason)
-	}
+	expect.Contains(t, fmt.Sprint(said[0].ContextMap()["error"]), "class 17 of ")
 }
 
 // A client that leaves says nothing about the server, either.
@@ -588,9 +579,7 @@ func TestAddressIsNoSecret(t *testing.T) {
 			t.Errorf("%q is in %s", secret, text)
 		}
 	}
-	if !strings.Contains(h.Address, "/mcp") {
-		t.Errorf("%s", h.Address)
-	}
+	expect.Contains(t, h.Address, "/mcp")
 }
 
 // Who asks after the end leaves nothing open.
@@ -613,11 +602,11 @@ func TestTrainedAhead(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, "", zap.NewNop())
-	must(t, k.Run(ended, false))
+	expect.OK(t, k.Run(ended, false))
 	if _, err := k.ClassifyBuiltin(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("it was trained after the end, with the error %v", err)
 	}
-	must(t, k.Run(t.Context(), false))
+	expect.OK(t, k.Run(t.Context(), false))
 	if _, err := k.ClassifyBuiltin(ended, "a"); err != nil {
 		t.Errorf("Run has not trained it: %v", err)
 	}

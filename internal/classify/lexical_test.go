@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // example is the classification of the example file.
@@ -152,9 +153,7 @@ func TestProbabilities(t *testing.T) {
 			if slices.Index(p, slices.Max(p)) != tt.best {
 				t.Errorf("got %v, want the largest at %d", p, tt.best)
 			}
-			if again := trained(tt.categories).probabilities(tt.text); !slices.Equal(p, again) {
-				t.Errorf("got %v, then %v", p, again)
-			}
+			expect.List(t, p, trained(tt.categories).probabilities(tt.text), "then")
 		})
 	}
 }
@@ -171,9 +170,7 @@ func TestSplit(t *testing.T) {
 		" .,!? ":                         "",
 		"it's 5pm":                       "it's|#|pm",
 	} {
-		if got := strings.Join(split(text), "|"); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
+		expect.Equal(t, strings.Join(split(text), "|"), want, "%q", text)
 	}
 }
 

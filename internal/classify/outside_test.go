@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -137,9 +138,7 @@ func TestOutside(t *testing.T) {
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Model: "ours", Threshold: 0.6}, n)
 	list := k.Categories(t.Context())
-	if got := fmt.Sprint(list.Categories, list.Descriptions, list.SystemPrompts); got != "[a b c] map[b:all about b] map[c:You see.]" {
-		t.Errorf("categories: %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(list.Categories, list.Descriptions, list.SystemPrompts), "[a b c] map[b:all about b] map[c:You see.]", "categories")
 	b := outcome(t, k, "a bee")
 	if b.Class != 1 || b.Category != "b" || math.Abs(b.Confidence-0.8) > 1e-9 || b.Model != "theirs" || !b.UseReasoning || b.Source != sourceOutside || b.Degraded {
 		t.Errorf("%+v", b)
@@ -163,9 +162,7 @@ func TestOutsideKeepsIndices(t *testing.T) {
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Categories: []config.Category{{Name: "z"}, {Name: "b", Description: "mine"}}}, n)
 	list := k.Categories(t.Context())
-	if got := fmt.Sprint(list.Categories, list.Descriptions); got != "[z b a c] map[b:mine]" {
-		t.Errorf("categories: %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(list.Categories, list.Descriptions), "[z b a c] map[b:mine]", "categories")
 	if b := outcome(t, k, "b"); b.Class != 1 || math.Abs(b.Confidence-0.8) > 1e-9 || b.Probabilities[0] != 0 || len(b.Probabilities) != 4 {
 		t.Errorf("%+v", b)
 	}
@@ -342,7 +339,7 @@ func TestSpread(t *testing.T) {
 		{3, 0.9, []float64{0, 0, 0, 1}, []float64{0, 0, 0, 1}},
 	} {
 		got, err := distribution(c.class, c.confidence, c.said, 4)
-		must(t, err)
+		expect.OK(t, err)
 		for i := range got {
 			if math.Abs(got[i]-c.want[i]) > 1e-9 {
 				t.Errorf("%+v: %v", c, got)

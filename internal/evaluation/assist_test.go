@@ -12,15 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 type scripted func(ctx context.Context, task string, choices []string) (int, error)
 
@@ -41,7 +34,7 @@ func TestAssistOnTasks(t *testing.T) {
 	var catalogs []TaskCatalog
 	for _, folder := range folders {
 		c, err := ReadTasks(zap.NewNop(), filepath.Join(folder, "catalog.json"), filepath.Join(folder, "tasks.jsonl"), os.Getenv("METAROUTER_LISTS"))
-		must(t, err)
+		expect.OK(t, err)
 		catalogs = append(catalogs, c)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -84,7 +77,7 @@ func TestAssistOnTasks(t *testing.T) {
 // often a route would run a tool that is not harmless.
 func assistOn(t *testing.T, c TaskCatalog, model func(Task) selector.Assistant, threshold float64, asked, harmful *int) (all []Outcome) {
 	r, err := Register(c.Tools)
-	must(t, err)
+	expect.OK(t, err)
 	s := selector.New(r, selector.Options{})
 	defer s.Close()
 	for _, task := range c.Tasks {
@@ -96,7 +89,7 @@ func assistOn(t *testing.T, c TaskCatalog, model func(Task) selector.Assistant, 
 			})
 		}
 		found, err := s.Find(t.Context(), q)
-		must(t, err)
+		expect.OK(t, err)
 		o := outcome(c.Name, task, found, 0.5)
 		all = append(all, o)
 		if !o.IdleOrHarm {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A stub is a server with one session, or with none.
@@ -114,9 +115,7 @@ func TestExecutePassesBytes(t *testing.T) {
 		"own": `"\u00e9"`, "server": `"srv"`, "trace_id": `"0123456789abcdef0123456789abcdef"`, "tool_name": `"original"`,
 		"tool_version": `"1.2.3"`, "node_id": `"node"`, "execution_path": `["local"]`, "verified": "false", "arguments_checked": "true", "degraded": "false", "attempts": "1",
 	} {
-		if got := string(wire.Member(meta, key)); got != want {
-			t.Errorf("_meta.%s = %s, want %s", key, got, want)
-		}
+		expect.Equal(t, string(wire.Member(meta, key)), want, "_meta.%s", key)
 	}
 	stamp, _ := wire.String(wire.Member(meta, "timestamp"))
 	if at, err := time.Parse(time.RFC3339, stamp); err != nil || !strings.HasSuffix(stamp, "Z") || time.Since(at) > time.Hour {
@@ -203,9 +202,7 @@ func TestExecuteValidates(t *testing.T) {
 				t.Fatalf("sent %s, answered %s, %v", sent, r.JSON, err)
 			}
 			for _, want := range tc.says {
-				if !strings.Contains(textOf(r), want) {
-					t.Errorf("the refusal lacks %q:\n%s", want, textOf(r))
-				}
+				expect.Contains(t, textOf(r), want, "the refusal")
 			}
 			if got := wire.Member(wire.Member(r.JSON, "_meta"), "repaired") != nil; got != tc.repaired {
 				t.Errorf("repaired: %v, want %v", got, tc.repaired)
@@ -302,9 +299,7 @@ func TestExecuteFailures(t *testing.T) {
 			} else if err != nil || !r.IsError || !strings.Contains(textOf(r), tc.says) {
 				t.Errorf("answered %s, %v, want %q", r.JSON, err, tc.says)
 			}
-			if tc.stub.asked != tc.asked {
-				t.Errorf("%d attempts, want %d", tc.stub.asked, tc.asked)
-			}
+			expect.Equal(t, tc.stub.asked, tc.asked, "attempts")
 		})
 	}
 }
@@ -378,9 +373,7 @@ func TestExecuteStartWait(t *testing.T) {
 		if want := "npx is fetching pkg, for 50s; waited 45s for it, try again in a minute"; err != nil || !r.IsError || !strings.Contains(textOf(r), want) {
 			t.Errorf("answered %s, %v", textOf(r), err)
 		}
-		if waited := time.Since(began); waited != StartWait {
-			t.Errorf("after %v", waited)
-		}
+		expect.Equal(t, time.Since(began), StartWait, "after")
 	})
 }
 

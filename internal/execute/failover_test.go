@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A pool is some servers, by name.
@@ -59,9 +60,7 @@ func TestNoLookAtStandIns(t *testing.T) {
 				t.Errorf("%s, %v", result.JSON, err)
 			}
 			slices.Sort(seen.servers)
-			if got := slices.Compact(seen.servers); !slices.Equal(got, want) {
-				t.Errorf("with the fault %v it looked at %q, want %q", fails, got, want)
-			}
+			expect.List(t, slices.Compact(seen.servers), want, "with the fault %v it looked at", fails)
 		})
 	}
 }
@@ -150,9 +149,7 @@ func TestFailover(t *testing.T) {
 				meta := wire.Member(result.JSON, "_meta")
 				server, _ := wire.String(wire.Member(meta, "server"))
 				degraded := string(wire.Member(meta, "degraded"))
-				if checked := string(wire.Member(meta, "arguments_checked")); checked != fmt.Sprint(!strings.HasPrefix(tc.name, "it is not known whether")) {
-					t.Errorf("arguments_checked is %s", checked)
-				}
+				expect.Equal(t, string(wire.Member(meta, "arguments_checked")), fmt.Sprint(!strings.HasPrefix(tc.name, "it is not known whether")), "arguments_checked")
 				if result.IsError || server != tc.want || result.Tool == nil || result.Tool.Server != tc.want || sent[tc.want] != tc.args ||
 					string(wire.Member(meta, "execution_path")) != tc.path || degraded != fmt.Sprint(tc.want != "a") {
 					t.Errorf("answered %s, sent %v", result.JSON, sent)
@@ -222,9 +219,7 @@ func TestFailoverOfNobody(t *testing.T) {
 		for range breakAfter {
 			s.Execute(t.Context(), Call{Tool: find}) // one that is late may have taken effect
 		}
-		if n := sent.Load(); n != breakAfter {
-			t.Errorf("%d calls sent", n)
-		}
+		expect.Equal(t, sent.Load(), breakAfter, "calls sent")
 		s.limiters.of("b").unanswered, s.limiters.of("b").open = breakAfter, time.Now().Add(breakTime)
 		result, err := s.Execute(t.Context(), Call{Tool: find})
 		if text := textOf(result); err != nil || !result.IsError || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || sent.Load() != breakAfter {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const (
@@ -78,9 +79,7 @@ func TestFixed(t *testing.T) {
 			if test.sent != "" {
 				want = `{"name":"original","arguments":` + test.sent + `}`
 			}
-			if sent != want {
-				t.Errorf("sent %.100s, want %.100s", sent, want)
-			}
+			expect.Equal(t, sent, want, "sent")
 			if r.IsError != (test.fault != "") || !strings.Contains(textOf(r), test.fault) {
 				t.Errorf("answer is %s, want %q", r.JSON, test.fault)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	hostile "github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
@@ -49,7 +50,5 @@ func TestLargeArguments(t *testing.T) {
 	if c := e.Check(t.Context(), wrong, large); len(c.Faults) == 0 || c.Unchecked {
 		t.Error("large arguments were not compared")
 	}
-	if n := len(e.schemas.large); n != maxLarge-1 {
-		t.Errorf("%d are being compared", n)
-	}
+	expect.Equal(t, len(e.schemas.large), maxLarge-1, "are being compared")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const fine = `{"content":[{"type":"text","text":"fine"}]}`
@@ -194,9 +195,7 @@ func TestBreaker(t *testing.T) {
 			return textOf(r)
 		}
 		for range breakAfter {
-			if text := call(); !strings.Contains(text, "did not answer original within 1s") {
-				t.Errorf("late: %s", text)
-			}
+			expect.Contains(t, call(), "did not answer original within 1s", "late")
 		}
 		began := time.Now()
 		if text := call(); !strings.Contains(text, `"srv" did not answer the last 5 calls, so none is sent to it for the next 10s`) || time.Since(began) != 0 || sent != breakAfter {
@@ -204,15 +203,11 @@ func TestBreaker(t *testing.T) {
 		}
 		time.Sleep(breakTime)
 		call() // the one that is let through fails
-		if text := call(); !strings.Contains(text, "the last 6 calls") {
-			t.Errorf("after one more: %s", text)
-		}
+		expect.Contains(t, call(), "the last 6 calls", "after one more")
 		heals = true
 		time.Sleep(breakTime)
 		for range 2 {
-			if text := call(); text != "fine" {
-				t.Errorf("healed: %s", text)
-			}
+			expect.Equal(t, call(), "fine", "healed")
 		}
 	})
 }

@@ -1,6 +1,10 @@
 package execute
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
 
 func TestMerge(t *testing.T) {
 	for _, test := range []struct{ theirs, ours, want string }{
@@ -8,8 +12,6 @@ func TestMerge(t *testing.T) {
 		{`{"x":[1], "a":2,"y":"\n"}`, `{"a":1,"b":{}}`, `{"a":1,"b":{},"x":[1],"y":"\n"}`},
 		{`{"a":2,"\u0061":3,"q\"":4}`, `{"a":1}`, `{"a":1,"q\"":4}`},
 	} {
-		if got := string(merge([]byte(test.theirs), []byte(test.ours))); got != test.want {
-			t.Errorf("%s and %s are %s, want %s", test.theirs, test.ours, got, test.want)
-		}
+		expect.Equal(t, string(merge([]byte(test.theirs), []byte(test.ours))), test.want, "%s and %s", test.theirs, test.ours)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A remoteStub is a server on another node: it notes the requests, and says where they ran.
@@ -68,9 +69,7 @@ func TestCallOnAnotherNode(t *testing.T) {
 		for key, want := range map[string]string{
 			"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "true", "theirs": "1",
 		} {
-			if got := string(wire.Member(r.Meta(), key)); got != want {
-				t.Errorf("_meta has %s %s, want %s", key, got, want)
-			}
+			expect.Equal(t, string(wire.Member(r.Meta(), key)), want, "_meta has %s", key)
 		}
 	})
 }
@@ -86,9 +85,7 @@ func TestCallOnThisNode(t *testing.T) {
 		t.Errorf("a server of this node gets %+v", got)
 	}
 	for key, want := range map[string]string{"execution_path": `["local"]`, "verified": "false", "degraded": "false"} {
-		if got := string(wire.Member(r.Meta(), key)); got != want {
-			t.Errorf("_meta has %s %s, want %s", key, got, want)
-		}
+		expect.Equal(t, string(wire.Member(r.Meta(), key)), want, "_meta has %s", key)
 	}
 }
 
@@ -154,8 +151,6 @@ func TestLostNodeIsCalledAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(s.requests) != want {
-			t.Errorf("gateway %q: %d requests, want %d", gateway, len(s.requests), want)
-		}
+		expect.Equal(t, len(s.requests), want, "gateway %q: requests", gateway)
 	}
 }

@@ -3,7 +3,6 @@ package execute
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Repairs are counted by what was done, not by where and to what.
@@ -41,9 +41,7 @@ func TestRepairs(t *testing.T) {
 		{Of: "arguments", What: "the arguments were a string of JSON", Times: 2},
 		{Of: "results", What: "contents: replaced by a note, since its data is empty", Times: 1},
 	}
-	if got := e.Repairs("srv"); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
+	expect.List(t, e.Repairs("srv"), want)
 	for i := range 100 {
 		e.repairs.count("many", "results", fmt.Sprintf("repair %d", i))
 		e.repairs.count("many", "results", "repair 0")

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const (
@@ -72,9 +73,7 @@ func TestSpansOfACall(t *testing.T) {
 		if attempt.Name() != "tools/call original" || attempt.SpanKind() != trace.SpanKindClient || attempt.Parent().SpanID() != call.SpanContext().SpanID() {
 			t.Errorf("an attempt's span is %s, %s, below %s", attempt.Name(), attempt.SpanKind(), attempt.Parent().SpanID())
 		}
-		if want := "00-" + clientTrace + "-" + attempt.SpanContext().SpanID().String() + "-01"; told[i] != want {
-			t.Errorf("the server was told %s, want %s", told[i], want)
-		}
+		expect.Equal(t, told[i], "00-"+clientTrace+"-"+attempt.SpanContext().SpanID().String()+"-01", "the server was told")
 	}
 	if state := string(wire.Member(s.meta, "tracestate")); state != `"a=1"` || string(wire.Member(s.meta, "progressToken")) != "7" {
 		t.Errorf("the server was told %s", s.meta)
@@ -89,9 +88,7 @@ func TestSpansOfACall(t *testing.T) {
 		{call, keyError, "tool_error"}, {call, keyOutcome, "tool_error"}, {call, keyAttempts, "2"}, {call, keyClient, "me"}, {call, keyWho, "ci"}, {call, keyProfile, "work"}, {call, keyScript, "run"}, {call, keyTool, "srv:renamed"},
 		{call, keyMethod, "tools/call"}, {call, keyOperation, "execute_tool"},
 	} {
-		if got := attributeOf(tt.span, tt.key); got != tt.want {
-			t.Errorf("%s: %s is %q, want %q", tt.span.Name(), tt.key, got, tt.want)
-		}
+		expect.Equal(t, attributeOf(tt.span, tt.key), tt.want, "%s: %s", tt.span.Name(), tt.key)
 	}
 	if call.Status().Code != codes.Error || call.Status().Description != "" {
 		t.Errorf("the status is %v", call.Status())

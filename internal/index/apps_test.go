@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A tool that models may not see is not indexed.
@@ -18,7 +19,7 @@ func TestToolsForModels(t *testing.T) {
 	}
 	replace(t, r, "a", tools...)
 	c, err := r.Tools(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	var found []string
 	for _, d := range c.Documents() {
 		found = append(found, d.Tool.Name)

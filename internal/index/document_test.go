@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestDocument(t *testing.T) {
@@ -34,16 +35,12 @@ func TestDocument(t *testing.T) {
 		ServerField:      "shop",
 		CapabilityField:  "commerc",
 	} {
-		if got := in(f); got != want {
-			t.Errorf("field %d: %q, want %q", f, got, want)
-		}
+		expect.Equal(t, in(f), want, "field %d", f)
 	}
 	if _, ok := d.Term("ignored"); ok {
 		t.Error("the description of the whole schema is no parameter's")
 	}
-	if d.Len[ParameterField] != 7 {
-		t.Errorf("%d words in parameters", d.Len[ParameterField])
-	}
+	expect.Equal(t, d.Len[ParameterField], 7, "words in parameters")
 }
 
 func TestDocumentOfHostileTools(t *testing.T) {

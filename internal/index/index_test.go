@@ -15,19 +15,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMain(m *testing.M) {
 	// bleve keeps workers for the life of the process.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
-}
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A searchable is a registry with its indexes.
@@ -61,7 +54,7 @@ func tool(server, name, description string, tags ...string) registry.NormalizedT
 func replace(t testing.TB, r *searchable, server string, tools ...registry.NormalizedTool) bool {
 	t.Helper()
 	changed, err := r.Replace(server, registry.Offer{Tools: tools})
-	must(t, err)
+	expect.OK(t, err)
 	return changed
 }
 
@@ -76,7 +69,7 @@ func ids(tools []*registry.NormalizedTool) []string {
 func hits(t testing.TB, r *searchable, q Query) []string {
 	t.Helper()
 	found, err := searchTools(r, t.Context(), q)
-	must(t, err)
+	expect.OK(t, err)
 	var all []string
 	for _, hit := range found {
 		all = append(all, hit.Tool.ID)
@@ -86,9 +79,7 @@ func hits(t testing.TB, r *searchable, q Query) []string {
 
 func want(t testing.TB, what string, got []string, want ...string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %q, want %q", what, got, want)
-	}
+	expect.List(t, got, want, "%s", what)
 }
 
 func TestSearch(t *testing.T) {
@@ -141,7 +132,7 @@ func TestScoresAreBM25(t *testing.T) {
 	}
 	replace(t, r, "s", tools...)
 	found, err := searchTools(r, t.Context(), Query{Text: "zebra"})
-	must(t, err)
+	expect.OK(t, err)
 	if len(found) != 8 {
 		t.Fatalf("found %d tools", len(found))
 	}
@@ -243,11 +234,11 @@ func TestCollectionCounts(t *testing.T) {
 	replace(t, r, "gone", tool("gone", "four", "purple"))
 	r.Remove("gone")
 	c, err := r.Tools(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	fresh := open(t)
 	replace(t, fresh, "s", tool("s", "two", "red blue"), tool("s", "three", "red yellow blue sky"))
 	f, err := fresh.Tools(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	if fmt.Sprint(c.docFreq, c.length) != fmt.Sprint(f.docFreq, f.length) {
 		t.Errorf("after changes %v %v, built at once %v %v", c.docFreq, c.length, f.docFreq, f.length)
 	}
@@ -420,16 +411,16 @@ func everything(server string) registry.Offer {
 func offer(t *testing.T, r *searchable, server string, o registry.Offer) bool {
 	t.Helper()
 	changed, err := r.Replace(server, o)
-	must(t, err)
+	expect.OK(t, err)
 	return changed
 }
 
 func others(t *testing.T, r *searchable, q Query) []string {
 	t.Helper()
 	c, err := r.Others(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	found, err := c.Search(t.Context(), q)
-	must(t, err)
+	expect.OK(t, err)
 	var all []string
 	for _, hit := range found {
 		all = append(all, hit.Kind()+" "+hit.ID())
@@ -466,20 +457,18 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 	r := open(t)
 	offer(t, r, "s", registry.Offer{Tools: everything("s").Tools})
 	before, err := r.Tools(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	for i := range 2 * maxUpdates {
 		o := everything("s")
 		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
 		offer(t, r, "s", o)
 		after, err := r.Tools(t.Context())
-		must(t, err)
+		expect.OK(t, err)
 		if after.Snapshot != r.Snapshot() || fmt.Sprint(after.docFreq, after.length) != fmt.Sprint(before.docFreq, before.length) {
 			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
 		}
 	}
-	if n := r.tools.updates; n != 1 {
-		t.Errorf("%d updates of the index of tools", n)
-	}
+	expect.Equal(t, r.tools.updates, 1, "updates of the index of tools")
 	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
 }
 

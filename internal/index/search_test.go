@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // One catalog gives one ranking, with the same scores, whatever the history of updates.
@@ -48,7 +49,7 @@ func TestHistoryDoesNotMatter(t *testing.T) {
 					q.Text = strings.Join(strings.Fields(q.Text)[:3], " ")
 				}
 				wanted, err := want.Search(t.Context(), q)
-				must(t, err)
+				expect.OK(t, err)
 				found, err := got.Search(t.Context(), q)
 				if a, b := listed(found), listed(wanted); err != nil || !slices.Equal(a, b) {
 					t.Fatalf("%s, %q: %q, %v; want %q", what, q.Text, a, err, b)
@@ -71,7 +72,7 @@ func renamed(t registry.NormalizedTool, name string) registry.NormalizedTool {
 func tools(t *testing.T, r *searchable) *Collection {
 	t.Helper()
 	c, err := r.Tools(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	return c
 }
 
@@ -88,13 +89,11 @@ func TestSearchIsLimited(t *testing.T) {
 	all := hits(t, r, q)
 	for limit := 1; limit < 12; limit++ {
 		q.Limit = limit
-		if got := hits(t, r, q); !slices.Equal(got, all[:limit]) {
-			t.Errorf("the first %d are %q, want %q", limit, got, all[:limit])
-		}
+		expect.List(t, hits(t, r, q), all[:limit], "the first %d", limit)
 	}
 	q.Servers, q.Capabilities, q.AtLeast, q.Limit = []string{"server1", "server4"}, []string{"web", "third1", "none"}, 2, 2
 	c, err := r.Tools(t.Context())
-	must(t, err)
+	expect.OK(t, err)
 	var want []string
 	for _, id := range all {
 		tool, _ := r.Snapshot().Tool(id)

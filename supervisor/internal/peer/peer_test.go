@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A script is the server's side of a peer under test.
@@ -145,9 +146,7 @@ func TestCallPassesBytes(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("Call = %s, %v, want %s", got, err, want)
 	}
-	if n := p.Strays.Count(); n != 4 {
-		t.Errorf("%d lines counted as strays, want 4", n)
-	}
+	expect.Equal(t, p.Strays.Count(), 4, "lines counted as strays")
 }
 
 func TestCallKeepsError(t *testing.T) {
@@ -232,9 +231,7 @@ func TestCallCancelled(t *testing.T) {
 	if _, err := p.Call(ctx, session.Request{Method: "m"}); err == nil || err.Error() != "the user left" {
 		t.Errorf("error = %v", err)
 	}
-	if got := <-notified; got != "notifications/cancelledtrue" {
-		t.Errorf("the server was notified of %s", got)
-	}
+	expect.Equal(t, <-notified, "notifications/cancelledtrue", "the server was notified of")
 }
 
 // The trail of a call begins with the server's answer, and not with the reason why none comes.
@@ -425,9 +422,7 @@ func TestHandshake(t *testing.T) {
 		}, session.Modern, ""},
 		{"remembered as legacy", LegacyEra, func(s *script) {
 			m := s.read()
-			if m.Method != "initialize" {
-				t.Errorf("first message %s", m.Method)
-			}
+			expect.Equal(t, m.Method, "initialize", "first message")
 			s.write(`{"id":%s,"result":%s}`, m.ID, initializeResult)
 			s.read()
 		}, "2025-06-18", ""},

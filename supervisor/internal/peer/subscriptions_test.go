@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Several subscriptions to one resource are one towards the server.
@@ -61,9 +62,7 @@ func TestListenToModernServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := s.read()
-		if got := string(wire.Member(second.Params, "notifications")); got != `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}` {
-			t.Errorf("then subscribed to %s", got)
-		}
+		expect.Equal(t, string(wire.Member(second.Params, "notifications")), `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}`, "then subscribed to")
 		if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) != string(first.ID) {
 			t.Errorf("then sent %s %s, want the end of the first subscription", m.Method, m.Params)
 		}

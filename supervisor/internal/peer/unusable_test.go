@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // nested returns JSON of so many levels.
@@ -49,12 +50,8 @@ func TestUnusableAnswers(t *testing.T) {
 		if bad, ok := errors.AsType[*AnswerError](err); tc.err != nil && (!ok || bad.Server != "s" || !strings.Contains(err.Error(), `server "s"`)) {
 			t.Errorf("%s: %v does not name the server", tc.method, err)
 		}
-		if got := p.Unusable.Count(); got != tc.counted {
-			t.Errorf("%s, %.60q: counted %+v, want %+v", tc.method, tc.answer, got, tc.counted)
-		}
-		if n := p.Strays.Count(); n != 0 {
-			t.Errorf("%s, %.60q: %d lines of text", tc.method, tc.answer, n)
-		}
+		expect.Equal(t, p.Unusable.Count(), tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
+		expect.Equal(t, p.Strays.Count(), 0, "%s, %.60q: lines of text", tc.method, tc.answer)
 	}
 }
 
@@ -171,9 +168,7 @@ func TestFlood(t *testing.T) {
 		if most := passBurst + passRate*int(took/time.Second+1); heard > most || heard < passBurst/2 {
 			t.Errorf("%d messages were passed on in %v", heard, took)
 		}
-		if changes != each {
-			t.Errorf("%d changes of the list were heard, want all", changes)
-		}
+		expect.Equal(t, changes, each, "changes of the list were heard")
 		seen := p.Flood.Seen()
 		if seen.Dropped != int64(each-heard) || seen.PerSecond < readRate/2 {
 			t.Errorf("seen %+v", seen)

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A store is a Store in memory.
@@ -82,12 +83,8 @@ func TestResolve(t *testing.T) {
 	want.Env = map[string]string{"TOKEN": "${file:x}from a file\n", "PLAIN": "x"}
 	want.URL = "https://h/${file:x}"
 	want.Headers = map[string]string{"Authorization": "Bearer token-1"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if !reflect.DeepEqual(entry, written) {
-		t.Errorf("the entry was changed: %+v", entry)
-	}
+	expect.Deep(t, got, want)
+	expect.Deep(t, entry, written, "the entry was changed")
 	if got, want := s.Hide(`Bearer token-1, "from a file\n"`), "Bearer ${cmd:get}, \"${file:x}\""; got != want {
 		t.Errorf("hidden: %s, want %s", got, want)
 	}
@@ -139,9 +136,7 @@ func TestCommandRunsOnce(t *testing.T) {
 		group.Wait()
 		close(values)
 		for value := range values {
-			if value != "token-1" {
-				t.Errorf("%q", value)
-			}
+			expect.Equal(t, value, "token-1")
 		}
 		s := r.Server(nil)
 		s.Forget(entry)
@@ -205,9 +200,7 @@ func TestCommandEnvironment(t *testing.T) {
 	if slices.Contains(c.Env, "AWS_SECRET_ACCESS_KEY=hunter1") || !slices.Contains(c.Env, "VAULT_TOKEN=hunter2") || !slices.Contains(c.Env, "OP_SERVICE_ACCOUNT_TOKEN=hunter3") {
 		t.Errorf("environment %q", c.Env)
 	}
-	if c.Dir != os.TempDir() {
-		t.Errorf("it runs in %q", c.Dir)
-	}
+	expect.Equal(t, c.Dir, os.TempDir(), "it runs in")
 }
 
 func TestHide(t *testing.T) {
@@ -224,9 +217,7 @@ func TestHide(t *testing.T) {
 		"pin 12345, long 12345678":    "pin ${keyring:PIN}, long ${keyring:L}",
 		"about":                       "about",
 	} {
-		if got := s.Hide(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
-		}
+		expect.Equal(t, s.Hide(text), want, "%q became", text)
 	}
 }
 
@@ -244,9 +235,7 @@ func TestResolveOAuth(t *testing.T) {
 	if entry.OAuth.ClientSecret != "x${keyring:A}" {
 		t.Errorf("the entry was changed: %+v", entry.OAuth)
 	}
-	if hidden := s.Hide("key abcdefgh of secret-of-a"); hidden != "key ${keyring:B} of ${keyring:A}" {
-		t.Error(hidden)
-	}
+	expect.Equal(t, s.Hide("key abcdefgh of secret-of-a"), "key ${keyring:B} of ${keyring:A}")
 }
 
 // Tokens are hidden, the last of them only, and do not displace the values of references.
@@ -262,12 +251,8 @@ func TestHideToken(t *testing.T) {
 			t.Errorf("token %d is new: %t, then %t", i, first, second)
 		}
 	}
-	if got := s.Hide("token-299 token-292 token-291 secret-of-a"); got != "${token of its login} ${token of its login} token-291 ${keyring:A}" {
-		t.Error(got)
-	}
-	if len(noted) != 1 {
-		t.Errorf("%d values were noted", len(noted))
-	}
+	expect.Equal(t, s.Hide("token-299 token-292 token-291 secret-of-a"), "${token of its login} ${token of its login} token-291 ${keyring:A}")
+	expect.Equal(t, len(noted), 1, "values were")
 	s.told = s.told.Add(-2 * time.Hour)
 	if first, second := s.HideToken("token-299"), s.HideToken("token-299"); !first || second {
 		t.Errorf("hours later the token is new: %t, then %t", first, second)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestBatchIsBounded(t *testing.T) {
@@ -27,9 +28,7 @@ func TestReconnectPause(t *testing.T) {
 	var at position
 	at.note(sse.Event{Retry: time.Millisecond})
 	for _, want := range []time.Duration{1, 2, 4, 8} {
-		if got := at.wait(); got != want*leastRetry {
-			t.Errorf("waits %v, want %v", got, want*leastRetry)
-		}
+		expect.Equal(t, at.wait(), want*leastRetry, "waits")
 	}
 	at.note(sse.Event{})
 	if got := at.wait(); got != leastRetry {

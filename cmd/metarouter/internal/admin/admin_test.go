@@ -23,20 +23,13 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
 func TestMain(m *testing.M) {
 	mcptest.ServeIfAsked()
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
-}
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A site is a dashboard of a router that runs.
@@ -171,16 +164,12 @@ func TestTools(t *testing.T) {
 	} {
 		var found Tools
 		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
-		if found.Fitting != len(found.Tools) {
-			t.Errorf("%s: %d fit, and %d are told", query, found.Fitting, len(found.Tools))
-		}
+		expect.Equal(t, found.Fitting, len(found.Tools), "%s: fit, and", query)
 		var ids []string
 		for _, t := range found.Tools {
 			ids = append(ids, t.ID)
 		}
-		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("%s: %s, want %s", query, got, want)
-		}
+		expect.Equal(t, strings.Join(ids, " "), want, "%s", query)
 	}
 	found = Tools{}
 	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
@@ -195,9 +184,7 @@ func TestTools(t *testing.T) {
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
 		t.Errorf("%d %+v", status, whole)
 	}
-	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil); status != 404 {
-		t.Error(status)
-	}
+	expect.Equal(t, s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil), 404)
 }
 
 // What an edit changes is shown, and no secret.
@@ -251,9 +238,7 @@ func TestForeignPages(t *testing.T) {
 			continue
 		}
 		for _, site := range []string{"cross-site", "same-site"} {
-			if status := s.ask(http.MethodGet, "/dashboard/"+strings.ReplaceAll(path, "{name}", "none"), "", nil, "Sec-Fetch-Site", site); status != 403 {
-				t.Errorf("%s for a %s page: %d", path, site, status)
-			}
+			expect.Equal(t, s.ask(http.MethodGet, "/dashboard/"+strings.ReplaceAll(path, "{name}", "none"), "", nil, "Sec-Fetch-Site", site), 403, "%s for a %s page", path, site)
 		}
 	}
 }

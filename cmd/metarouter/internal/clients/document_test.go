@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // comments returns the comments of a file, in their order.
@@ -87,9 +88,9 @@ func meaning(t testing.TB, data []byte, keys ...string) string {
 func TestAddAndRemove(t *testing.T) {
 	put := func(t *testing.T, old string) string {
 		d, err := open("f", []byte(old))
-		must(t, err)
+		expect.OK(t, err)
 		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
-		must(t, err)
+		expect.OK(t, err)
 		return string(d.bytes())
 	}
 	for name, test := range map[string]struct{ old, want string }{
@@ -109,9 +110,7 @@ func TestAddAndRemove(t *testing.T) {
 		"twice":             {"{\n  \"s\": {\"x\": 1},\n  \"s\": {\n    \"y\": 2\n  }\n}", "{\n  \"s\": {\"x\": 1},\n  \"s\": {\n    \"y\": 2,\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := put(t, test.old); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
+			expect.Equal(t, put(t, test.old), test.want)
 		})
 	}
 	for name, test := range map[string]struct{ old, want string }{
@@ -142,7 +141,7 @@ func TestOpenSaysWhere(t *testing.T) {
 		}
 	}
 	d, err := open("f.json", []byte(`{"mcpServers": [1]}`))
-	must(t, err)
+	expect.OK(t, err)
 	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
@@ -210,7 +209,7 @@ func FuzzEdits(f *testing.F) {
 					}
 				}
 				less, err := without(Client{}, s, names)
-				must(t, err)
+				expect.OK(t, err)
 				left := tree(t, less)
 				if before := tree(t, installed); before.IsStandard() && !left.IsStandard() {
 					t.Errorf("%s: plain JSON no more:\n%s\nof\n%s", c.Name, less, installed)
@@ -225,9 +224,7 @@ func FuzzEdits(f *testing.F) {
 				for _, m := range object(d.at(c.keys...)).Members {
 					got = append(got, jsonc.Key(m))
 				}
-				if !reflect.DeepEqual(got, want) {
-					t.Errorf("%s: left are %q, want %q", c.Name, got, want)
-				}
+				expect.Deep(t, got, want, "%s: left", c.Name)
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A server that lists URIs of another is named, with the owner.
@@ -33,7 +34,5 @@ func TestTakeover(t *testing.T) {
 			}
 		}
 	}
-	if found != 1 {
-		t.Errorf("%d findings", found)
-	}
+	expect.Equal(t, found, 1, "findings")
 }

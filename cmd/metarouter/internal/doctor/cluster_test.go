@@ -11,23 +11,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
-
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // nodeKeyOf returns the public key of a new node.
 func nodeKeyOf(t *testing.T) string {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
-	must(t, err)
+	expect.OK(t, err)
 	key, err := pair.PublicKey()
-	must(t, err)
+	expect.OK(t, err)
 	return key
 }
 

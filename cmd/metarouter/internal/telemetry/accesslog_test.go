@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -29,18 +30,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
-// must fails the test unless err is nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func openLog(t *testing.T, o config.AccessLog) *AccessLog {
 	t.Helper()
 	l, err := OpenAccessLog(config.Config{Router: config.Router{AccessLog: o}}, new(Mask), zap.NewNop())
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(func() { l.Close(t.Context()) })
 	return l
 }
@@ -50,7 +43,7 @@ func lines(t *testing.T, files ...string) (all []map[string]any) {
 	t.Helper()
 	for _, file := range files {
 		f, err := os.Open(file)
-		must(t, err)
+		expect.OK(t, err)
 		defer f.Close()
 		s := bufio.NewScanner(f)
 		s.Buffer(nil, 1<<20)
@@ -94,9 +87,7 @@ func TestAccessLog(t *testing.T) {
 		l.Executed(tt.e)
 		l.Close(t.Context())
 		l.Executed(tt.e)
-		if l.Dropped() != 1 {
-			t.Errorf("%d lines were dropped, want that of a call that ended too late", l.Dropped())
-		}
+		expect.Equal(t, l.Dropped(), 1, "lines were dropped")
 		written, err := os.ReadFile(file)
 		if err != nil || string(written) != tt.want+"\n" {
 			t.Errorf("got  %s, %v\nwant %s", written, err, tt.want)
@@ -160,11 +151,11 @@ func TestRotation(t *testing.T) {
 		return string(b)
 	}
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 10, MaxFiles: 3})
-	must(t, err)
+	expect.OK(t, err)
 	defer r.close()
 	write := func(s string) {
 		t.Helper()
-		must(t, r.write([]byte(s)))
+		expect.OK(t, r.write([]byte(s)))
 	}
 	kept := func() (all []string) {
 		for _, name := range old(file) {
@@ -194,9 +185,7 @@ func TestRotation(t *testing.T) {
 		}
 		os.Remove(file)
 		write("again\n")
-		if content("log") != "again\n" {
-			t.Errorf("log %q", content("log"))
-		}
+		expect.Equal(t, content("log"), "again\n", "log")
 	}
 
 	r.options.MaxFiles = 1
@@ -225,14 +214,12 @@ func TestAccessLogFails(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return // an open file can't be removed
 	}
-	must(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
+	expect.OK(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
 	for range 3 {
 		l.Executed(selector.Execution{Tool: tool("s", "t")})
 	}
 	l.Close(context.Background())
-	if l.Dropped() != 3 {
-		t.Errorf("%d lines were dropped, want 3", l.Dropped())
-	}
+	expect.Equal(t, l.Dropped(), 3, "lines were dropped")
 }
 
 // An edit of "accessLog" goes on with another file, and loses no line. A file that can't be
@@ -245,7 +232,7 @@ func TestAccessLogIsEdited(t *testing.T) {
 	}
 	mask := new(Mask)
 	l, err := OpenAccessLog(config.Config{}, mask, zap.NewNop())
-	must(t, err)
+	expect.OK(t, err)
 	call := func() {
 		l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK, Fault: "secret-1 token-1 token-2"})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -37,14 +38,14 @@ func newWebClient(t *testing.T) *webClient {
 	file, address := t.TempDir()+"/mcp.json", mcptest.FreeAddress(t)
 	command, args := mcptest.Command("-tools", "echo")
 	text := fmt.Sprintf(`{"mcpServers": {"s": {"command": %q, "args": ["%s"]}}}`, command, strings.Join(args, `", "`))
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	expect.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	c, err := config.Load(file)
-	must(t, err)
+	expect.OK(t, err)
 	l, err := web.New(c.Router.HTTP, web.Flags{Address: address}, http.NewServeMux(), zap.NewNop())
 	if err == nil {
 		err = l.Listen(t.Context())
 	}
-	must(t, err)
+	expect.OK(t, err)
 	metrics := NewMetrics("")
 	parts := adapter.New(c, adapter.Options{Observer: metrics})
 	s := server.NewServers(server.Profiles{
@@ -59,7 +60,7 @@ func newWebClient(t *testing.T) *webClient {
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return l.Serve(ctx, s, parts.Parts()) })
 	conn, err := net.Dial("tcp", address)
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		cancel()
@@ -131,7 +132,7 @@ func (c *webClient) ask(t *testing.T, request []byte) {
 
 func (c *webClient) line(t *testing.T) []byte {
 	line, err := c.lines.ReadSlice('\n')
-	must(t, err)
+	expect.OK(t, err)
 	return bytes.TrimRight(line, "\r\n")
 }
 

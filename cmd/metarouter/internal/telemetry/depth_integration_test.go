@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -84,7 +85,7 @@ func TestBreadthOfACall(t *testing.T) {
 		t.Fatalf("go test with coverage: %v\n%s", err, out)
 	}
 	text, err := os.ReadFile(profile)
-	must(t, err)
+	expect.OK(t, err)
 	lines := map[string][]int{} // by file, of the blocks that ran once per call
 	for block := range strings.Lines(string(text)) {
 		var line, column, endLine, endColumn, statements, count int

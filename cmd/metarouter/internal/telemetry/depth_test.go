@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const module = "github.com/mcp-metarouter/metarouter/"
@@ -52,7 +54,7 @@ func declared(t *testing.T, file string, lines []int) (names []string) {
 	t.Helper()
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
-	must(t, err)
+	expect.OK(t, err)
 	for _, declaration := range f.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
 		if ok && slices.ContainsFunc(lines, func(line int) bool {

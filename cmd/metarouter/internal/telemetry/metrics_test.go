@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fakeRouter has the servers of these names.
@@ -159,9 +160,7 @@ func TestMetrics(t *testing.T) {
 		{"metarouter_build_info", []string{"version", "1.2.3"}, 1},
 		{"metarouter_access_log_dropped_total", nil, 0},
 	} {
-		if got := sample(families, tt.name, tt.labels...); got != tt.want {
-			t.Errorf("%s%q is %v, want %v", tt.name, tt.labels, got, tt.want)
-		}
+		expect.Equal(t, sample(families, tt.name, tt.labels...), tt.want, "%s%q", tt.name, tt.labels)
 	}
 	for name := range families {
 		if !strings.HasPrefix(name, "metarouter_") {
@@ -207,9 +206,7 @@ func TestMetricsAreBounded(t *testing.T) {
 	if n := len(families["metarouter_call_duration_seconds"].GetMetric()); n > maxTools+6 {
 		t.Errorf("%d series of tools, want at most %d", n, maxTools+6)
 	}
-	if got := sample(families, "metarouter_calls_total", "server", "a", "tool", "other", "outcome", "ok"); got != 501 {
-		t.Errorf("%v calls of other tools, want 501", got)
-	}
+	expect.Equal(t, sample(families, "metarouter_calls_total", "server", "a", "tool", "other", "outcome", "ok"), 501, "calls of other tools")
 	for _, of := range [][2]string{{"b", "x"}, {"f", "other"}, {long + "1", "x"}, {long + "2", "x"}} {
 		if got := sample(families, "metarouter_calls_total", "server", of[0], "tool", of[1], "outcome", "ok"); got != 1 {
 			t.Errorf("%v calls of %s, want 1", got, of)
@@ -231,15 +228,13 @@ func TestMetricsAreBounded(t *testing.T) {
 	}
 	call("b", "z")
 	text, _ = scrape(t, h, "")
-	if got := sample(parse(t, text), "metarouter_calls_total", "server", "b", "tool", "z", "outcome", "ok"); got != 1 {
-		t.Errorf("the tools of a removed server keep the place of others: %v", got)
-	}
+	expect.Equal(t, sample(parse(t, text), "metarouter_calls_total", "server", "b", "tool", "z", "outcome", "ok"), 1, "the tools of a removed server keep the place of others")
 }
 
 // Every metric that the dashboard asks for is there.
 func TestDashboardKnowsTheMetrics(t *testing.T) {
 	dashboard, err := os.ReadFile("../../../../contrib/grafana/metarouter.json")
-	must(t, err)
+	expect.OK(t, err)
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
 	m.CountDropped(&AccessLog{})

@@ -21,6 +21,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A collector takes spans as OpenTelemetry's own messages have them.
@@ -121,9 +123,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("asked for %s with %v", r.URL, r.Header)
 	}
 	for key, want := range map[string]string{"service.name": "metarouter", "service.version": "mine", "team": "tools", "telemetry.sdk.name": "opentelemetry"} {
-		if c.resource[key] != want {
-			t.Errorf("%s is %q, want %q", key, c.resource[key], want)
-		}
+		expect.Equal(t, c.resource[key], want, "%s", key)
 	}
 	inner, outer := c.spans[0], c.spans[1]
 	traceID, spanID := parent.TraceID(), parent.SpanID()

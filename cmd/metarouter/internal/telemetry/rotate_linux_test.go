@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A disk that is full tears a line, and no other. The limit on files holds for the whole
@@ -27,15 +28,15 @@ func TestTornLine(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "log")
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 3})
-	must(t, err)
+	expect.OK(t, err)
 	defer r.close()
-	must(t, r.write([]byte("one\n")))
+	expect.OK(t, r.write([]byte("one\n")))
 	full := func(bytes uint64) { // stands for a disk that is full: files may be this long
 		t.Helper()
 		var limit syscall.Rlimit
-		must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+		expect.OK(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 		limit.Cur = min(bytes, limit.Max)
-		must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+		expect.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	}
 	full(6)
 	for range 2 { // the second can't write a byte
@@ -46,7 +47,7 @@ func TestTornLine(t *testing.T) {
 		t.Error("a full disk was written to")
 	}
 	for _, line := range []string{"three\n", "four\n"} {
-		must(t, r.write([]byte(line)))
+		expect.OK(t, r.write([]byte(line)))
 	}
 	if got, _ := os.ReadFile(file); string(got) != "one\ntw\nthree\nfour\n" {
 		t.Errorf("got %q", got)
@@ -57,12 +58,12 @@ func TestTornLine(t *testing.T) {
 func TestLinkInPlaceOfLog(t *testing.T) {
 	folder := t.TempDir()
 	log, victim := filepath.Join(folder, "log"), filepath.Join(folder, "victim")
-	must(t, os.WriteFile(victim, []byte("mine"), 0o600))
+	expect.OK(t, os.WriteFile(victim, []byte("mine"), 0o600))
 	r, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3})
-	must(t, err)
+	expect.OK(t, err)
 	defer r.close()
-	must(t, r.write([]byte("zero\n")))
-	must(t, errors.Join(os.Remove(log), os.Symlink(victim, log)))
+	expect.OK(t, r.write([]byte("zero\n")))
+	expect.OK(t, errors.Join(os.Remove(log), os.Symlink(victim, log)))
 	if err := r.write([]byte("one\n")); !errors.Is(err, safefile.ErrIrregular) {
 		t.Errorf("a link took the log's place: %v", err)
 	}
@@ -72,7 +73,7 @@ func TestLinkInPlaceOfLog(t *testing.T) {
 	if got, _ := os.ReadFile(victim); string(got) != "mine" {
 		t.Errorf("the file that the link leads to has %q", got)
 	}
-	must(t, os.Remove(log))
+	expect.OK(t, os.Remove(log))
 	if err := r.write([]byte("two\n")); err != nil {
 		t.Errorf("the link is gone, and yet: %v", err)
 	}
