@@ -46,6 +46,12 @@ func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.S
 func (s *stub) Policy(string) Policy      { return s.policy }
 func (s *stub) State(string) status.State { return s.state }
 
+// late ends with its call.
+func late(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
 // live is a stub's session.
 type live struct {
 	session.Session // what execution has no use for
@@ -198,77 +204,39 @@ func TestExecuteValidates(t *testing.T) {
 				return json.RawMessage(`{"content":[]}`), nil
 			}}
 			r, err := execute(t, s, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
-			if err != nil || string(sent) != tc.sent || r.IsError != (tc.sent == "") {
+			if err != nil || string(sent) != tc.sent || r.IsError != (tc.sent == "") || r.IsError != (len(r.Mismatch) > 0) {
 				t.Fatalf("sent %s, answered %s, %v", sent, r.JSON, err)
 			}
 			for _, want := range tc.says {
 				expect.Contains(t, textOf(r), want, "the refusal")
 			}
-			if got := wire.Member(wire.Member(r.JSON, "_meta"), "repaired") != nil; got != tc.repaired {
-				t.Errorf("repaired: %v, want %v", got, tc.repaired)
-			}
-			if got := string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_repaired")) == "true"; got != tc.repaired {
-				t.Errorf("arguments_repaired: %v, want %v", got, tc.repaired)
+			noted, repaired := wire.Member(r.Meta(), "repaired") != nil, string(wire.Member(r.Meta(), "arguments_repaired")) == "true"
+			if noted != tc.repaired || repaired != tc.repaired {
+				t.Errorf("repaired: %v, noted: %v, want %v", repaired, noted, tc.repaired)
 			}
 		})
 	}
 }
 
-func TestExecuteWithoutValidation(t *testing.T) {
-	for _, mode := range []Validate{Warn, Off} {
-		s := &stub{policy: Policy{Validate: mode}, call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
-			return params, nil
-		}}
-		r, err := execute(t, s, Call{Tool: tool(`{"type":"object","required":["n"]}`), Arguments: json.RawMessage(`{"m":1}`)})
-		if err != nil || r.IsError || len(r.Mismatch) > 0 || string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_checked")) != "false" {
-			t.Errorf("mode %d: %s, %v", mode, r.JSON, err)
-		}
-	}
-}
-
-// A server gets arguments that could not be checked, and the result does not say that they were.
+// A server gets arguments that were not or could not be checked, and the result does not say that they were.
 func TestExecuteUnchecked(t *testing.T) {
-	many := `{"n":[0` + strings.Repeat(",0", 200_000) + `]}`
-	for _, tc := range []struct{ schema, args string }{
-		{`{"type":"object","required":["m"]}`, many},
-		{`{"type":7}`, `{"n":1}`},
+	const strict = `{"type":"object","required":["m"]}`
+	for _, tc := range []struct {
+		validate     Validate
+		schema, args string
+	}{
+		{Warn, strict, `{"n":1}`}, {Off, strict, `{"n":1}`},
+		{Strict, strict, `{"n":[0` + strings.Repeat(",0", 200_000) + `]}`}, {Strict, `{"type":7}`, `{"n":1}`},
 	} {
 		got := ""
-		s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+		s := &stub{policy: Policy{Validate: tc.validate}, call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
 			got = string(wire.Member(params, "arguments"))
 			return json.RawMessage(`{"content":[]}`), nil
 		}}
 		r, err := execute(t, s, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
-		if err != nil || r.IsError || got != tc.args || string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_checked")) != "false" {
-			t.Errorf("%s: %s, %v; sent %.100s", tc.schema, r.JSON, err, got)
+		if err != nil || r.IsError || len(r.Mismatch) > 0 || got != tc.args || string(wire.Member(r.Meta(), "arguments_checked")) != "false" {
+			t.Errorf("mode %d, %s: %s, %v; sent %.100s", tc.validate, tc.schema, r.JSON, err, got)
 		}
-	}
-}
-
-func TestMismatch(t *testing.T) {
-	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) { return params, nil }}
-	picky := tool(`{"type":"object","required":["n"]}`)
-	r, err := execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"m":1}`)})
-	if err != nil || !r.IsError || len(r.Mismatch) != 1 || r.Mismatch[0] != "arguments: missing property 'n'" {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if r, err = execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"n":1}`)}); err != nil || r.IsError || r.Mismatch != nil {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-func TestProvenance(t *testing.T) {
-	meta := (&Provenance{Tool: &registry.NormalizedTool{Server: "s", Name: "t"}, Node: "n", Version: "1", Began: time.Now(), Attempts: 2, Checked: true}).JSON()
-	for key, want := range map[string]string{
-		"tool_name": `"t"`, "tool_version": `"1"`, "server": `"s"`, "node_id": `"n"`, "execution_path": `["local"]`,
-		"verified": "false", "arguments_checked": "true", "degraded": "false", "attempts": "2",
-	} {
-		if got := wire.Member(meta, key); string(got) != want {
-			t.Errorf("%s is %s, want %s", key, got, want)
-		}
-	}
-	if trace, _ := wire.String(wire.Member(meta, "trace_id")); len(trace) != 32 || !wire.Valid(meta) {
-		t.Errorf("%s", meta)
 	}
 }
 
@@ -280,15 +248,11 @@ func TestExecuteFailures(t *testing.T) {
 		says  string // in a tool error; "" if the error is passed on
 		asked int
 	}{
-		{"the server refuses", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, refusal }}, "", 1},
-		{"the server dies", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, fmt.Errorf("%w: exited with status 9", session.ErrClosed)
-		}}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
+		{"the server refuses", &stub{call: answers("", refusal)}, "", 1},
+		{"the server dies", &stub{call: answers("", fmt.Errorf("%w: exited with status 9", session.ErrClosed))}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
 		{"the server is down", &stub{absent: fmt.Errorf("server is failed: no licence: %w", session.ErrNotSent)}, "no licence", 1},
-		{"no session lives long enough", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, session.ErrNotSent
-		}}, "not sent", maxAttempts},
-		{"nonsense", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }}, "no result object", 1},
+		{"no session lives long enough", &stub{call: answers("", session.ErrNotSent)}, "not sent", maxAttempts},
+		{"nonsense", &stub{call: answers(`[]`, nil)}, "no result object", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, err := execute(t, tc.stub, Call{Tool: tool(object)})
@@ -319,7 +283,7 @@ func TestExecuteResent(t *testing.T) {
 		"may do harm, always": {tool(object), Policy{Retry: AlwaysRetry}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stub{policy: tc.policy, call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
+			s := &stub{policy: tc.policy, call: answers(`{}`, nil)}
 			_, err := execute(t, s, Call{Tool: tc.tool, Meta: json.RawMessage(`{"k":1,"metarouter/resent":true}`)})
 			if ran := s.asked > 0; ran != tc.runs || ran == errors.Is(err, session.ErrEnded) {
 				t.Errorf("it ran: %v, %v", ran, err)
@@ -388,18 +352,14 @@ func (starting) Policy(string) Policy      { return Policy{} }
 func (starting) State(string) status.State { return status.Starting }
 
 func TestExecuteDeadlines(t *testing.T) {
-	hang := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &stub{policy: Policy{Timeout: time.Minute}, call: hang}
+		s := &stub{policy: Policy{Timeout: time.Minute}, call: late}
 		r, err := execute(t, s, Call{Tool: tool(object)})
 		if err != nil || !r.IsError || !strings.Contains(textOf(r), `"srv" did not answer original within 1m`) {
 			t.Errorf("after the time-out: %s, %v", r.JSON, err)
 		}
 		began := time.Now()
-		s = &stub{policy: Policy{Timeout: time.Minute, Timeouts: map[string]time.Duration{"orig*": time.Hour}}, call: hang}
+		s = &stub{policy: Policy{Timeout: time.Minute, Timeouts: map[string]time.Duration{"orig*": time.Hour}}, call: late}
 		r, err = execute(t, s, Call{Tool: tool(object)})
 		if err != nil || time.Since(began) != time.Hour || !strings.Contains(textOf(r), `within 1h0m0s, and the call was cancelled; a longer time can be set in its entry, in "tools", "timeout", "orig*"`) {
 			t.Errorf("after the tool's own time: %s, %v", r.JSON, err)

@@ -156,13 +156,7 @@ func TestParamsOfRouter(t *testing.T) {
 // and one of them with fixed arguments.
 func TestStandInsOfCatalog(t *testing.T) {
 	down := fmt.Errorf("it is starting: %w", session.ErrNotSent)
-	r := registry.New()
-	for _, server := range []string{"a", "b", "c"} {
-		one := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(whole)}
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{one}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r := registered(t, map[string]string{"a": whole, "b": whole, "c": whole}, func(*registry.NormalizedTool) {})
 	for _, test := range []struct {
 		name  string
 		shows only

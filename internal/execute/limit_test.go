@@ -233,7 +233,6 @@ func TestBreakerCountsOnlySilence(t *testing.T) {
 // A call that may have taken effect is made again only where that does no harm, or
 // the configuration says so.
 func TestRetry(t *testing.T) {
-	yes := true
 	for _, tc := range []struct {
 		name     string
 		retry    Retry
@@ -255,7 +254,7 @@ func TestRetry(t *testing.T) {
 				}}
 				harmless := tool(object)
 				if tc.readOnly {
-					harmless.Hints.ReadOnly = &yes
+					harmless.Hints.ReadOnly = new(true)
 				}
 				if strings.Contains(tc.name, "doubted") {
 					harmless.Doubt = "its name says that it deletes"
@@ -299,9 +298,7 @@ func TestRetryHasOneDeadline(t *testing.T) {
 // A server that ended during a call is waited for no longer than the call may take.
 func TestRetryWaitsWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stub{policy: Policy{Retry: AlwaysRetry, Timeout: 10 * time.Second}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, session.ErrClosed
-		}}
+		s := &stub{policy: Policy{Retry: AlwaysRetry, Timeout: 10 * time.Second}, call: answers("", session.ErrClosed)}
 		began := time.Now()
 		r, err := newExecutor(registry.New(), gone{s}).Execute(t.Context(), Call{Tool: tool(object)})
 		if took := time.Since(began); err != nil || took != 10*time.Second || !strings.Contains(textOf(r), "restarting") {

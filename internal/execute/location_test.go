@@ -54,12 +54,9 @@ func TestTurnToStandIn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var called []string
-				r, servers := registry.New(), make(pool)
+				schemas, servers := make(map[string]string), make(pool)
 				for name, s := range test.servers {
-					find := registry.NormalizedTool{ID: name + ":find", Server: name, Name: "find", InputSchema: json.RawMessage(object), Hints: registry.Hints{ReadOnly: new(!test.writes)}}
-					if _, err := r.Replace(name, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-						t.Fatal(err)
-					}
+					schemas[name] = object
 					p := Policy{Timeout: time.Second, MaxConcurrent: 2, Retry: s.policy, Location: NewLocation(s.priority, nil)}
 					for other := range test.servers {
 						if other != name {
@@ -74,14 +71,14 @@ func TestTurnToStandIn(t *testing.T) {
 							return nil, ends
 						case string:
 							if ends == hangs {
-								<-ctx.Done()
-								return nil, context.Cause(ctx)
+								return late(ctx, nil)
 							}
 							return json.RawMessage(ends), nil
 						}
 						return json.RawMessage(fine), nil
 					}}
 				}
+				r := registered(t, schemas, func(find *registry.NormalizedTool) { find.Hints.ReadOnly = new(!test.writes) })
 				e := newExecutor(r, servers)
 				for name, s := range test.servers {
 					e.limiters.of(name).active = s.busy

@@ -91,15 +91,14 @@ func TestCallOnThisNode(t *testing.T) {
 
 // A node is told which calls may be repeated: only those may run without a second message.
 func TestRepeatable(t *testing.T) {
-	yes := true
 	for _, tt := range []struct {
 		retry Retry
 		hints registry.Hints
 		want  bool
 	}{
 		{IfHarmless, registry.Hints{}, false},
-		{IfHarmless, registry.Hints{ReadOnly: &yes}, true},
-		{NeverRetry, registry.Hints{ReadOnly: &yes}, false},
+		{IfHarmless, registry.Hints{ReadOnly: new(true)}, true},
+		{NeverRetry, registry.Hints{ReadOnly: new(true)}, false},
 		{AlwaysRetry, registry.Hints{}, true},
 	} {
 		s := &remoteStub{stub: stub{policy: Policy{Gateway: "laptop", Retry: tt.retry}}}

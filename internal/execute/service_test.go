@@ -133,8 +133,7 @@ func (c cells) count() string {
 }
 
 func readTool() *registry.NormalizedTool {
-	yes := true
-	return &registry.NormalizedTool{ID: "a:read", Server: "a", Name: "read", Original: "read_it", InputSchema: json.RawMessage(object), Hints: registry.Hints{ReadOnly: &yes}}
+	return &registry.NormalizedTool{ID: "a:read", Server: "a", Name: "read", Original: "read_it", InputSchema: json.RawMessage(object), Hints: registry.Hints{ReadOnly: new(true)}}
 }
 
 func writeTool() *registry.NormalizedTool {

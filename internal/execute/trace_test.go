@@ -97,7 +97,7 @@ func TestSpansOfACall(t *testing.T) {
 
 // Below a span of the same process, a call is a part of what that does.
 func TestSpanWithinASpan(t *testing.T) {
-	sel, recorder := tracedBy(&stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }})
+	sel, recorder := tracedBy(&stub{call: answers(fine, nil)})
 	ctx, outer := sel.Tracer.Start(t.Context(), "outer")
 	if _, err := sel.Execute(ctx, Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)}); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestSpanWithinASpan(t *testing.T) {
 
 // A span that is not sampled is none, but its trace goes on.
 func TestSpanNotSampled(t *testing.T) {
-	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+	s := &stub{call: answers(fine, nil)}
 	sel, recorder := tracedBy(s, sdk.WithSampler(sdk.NeverSample()))
 	r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestSpanNotSampled(t *testing.T) {
 // A client says whether its trace is sampled, and its flags reach the server.
 func TestFlagsOfClient(t *testing.T) {
 	for flags, spans := range map[string]int{"00": 0, "01": 2, "03": 2} {
-		s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+		s := &stub{call: answers(fine, nil)}
 		sel, recorder := tracedBy(s, sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))
 		if _, err := sel.Execute(t.Context(), Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent[:53] + flags + `"}`)}); err != nil {
 			t.Fatal(err)
@@ -141,9 +141,7 @@ func TestFlagsOfClient(t *testing.T) {
 
 // What else is asked of a server has spans of the same kinds.
 func TestSpansOfRelay(t *testing.T) {
-	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-		return nil, &session.Error{Code: -32002, Message: "no such resource"}
-	}}
+	s := &stub{call: answers("", &session.Error{Code: -32002, Message: "no such resource"})}
 	sel, recorder := tracedBy(s)
 	if _, err := sel.Relay(t.Context(), "srv", session.Request{Method: "resources/read", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)}); err == nil {
 		t.Fatal("it has not failed")
@@ -170,7 +168,7 @@ func TestUntraced(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("a span that is none takes %v allocations", n)
 	}
-	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+	s := &stub{call: answers(fine, nil)}
 	meta := `{"traceparent": "nonsense" ,"a":1}`
 	r, err := execute(t, s, Call{Tool: tool(object), Meta: json.RawMessage(meta)})
 	if err != nil || string(s.meta) != meta {
