@@ -140,9 +140,7 @@ func TestAwaitNodes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
 			f := &fleet{members: m}
-			if err := f.AwaitNodes(t.Context()); err != nil {
-				t.Errorf("in no cluster: %v", err)
-			}
+			expect.OK(t, f.AwaitNodes(t.Context()), "in no cluster")
 			m.join()
 			began := time.Now()
 			if err := f.AwaitNodes(t.Context()); (err == nil) != known || time.Since(began) > clusterWait {

@@ -249,9 +249,7 @@ func TestLoggedInElsewhere(t *testing.T) {
 // While the issuer is not there, no login is possible either.
 func TestNeededLogin(t *testing.T) {
 	for why, want := range map[status.LoginReason]bool{status.NeverLoggedIn: true, status.ScopeMissing: true, status.TokenRejected: true, status.IssuerUnreachable: false, "": false} {
-		if got := neededLogin(&status.UnavailableError{Server: "s", Login: why}) != nil; got != want {
-			t.Errorf("%q: %v", why, got)
-		}
+		expect.Equal(t, neededLogin(&status.UnavailableError{Server: "s", Login: why}) != nil, want, "%q", why)
 	}
 	missing := &login.NeededError{Server: "s", Why: status.ScopeMissing, Scopes: []string{"write"}}
 	if got := neededLogin(errors.Join(&status.UnavailableError{Server: "s", Login: status.LoginExpired}, missing)); got != missing {

@@ -67,9 +67,7 @@ func newBox(t testing.TB, flags ...string) *box {
 	t.Cleanup(func() {
 		cancel()
 		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, <-ended)
 		}
 	})
 	settling, stop := context.WithTimeout(ctx, 30*time.Second)
@@ -247,19 +245,13 @@ func (b *box) verify(answer, members string, about *clusternode.Request) {
 	b.t.Helper()
 	result := wire.Member([]byte(answer), "result")
 	var a clusternode.Answer
-	if err := json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &a); err != nil {
-		b.t.Fatalf("%s: %v", answer, err)
-	}
+	expect.OK(b.t, json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &a), "%s", answer)
 	params := json.RawMessage("{" + members + "}")
 	tool, _ := wire.String(wire.Member(params, "name"))
 	public, err := nkeys.FromPublicKey(b.identity.Key())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.OK(b.t, err)
 	signed := clusternode.Signed{ID: about.ID, Owner: b.identity.Key(), Caller: "UA", Server: "gpu", Tool: tool, Params: params, Result: result}
-	if err := public.Verify(signed.Bytes(), a.Signature); err != nil {
-		b.t.Errorf("%s: %v", answer, err)
-	}
+	expect.OK(b.t, public.Verify(signed.Bytes(), a.Signature), "%s", answer)
 }
 
 func contains(t *testing.T, what, got string, wanted ...string) {

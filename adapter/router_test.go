@@ -47,9 +47,7 @@ func runningWith(t *testing.T, c config.Config, o Options) (*Router, chan<- conf
 	go func() { done <- r.Run(ctx, edits) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		expect.OK(t, <-done, "Run")
 	})
 	return r, edits
 }

@@ -107,7 +107,5 @@ func TestServiceOverNATS(t *testing.T) {
 	nasEdits <- configure("nas", nil)
 	mcptest.WaitFor(t, "the first server to be gone", func() bool { return !strings.Contains(idsOf(laptop), "gpu@box") })
 	expect.Equal(t, call(laptop), "box", "a call ran on")
-	if err := laptop.parts.Await(context.Background(), "gpu"); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, laptop.parts.Await(context.Background(), "gpu"))
 }

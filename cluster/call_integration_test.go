@@ -169,9 +169,7 @@ func TestLeave(t *testing.T) {
 		t.Error(err)
 	}
 	close(box.finish)
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-answered)
 	if _, err := one.answers.ReadString('\n'); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Error("the stream goes on", err, io.EOF)
 	}

@@ -260,9 +260,7 @@ func TestTwoNodes(t *testing.T) {
 	ann.run(t, configOf(s, "ann", box.key))
 	box.run(t, c)
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
-	if err := ann.Settled(t.Context()); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, ann.Settled(t.Context()))
 	if s := ann.Status(); len(s) != 1 || s[0].Name != "gpu@box" || s[0].State != status.Ready || s[0].Transport != "cluster" || s[0].Era != "legacy" {
 		t.Errorf("%+v", s)
 	}

@@ -128,14 +128,10 @@ func checkJoined(t *testing.T, c *Cluster) {
 		}
 	}
 	for _, key := range c.Trusted {
-		if err := nodekey.Check(key); err != nil {
-			t.Errorf("%q is trusted: %v", key, err)
-		}
+		expect.OK(t, nodekey.Check(key), "%q is trusted", key)
 	}
 	for _, text := range append(slices.Clone(c.Share), c.Use...) {
-		if err := checkPattern(text); err != nil {
-			t.Errorf("the pattern %q: %v", text, err)
-		}
+		expect.OK(t, checkPattern(text), "the pattern %q", text)
 	}
 }
 

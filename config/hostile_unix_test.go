@@ -21,9 +21,7 @@ func TestIrregularFiles(t *testing.T) {
 	expect.OK(t, syscall.Mkfifo(fifo, 0o600))
 	expect.OK(t, os.Symlink("/dev/zero", device))
 	write(t, large, "")
-	if err := os.Truncate(large, 1<<40); err != nil { // a sparse file
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Truncate(large, 1<<40))
 	for path, want := range map[string]string{fifo: "not a regular file", device: "not a regular file", large: "larger than 4 MiB"} {
 		for _, load := range []func(...string) (Config, error){Load, LoadText} {
 			if _, err := inTime(t, func() (Config, error) { return load(path) }); err == nil || !strings.Contains(err.Error(), want) {
@@ -61,7 +59,5 @@ func TestTrustNeedsAnOwnFolder(t *testing.T) {
 		}
 		expect.OK(t, os.Chmod(path, info.Mode().Perm()))
 	}
-	if err := c.Text.Trusted(data); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.Text.Trusted(data))
 }

@@ -37,9 +37,7 @@ const testFile = "/project/.mcp.json"
 func loadText(t *testing.T, text string) Config {
 	t.Helper()
 	c, err := tryText(text)
-	if err != nil {
-		t.Fatalf("load: %v", err)
-	}
+	expect.OK(t, err, "load")
 	return c
 }
 

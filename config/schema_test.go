@@ -129,9 +129,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{"metarouter": {"profiles": {}}}`, `{"metarouter": {"profiles": {"work": {"servers": [], "tools": {"allow": [], "deny": ["x"], "ask": ["y"]}, "readOnly": true, "ask": "writes", "mode": "search", "pinned": [], "arguments": {"*": {"n": null}}}}}}`,
 		`{"metarouter": {"profiles": {"a-1": {"ask": ["create_*"]}}}, "mcpServers": {"a": {"command": "x", "trustHints": true}}}`,
 	} {
-		if err := checkSchema(t, schema, []byte(text)); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		expect.OK(t, checkSchema(t, schema, []byte(text)), "%s", text)
 	}
 }
 

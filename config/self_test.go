@@ -70,9 +70,7 @@ func TestStartsRouter(t *testing.T) {
 		{"sh|-c", false},
 	} {
 		words := strings.Split(tt.line, "|")
-		if got := env.startsRouter(words[0], words[1:], dir); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.line, got, tt.want)
-		}
+		expect.Equal(t, env.startsRouter(words[0], words[1:], dir), tt.want, "%s", tt.line)
 	}
 }
 

@@ -51,9 +51,7 @@ func TestTrust(t *testing.T) {
 	check := func(text string, want bool) {
 		t.Helper()
 		write(t, file, text)
-		if got := trusted(t, loaded(t, file), data); got != want {
-			t.Errorf("%s: got %v, want %v", text, got, want)
-		}
+		expect.Equal(t, trusted(t, loaded(t, file), data), want, "%s", text)
 	}
 	const approved = `{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}", "L": "1"}}}, "metarouter": {"mode": "auto"}}`
 
@@ -109,9 +107,7 @@ func TestTrust(t *testing.T) {
 	if got := trusted(t, loaded(t, file), data); got {
 		t.Error("damaged approvals approve")
 	}
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Errorf("damaged: %v", err)
-	}
+	expect.OK(t, loaded(t, file).Text.Trust(data), "damaged")
 	if got := trusted(t, loaded(t, file), ""); got {
 		t.Error("trusted without a data folder")
 	}
@@ -165,9 +161,7 @@ func TestUntrusted(t *testing.T) {
 	text := `{"mcpServers": {` + strings.Join(many, ",") + `}}`
 	u = untrusted(text)
 	expect.OK(t, u.Text.Trust(data))
-	if err := u.Text.Trusted(data); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, u.Text.Trusted(data))
 	if got := untrusted(`{}`); !got.Before || len(got.Removed) > 0 {
 		t.Errorf("got %v", got)
 	}

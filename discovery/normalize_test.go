@@ -297,18 +297,14 @@ func FuzzNormalize(f *testing.F) {
 			Annotations map[string]json.RawMessage
 		}
 		var exact map[string]json.RawMessage
-		if err := json.Unmarshal(got.Definition, &exact); err != nil {
-			t.Fatalf("definition %s: %v", got.Definition, err)
-		}
+		expect.OK(t, json.Unmarshal(got.Definition, &exact), "definition %s", got.Definition)
 		for key := range exact { // encoding/json would take Name for name
 			if strings.ToLower(key) != key && key != "inputSchema" && key != "outputSchema" {
 				delete(exact, key)
 			}
 		}
 		clean, _ := json.Marshal(exact)
-		if err := json.Unmarshal(clean, &d); err != nil {
-			t.Fatalf("definition %s: %v", got.Definition, err)
-		}
+		expect.OK(t, json.Unmarshal(clean, &d), "definition %s", got.Definition)
 		if d.Name == nil || *d.Name != got.Name || got.Name == "" {
 			t.Errorf("name of %s is not %q", got.Definition, got.Name)
 		}

@@ -266,9 +266,7 @@ func FuzzNormalizeOthers(f *testing.F) {
 			var o map[string]any
 			d := json.NewDecoder(strings.NewReader(got))
 			d.UseNumber() // of any size
-			if err := d.Decode(&o); err != nil {
-				t.Fatalf("%s %s: %v", kind, got, err)
-			}
+			expect.OK(t, d.Decode(&o), "%s %s", kind, got)
 			for _, member := range []string{"name", "title", "description"} {
 				if v, ok := o[member]; ok {
 					if _, ok := v.(string); !ok {

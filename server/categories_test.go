@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The two tools of the classification protocol can always be called, and are listed
@@ -72,7 +73,5 @@ func (c *client) ownTool(call string, v any) {
 	if err := json.Unmarshal([]byte(got), &answer); err != nil || answer.Result.IsError || len(answer.Result.Content) != 1 {
 		c.t.Fatalf("%s: %s, %v", call, got, err)
 	}
-	if err := json.Unmarshal([]byte(answer.Result.Content[0].Text), v); err != nil {
-		c.t.Fatalf("%s: %s, %v", call, got, err)
-	}
+	expect.OK(c.t, json.Unmarshal([]byte(answer.Result.Content[0].Text), v), "%s: %s", call, got)
 }

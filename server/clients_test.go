@@ -72,9 +72,7 @@ func TestClientsOverStdio(t *testing.T) {
 			answers.Scan()
 			expect.Equal(t, known(s), test.want)
 			toServer.Close()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, <-ended)
 			expect.Equal(t, known(s), "", "at the end")
 		})
 	}

@@ -83,9 +83,7 @@ func TestUnreadNotifications(t *testing.T) {
 		r.replace("a", tool("a", "c"))
 		time.Sleep(time.Second)
 		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-ran)
 		if err := <-served; err == nil {
 			t.Error("Serve says nothing of it")
 		}

@@ -145,9 +145,7 @@ func TestSDKClientOverHTTP(t *testing.T) {
 			if _, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}}); err != nil {
 				t.Error(err)
 			}
-			if err := cs.Close(); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, cs.Close())
 		})
 	}
 }

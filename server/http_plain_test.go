@@ -277,9 +277,7 @@ func TestOwnMeta(t *testing.T) {
 				} `json:"_meta"`
 			} `json:"result"`
 		}
-		if err := json.Unmarshal([]byte(answer), &said); err != nil {
-			t.Fatalf("%s: %v", answer, err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(answer), &said), "%s", answer)
 		m := said.Result.Meta
 		if m.Trace != "0123456789abcdef0123456789abcdef" || m.Tool != test.tool || m.Version == nil || *m.Version != test.version || m.Server != test.server ||
 			m.Node != execute.Node() || len(m.Path) != 1 || m.Path[0] != "local" || m.Verified == nil || *m.Verified || m.Checked == nil || *m.Checked != test.checked ||

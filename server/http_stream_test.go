@@ -210,9 +210,7 @@ func TestDroppedConnection(t *testing.T) {
 			cancel()
 			<-ended
 			synctest.Wait()
-			if got := len(cancelled) == 1; got != cancels {
-				t.Errorf("%s: cancelled: %v", body, got)
-			}
+			expect.Equal(t, len(cancelled) == 1, cancels, "%s: cancelled", body)
 		})
 	}
 }

@@ -71,9 +71,7 @@ func (c *client) listed() (names []string) {
 			ID     string
 			Result struct{ Tools []struct{ Name string } }
 		}
-		if err := json.Unmarshal([]byte(c.receive()), &m); err != nil {
-			c.t.Fatal(err)
-		}
+		expect.OK(c.t, json.Unmarshal([]byte(c.receive()), &m))
 		if m.ID != "list" {
 			continue
 		}

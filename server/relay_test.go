@@ -183,9 +183,7 @@ func (c *client) callAsking(id int, more, member string) string {
 		line = c.receive()
 	}
 	m, err := wire.Parse([]byte(line))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.OK(c.t, err)
 	if m.Error != nil {
 		return string(m.Error)
 	}
@@ -226,9 +224,7 @@ func TestParkedCall(t *testing.T) {
 	if got := c.callAsking(5, `,"inputResponses":{"`+second+`":{"roots":[]}},"requestState":`+state, "told"); got != `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"` {
 		t.Errorf("the tool was told %s", got)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-ended)
 	expect.Contains(t, c.callAsking(6, `,"requestState":`+state, "told"), "-32602", "the state of a call that has ended")
 }
 

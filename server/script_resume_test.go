@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
@@ -85,9 +86,7 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 	}
 	if folder != "" {
 		store, err := journal.Open(folder)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		expect.OK(s.t, err)
 		profiles.Scripts = store
 	}
 	parts.Settled(s.t.Context())
@@ -103,9 +102,7 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 func (s *scriptCase) next() *scriptRouter {
 	s.t.Helper()
 	folder := s.t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS(s.folder)); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, os.CopyFS(folder, os.DirFS(s.folder)))
 	s.folder = folder
 	return s.start(folder)
 }
@@ -219,9 +216,7 @@ func (w *scriptRouter) run(c scriptCall) (a scriptAnswer) {
 			a.raw = line
 		}
 	}
-	if err := json.Unmarshal([]byte(a.raw), &a); err != nil {
-		w.t.Fatalf("%s: %v", text, err)
-	}
+	expect.OK(w.t, json.Unmarshal([]byte(a.raw), &a), "%s", text)
 	return a
 }
 
@@ -229,9 +224,7 @@ func (w *scriptRouter) run(c scriptCall) (a scriptAnswer) {
 func (w *scriptRouter) begin(c scriptCall) (leave func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(rpc("tools/call", c.params())))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.OK(w.t, err)
 	header := append(modernHeaders("tools/call", c.tool), "Authorization", "Bearer "+c.who, "Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
@@ -444,9 +437,7 @@ func TestScriptsThatWait(t *testing.T) {
 	desk := w.parts.Approvals()
 	for _, waiting := range desk.List() {
 		if waiting.Principal == "eve" {
-			if err := desk.Approve(waiting.ID, "ops"); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, desk.Approve(waiting.ID, "ops"))
 		}
 	}
 	w.run(mute).wants(t, "before,after")

@@ -485,9 +485,7 @@ func TestEndOfInput(t *testing.T) {
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 		<-started
 		c.in.Close()
-		if err := <-c.ended; err != nil {
-			t.Errorf("Run = %v", err)
-		}
+		expect.OK(t, <-c.ended, "Run =")
 		if len(cancelled) != 1 {
 			t.Error("Run returned with a call in flight")
 		}
@@ -672,12 +670,8 @@ func TestSDKClient(t *testing.T) {
 			if list, err = cs.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 3 {
 				t.Fatalf("list = %+v, %v", list, err)
 			}
-			if err := cs.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, cs.Close())
+			expect.OK(t, <-done)
 		})
 	}
 }

@@ -278,9 +278,7 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 			t.Errorf("%d servers, clients %+v", len(s.all()), all)
 		}
 		input.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-served)
 		synctest.Wait()
 		expect.Equal(t, len(s.all()), 1, "servers are left")
 	})

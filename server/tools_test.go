@@ -44,13 +44,9 @@ func perform(ctx context.Context, s *alone, params []byte) (json.RawMessage, err
 func calls[T any](t *testing.T, s *alone, name, args string) toolResult[T] {
 	t.Helper()
 	raw, err := perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
-	if err != nil {
-		t.Fatalf("%s %s: %v", name, args, err)
-	}
+	expect.OK(t, err, "%s %s", name, args)
 	var result toolResult[T]
-	if err := json.Unmarshal(raw, &result); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
+	expect.OK(t, json.Unmarshal(raw, &result), "%s", raw)
 	if structured := wire.Member(raw, "structuredContent"); structured != nil && string(structured) != result.Content[0].Text {
 		t.Errorf("the text differs from the structured content:\n%s\n%s", result.Content[0].Text, structured)
 	}

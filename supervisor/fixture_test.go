@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
@@ -206,9 +207,7 @@ func (f *fixture) call(server, tool, arguments string) (string, error) {
 func (f *fixture) mustCall(server, tool, arguments string) string {
 	f.t.Helper()
 	text, err := f.call(server, tool, arguments)
-	if err != nil {
-		f.t.Fatalf("call %s of %s: %v", tool, server, err)
-	}
+	expect.OK(f.t, err, "call %s of %s", tool, server)
 	return text
 }
 

@@ -117,9 +117,7 @@ func TestOwnSessionDuringAnEdit(t *testing.T) {
 	f.launcher.Cache.Edit(edited, func(r *launch.ProbeResult) { r.AsksElicitation = true })
 	f.apply(edited)
 	<-starting
-	if err := f.callAs(t.Context(), home); err != nil { // opens a session with the entry before
-		t.Fatal(err)
-	}
+	expect.OK(t, f.callAs(t.Context(), home))
 	if f.Supervisor.servers.get("r").pool.of(home.Home()) == nil {
 		t.Error("the client has no session of its own")
 	}
@@ -245,9 +243,7 @@ func TestEraOfSharedSession(t *testing.T) {
 				c.home = nil
 			}
 			for range 2 {
-				if err := f.callAs(t.Context(), c); err != nil {
-					t.Errorf("%+v: %v", tc, err)
-				}
+				expect.OK(t, f.callAs(t.Context(), c), "%+v", tc)
 			}
 			st := f.state("r")
 			_, other, _ := strings.Cut(st.Several(), " is shared; ")

@@ -255,9 +255,7 @@ func TestForbiddenRequest(t *testing.T) {
 		t.Errorf("what is forbidden: %v", err)
 	}
 	close(finish)
-	if err := <-called; err != nil {
-		t.Errorf("another call: %v", err)
-	}
+	expect.OK(t, <-called, "another call")
 	if st := f.state("r"); st.State != status.Ready {
 		t.Errorf("the server is %s", st.State)
 	}

@@ -36,9 +36,7 @@ func add(_ context.Context, in sum) (total, error) { return total{in.A + in.B}, 
 func provider(t *testing.T, name string, o Options) *Provider {
 	f := New(name, o)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		expect.OK(t, f.Close(), "Close")
 	})
 	return f
 }
@@ -199,9 +197,7 @@ func TestFunctionsEnd(t *testing.T) {
 		if r, err := adapter.Execute(t.Context(), f, "own:endless", nil); err != nil || !errors.Is(r.Err, session.ErrNotSent) {
 			t.Errorf("after Close: %s, %v", r.JSON, err)
 		}
-		if err := f.Close(); err != nil {
-			t.Errorf("Close again: %v", err)
-		}
+		expect.OK(t, f.Close(), "Close again")
 		if Add(f, Function{Name: "more"}, add) == nil || f.Health(t.Context()).State != adapter.Down {
 			t.Error("a closed provider takes functions, or is up")
 		}

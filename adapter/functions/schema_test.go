@@ -72,9 +72,7 @@ func fits(t *testing.T, definition json.RawMessage, r selector.Result) {
 	expect.OK(t, json.Unmarshal(r.Structured(), &value))
 	resolved, err := s.Resolve(nil)
 	expect.OK(t, err)
-	if err := resolved.Validate(value); err != nil {
-		t.Errorf("%s does not fit %s: %v", r.Structured(), raw, err)
-	}
+	expect.OK(t, resolved.Validate(value), "%s does not fit %s", r.Structured(), raw)
 }
 
 func TestSchemas(t *testing.T) {

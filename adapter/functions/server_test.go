@@ -18,9 +18,7 @@ func TestBench(t *testing.T) {
 	if _, err := s.Subscribe(t.Context(), "file:///x"); err == nil {
 		t.Error("it takes subscriptions")
 	}
-	if err := s.Notify(t.Context(), "notifications/initialized", nil); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, s.Notify(t.Context(), "notifications/initialized", nil))
 	s.Listen(func(session.Message) {})()
 	if !s.Info().Has("tools") || s.Info().Has("prompts") {
 		t.Errorf("%+v", s.Info())

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -31,9 +32,7 @@ func add(_ context.Context, in sum) (total, error) { return total{in.A + in.B}, 
 func provider(t *testing.T, name string, o functions.Options) *functions.Provider {
 	f := functions.New(name, o)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		expect.OK(t, f.Close(), "Close")
 	})
 	return f
 }

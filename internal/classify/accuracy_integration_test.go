@@ -132,9 +132,7 @@ func read(t *testing.T, path string) []labelled {
 	var texts []labelled
 	for lines := json.NewDecoder(f); lines.More(); {
 		var text labelled
-		if err := lines.Decode(&text); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		expect.OK(t, lines.Decode(&text), "%s", path)
 		texts = append(texts, text)
 	}
 	return texts
@@ -201,9 +199,7 @@ func entries(t *testing.T, folder string) []labelled {
 			all[pos+offset] = s
 		}
 		f.Close()
-		if err := lines.Err(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		expect.OK(t, lines.Err(), "%s", name)
 	}
 
 	var texts []labelled

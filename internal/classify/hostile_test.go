@@ -211,9 +211,7 @@ func TestRefusedIsSaid(t *testing.T) {
 		outcome(t, k, "bad")
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 	said := logs.All()
 	if len(said) == 0 || len(said) > 10 {
 		t.Fatalf("%d lines", len(said))

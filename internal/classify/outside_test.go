@@ -117,9 +117,7 @@ func started(t *testing.T, c config.Classification, servers Sessions) *Classifie
 	go func() { done <- k.Run(ctx, false) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		expect.OK(t, <-done, "Run")
 	})
 	return k
 }
@@ -127,9 +125,7 @@ func started(t *testing.T, c config.Classification, servers Sessions) *Classifie
 func outcome(t *testing.T, k *Classifier, text string) Outcome {
 	t.Helper()
 	o, err := k.Classify(t.Context(), text)
-	if err != nil {
-		t.Fatalf("Classify(%q): %v", text, err)
-	}
+	expect.OK(t, err, "Classify(%q)", text)
 	return o
 }
 

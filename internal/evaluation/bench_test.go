@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // corpora returns the first n tools of real catalogs, or all for 0, and queries for
@@ -31,14 +32,10 @@ func corpora(b *testing.B, n int) (tools []registry.NormalizedTool, queries []ev
 		files = append(files, filepath.Join(folder, corpus, "tools.jsonl"))
 	}
 	tools, err := evaluation.ReadCatalog(zap.NewNop(), files...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	for _, corpus := range []string{"livemcpbench", "mcpbench"} {
 		more, err := evaluation.ReadExamples(filepath.Join(folder, corpus, "queries.jsonl"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.OK(b, err)
 		queries = append(queries, more...)
 	}
 	if n > 0 {
@@ -50,9 +47,7 @@ func corpora(b *testing.B, n int) (tools []registry.NormalizedTool, queries []ev
 func open(b *testing.B, tools []registry.NormalizedTool) (*registry.Registry, *index.Indexes) {
 	b.Helper()
 	r, err := evaluation.Register(tools)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	x := index.New(r)
 	if _, err := x.Tools(b.Context()); err != nil {
 		b.Fatal(err)
@@ -77,9 +72,7 @@ func BenchmarkRealIndex(b *testing.B) {
 			r, x := open(b, tools)
 			b.StopTimer()
 			held = heap() - before
-			if err := x.Close(); err != nil {
-				b.Fatal(err)
-			}
+			expect.OK(b, x.Close())
 			runtime.KeepAlive(r)
 			b.StartTimer()
 		}
@@ -122,9 +115,7 @@ func BenchmarkRealUpdate(b *testing.B) {
 func BenchmarkRealFind(b *testing.B) {
 	sizes(b, func(b *testing.B, tools []registry.NormalizedTool, queries []evaluation.Example) {
 		r, err := evaluation.Register(tools)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.OK(b, err)
 		s := selector.New(r, selector.Options{})
 		defer s.Close()
 		if _, err := s.Find(b.Context(), selector.Query{Task: "index"}); err != nil {
@@ -172,9 +163,7 @@ func BenchmarkFindWithin(b *testing.B) {
 
 func benchmarkWithin(b *testing.B, tools []registry.NormalizedTool, task func(i int) string) {
 	r, err := evaluation.Register(tools)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	s := selector.New(r, selector.Options{})
 	defer s.Close()
 	all := r.Snapshot()

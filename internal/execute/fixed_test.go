@@ -104,9 +104,7 @@ func FuzzFixed(f *testing.F) {
 		}
 		var read struct{ Owner any }
 		var all map[string]json.RawMessage
-		if err := json.Unmarshal(c.Sent, &all); err != nil {
-			t.Fatalf("%s becomes %s: %v", args, c.Sent, err)
-		}
+		expect.OK(t, json.Unmarshal(c.Sent, &all), "%s becomes %s", args, c.Sent)
 		if err := json.Unmarshal(c.Sent, &read); err != nil || read.Owner != "acme" || string(all["owner"]) != `"acme"` {
 			t.Errorf("%s becomes %s, which a server reads as %v, %v", args, c.Sent, read.Owner, err)
 		}

@@ -107,9 +107,7 @@ func TestRepeatable(t *testing.T) {
 		if _, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: called}); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.requests[0].Repeatable; got != tt.want {
-			t.Errorf("retry %d, hints %+v: repeatable %v", tt.retry, tt.hints, got)
-		}
+		expect.Equal(t, s.requests[0].Repeatable, tt.want, "retry %d, hints %+v: repeatable", tt.retry, tt.hints)
 	}
 }
 

@@ -21,9 +21,7 @@ func TestRates(t *testing.T) {
 		other := &registry.NormalizedTool{ID: "s:read", Server: "s", Name: "read"}
 		p := &Policy{Rates: map[string]rate.Limit{"search_*": {PerSecond: 0.5, Burst: 2}}}
 		for i := range 2 {
-			if err := r.take(search, p, "ann"); err != nil {
-				t.Errorf("call %d: %v", i, err)
-			}
+			expect.OK(t, r.take(search, p, "ann"), "call %d", i)
 		}
 		err := r.take(search, p, "ann")
 		if !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), "s:find was not called: its calls are limited to 30 a minute for each principal, at most 2 at once") || !strings.HasSuffix(err.Error(), "try again in 2 s") {

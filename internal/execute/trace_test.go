@@ -55,9 +55,7 @@ func TestSpansOfACall(t *testing.T) {
 	}
 	sel, recorder := tracedBy(s)
 	r, err := sel.Execute(t.Context(), Call{Tool: tool(object), Client: "me", Principal: "hash", PrincipalName: "ci", Profile: "work", Script: "run", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `","tracestate":"a=1","progressToken":7}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if id, _ := wire.String(wire.Member(r.Meta(), "trace_id")); id != clientTrace {
 		t.Errorf("trace_id %s, want %s", id, clientTrace)
 	}
@@ -114,9 +112,7 @@ func TestSpanNotSampled(t *testing.T) {
 	s := &stub{call: answers(fine, nil)}
 	sel, recorder := tracedBy(s, sdk.WithSampler(sdk.NeverSample()))
 	r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	id, _ := wire.String(wire.Member(r.Meta(), "trace_id"))
 	told := session.TraceIn(s.meta)
 	if len(recorder.Ended()) > 0 || told.ID() != id || told.Parent[53:] != "00" {

@@ -37,9 +37,7 @@ func newSearchable() *searchable {
 func open(t testing.TB) *searchable {
 	r := newSearchable()
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, r.Close())
 	})
 	return r
 }
@@ -219,9 +217,7 @@ func TestSearchOfAnEarlierCollection(t *testing.T) {
 	if found, err := before.Search(t.Context(), Query{Text: "common"}); err != nil || len(found) != 1 || found[0].Tool.Name != "one" {
 		t.Errorf("found %v, %v", listed(found), err)
 	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, r.Close())
 	if _, err := before.Search(t.Context(), Query{Text: "common"}); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -265,9 +261,7 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 	if _, err := searchTools(r, t.Context(), Query{Text: "one"}); !errors.Is(err, errClosed) {
 		t.Errorf("search after Run: %v", err)
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // OK ends the test unless err is nil.
-func OK(t testing.TB, err error) {
+func OK(t testing.TB, err error, about ...any) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(what(about) + err.Error())
 	}
 }
 
@@ -53,11 +53,14 @@ func Contains(t testing.TB, got, part string, about ...any) {
 
 func differ(t testing.TB, got, want any, about []any) {
 	t.Helper()
-	what := ""
-	if len(about) > 0 {
-		what = fmt.Sprintf(about[0].(string), about[1:]...) + ": "
+	t.Errorf("%sgot  %s\nwant %s", what(about), text(got), text(want))
+}
+
+func what(about []any) string {
+	if len(about) == 0 {
+		return ""
 	}
-	t.Errorf("%sgot  %s\nwant %s", what, text(got), text(want))
+	return fmt.Sprintf(about[0].(string), about[1:]...) + ": "
 }
 
 // text quotes a string of one line, in which spaces would be hard to see.

@@ -17,7 +17,7 @@ func (r *recorder) Fatal(a ...any)                 { r.said += fmt.Sprint(a...) 
 
 func TestExpect(t *testing.T) {
 	for want, run := range map[string]func(t testing.TB){
-		"EOF":                            func(t testing.TB) { OK(t, fmt.Errorf("EOF")) },
+		"file 1: EOF":                    func(t testing.TB) { OK(t, fmt.Errorf("EOF"), "file %d", 1) },
 		"tools: got  1\nwant 2":          func(t testing.TB) { Equal(t, 1, 2, "tools") },
 		"got  \"a \"\nwant \"a\"":        func(t testing.TB) { Equal(t, "a ", "a") },
 		"3 of x: got  [1]\nwant []":      func(t testing.TB) { List(t, []int{1}, nil, "%d of %s", 3, "x") },

@@ -120,9 +120,7 @@ func (s *script) read() wire.Message {
 		return wire.Message{}
 	}
 	m, err := wire.Parse(line)
-	if err != nil {
-		s.t.Errorf("the peer wrote %q: %v", line, err)
-	}
+	expect.OK(s.t, err, "the peer wrote %q", line)
 	return m
 }
 
@@ -287,9 +285,7 @@ func TestTrailOfACall(t *testing.T) {
 					ended <- err
 				}()
 				id, err := OurID(s.read().ID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				test.settle(p, s, id)
 				<-ended
 				time.Sleep(time.Minute)
@@ -345,9 +341,7 @@ func TestRefuseDrains(t *testing.T) {
 		t.Error("quiet with a call under way")
 	}
 	s.write(`{"id":%s,"result":{}}`, <-begun)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 	<-quiet
 }
 
@@ -487,9 +481,7 @@ func TestLogOfRequest(t *testing.T) {
 	second := begin(t, p, s, bob)
 	for _, id := range []int64{first, second + 1} {
 		params := fmt.Appendf(nil, `{"data":"x","_meta":{"a":1,%q:%d}}`, session.MetaRequest, id)
-		if err := p.Receive(wire.Message{Method: "notifications/message", Params: params}, 0); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, p.Receive(wire.Message{Method: "notifications/message", Params: params}, 0))
 	}
 	if got := strings.Join(alice.heard, " "); got != `message{"data":"x","_meta":{"a":1}}` || len(bob.heard) != 0 {
 		t.Errorf("heard %s and %q", got, bob.heard)

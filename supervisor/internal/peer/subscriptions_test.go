@@ -58,9 +58,7 @@ func TestListenToModernServer(t *testing.T) {
 			t.Errorf("subscribed to %s", got)
 		}
 		cancel, err := p.Subscribe(t.Context(), "a:b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		second := s.read()
 		expect.Equal(t, string(wire.Member(second.Params, "notifications")), `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}`, "then subscribed to")
 		if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) != string(first.ID) {
@@ -96,7 +94,5 @@ func TestSubscribeInVain(t *testing.T) {
 		t.Errorf("wanted: %v", got)
 	}
 	s.write(`{"id":%s,"result":{}}`, m.ID)
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-first)
 }

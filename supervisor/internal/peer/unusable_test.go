@@ -101,9 +101,7 @@ func TestBrokenGreeting(t *testing.T) {
 			s.write(`{"id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, id)
 			s.read() // notifications/initialized
 		}()
-		if err := p.Handshake(t.Context(), Greeting{Known: LegacyEra, Capabilities: json.RawMessage("{}")}); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, p.Handshake(t.Context(), Greeting{Known: LegacyEra, Capabilities: json.RawMessage("{}")}))
 		<-done
 	})
 }
@@ -197,9 +195,7 @@ func TestFloodOfBytes(t *testing.T) {
 
 func TestReplyWithFault(t *testing.T) {
 	m, err := wire.Parse([]byte("{\"id\":1,\"error\":{\"code\":1,\"message\":\"\xff\"}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	_, err = Reply{Message: m}.Result()
 	if _, theirs := errors.AsType[*session.Error](err); err == nil || theirs {
 		t.Errorf("error %v", err)

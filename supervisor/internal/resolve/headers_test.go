@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The headers that a command prints win, it runs for each connection, and it knows the server.
@@ -26,9 +27,7 @@ func TestHeadersHelper(t *testing.T) {
 	s := New(nil, run).Server(nil)
 	for range 2 {
 		resolved, err := s.Resolve(t.Context(), entry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want := map[string]string{"authorization": "Bearer hunter2-hunter2", "X-New": "n", "X-Old": "o"}
 		if !maps.Equal(resolved.Headers, want) {
 			t.Errorf("headers %q", resolved.Headers)

@@ -58,9 +58,7 @@ func command(line string) reference.Reference {
 
 func TestResolve(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("from a file\n\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte("from a file\n\n"), 0o600))
 	entry := config.Server{
 		Args:    []string{"--key=${keyring:A}", "${keyring:OTHER}"},
 		Env:     map[string]string{"TOKEN": "${keyring:A}${file:x}", "PLAIN": "x"},
@@ -75,9 +73,7 @@ func TestResolve(t *testing.T) {
 	written := entry
 	s := New(store{"A": "${file:x}", "OTHER": "never"}, new(shell).run).Server(nil)
 	got, err := s.Resolve(t.Context(), entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := entry
 	want.Args = []string{"--key=${file:x}", "${keyring:OTHER}"} // what is no reference of the file stays, and so does a value
 	want.Env = map[string]string{"TOKEN": "${file:x}from a file\n", "PLAIN": "x"}
@@ -92,9 +88,7 @@ func TestResolve(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(large, []byte(strings.Repeat("hunter", vault.MaxValue)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(large, []byte(strings.Repeat("hunter", vault.MaxValue)), 0o600))
 	for _, c := range []struct {
 		ref  reference.Reference
 		says string

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A script is the server's side of a peer under test.
@@ -74,9 +75,7 @@ func (s *script) read() wire.Message {
 		return wire.Message{}
 	}
 	m, err := wire.Parse(line)
-	if err != nil {
-		s.t.Errorf("the peer wrote %q: %v", line, err)
-	}
+	expect.OK(s.t, err, "the peer wrote %q", line)
 	return m
 }
 

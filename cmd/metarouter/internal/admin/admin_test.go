@@ -83,17 +83,13 @@ func open(t *testing.T, servers ...config.Server) *site {
 func (s *site) ask(method, path, body string, v any, header ...string) (status int) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	q.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
 	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
 	if v != nil {
@@ -108,22 +104,16 @@ func (s *site) ask(method, path, body string, v any, header ...string) (status i
 func (s *site) watch() (next func() update) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/dashboard/events", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	s.t.Cleanup(func() { answer.Body.Close() })
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
 	return func() (u update) {
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				if err := json.Unmarshal([]byte(data), &u); err != nil {
-					s.t.Fatal(err)
-				}
+				expect.OK(s.t, json.Unmarshal([]byte(data), &u))
 				return u
 			}
 		}

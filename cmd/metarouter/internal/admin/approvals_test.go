@@ -48,9 +48,7 @@ func TestApprovals(t *testing.T) {
 	} {
 		expect.Equal(t, answer(tc.pending, tc.action, tc.header...), tc.want, "%s of %s: status", tc.action, tc.pending.ID)
 	}
-	if err := desk.Ask(t.Context(), request("a"), nil); err != nil {
-		t.Errorf("the approved call: %v", err)
-	}
+	expect.OK(t, desk.Ask(t.Context(), request("a"), nil), "the approved call")
 	if refused, ok := errors.AsType[*approval.Refused](desk.Ask(t.Context(), request("b"), nil)); !ok || refused.Why != approval.Declined {
 		t.Errorf("the denied call: %v", refused)
 	}

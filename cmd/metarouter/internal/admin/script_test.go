@@ -15,9 +15,7 @@ import (
 func (s *site) script(profile string, asked ScriptRequest) (Script, []string) {
 	s.t.Helper()
 	body, err := json.Marshal(asked)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	var ran Scripted
 	status, notes := s.command("POST", "/dashboard/script?profile="+profile, string(body), &ran)
 	if status != http.StatusOK {

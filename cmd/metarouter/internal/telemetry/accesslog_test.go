@@ -49,9 +49,7 @@ func lines(t *testing.T, files ...string) (all []map[string]any) {
 		s.Buffer(nil, 1<<20)
 		for s.Scan() {
 			var line map[string]any
-			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-				t.Fatalf("%s: %q: %v", file, s.Text(), err)
-			}
+			expect.OK(t, json.Unmarshal(s.Bytes(), &line), "%s: %q", file, s.Text())
 			all = append(all, line)
 		}
 		if s.Err() != nil {
@@ -206,9 +204,7 @@ func TestAccessLogFails(t *testing.T) {
 	if CanWrite(c) == nil {
 		t.Error("a folder can be written to")
 	}
-	if err := CanWrite(config.Config{}); err != nil {
-		t.Errorf("no log can't be written to: %v", err)
-	}
+	expect.OK(t, CanWrite(config.Config{}), "no log can't be written to")
 	file := filepath.Join(folder, "log")
 	l := openLog(t, config.AccessLog{File: file, MaxSize: 100, MaxFiles: 2})
 	if runtime.GOOS == "windows" {

@@ -64,9 +64,7 @@ func newWebClient(t *testing.T) *webClient {
 	t.Cleanup(func() {
 		conn.Close()
 		cancel()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, g.Wait())
 	})
 	return &webClient{conn: conn, lines: bufio.NewReaderSize(conn, 64<<10)}
 }

@@ -74,7 +74,5 @@ func TestLinkInPlaceOfLog(t *testing.T) {
 		t.Errorf("the file that the link leads to has %q", got)
 	}
 	expect.OK(t, os.Remove(log))
-	if err := r.write([]byte("two\n")); err != nil {
-		t.Errorf("the link is gone, and yet: %v", err)
-	}
+	expect.OK(t, r.write([]byte("two\n")), "the link is gone, and yet")
 }
