@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
@@ -60,8 +59,6 @@ func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 // execute calls the tool as a client with this name does.
 func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*selector.Call)) selector.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	found, ok := s.Snapshot().Tool(tool)
 	if !ok {
 		t.Fatalf("no tool %s", tool)
@@ -70,7 +67,7 @@ func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*
 	for _, e := range edit {
 		e(&c)
 	}
-	result, err := s.Execute(ctx, c)
+	result, err := s.Execute(t.Context(), c)
 	expect.OK(t, err)
 	return result
 }

@@ -160,29 +160,6 @@ func TestTagsOfTheOthers(t *testing.T) {
 	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 6 })
 }
 
-// An outside server that hangs delays a search only so much.
-func TestSearchIsNotDelayed(t *testing.T) {
-	var hangs atomic.Bool
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(ctx context.Context, text string) string {
-		if hangs.Load() {
-			select {
-			case <-ctx.Done():
-			case <-t.Context().Done():
-			}
-		}
-		return class(0)
-	})
-	classification := o.classification()
-	classification.Outside.Timeout = time.Hour
-	r := withBird(t, classification)
-	hangs.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if _, err := r.selector.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil {
-		t.Errorf("%v, %v", err, ctx.Err())
-	}
-}
-
 // withBird returns a router with a tool that the outside server takes for music.
 func withBird(t *testing.T, c *config.Classification) *Router {
 	r, _ := runningWith(t, config.Config{

@@ -88,13 +88,11 @@ func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Clie
 	if !ok {
 		t.Fatalf("no tool %s", id)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	if from != nil && !from.Modern() {
 		meta = nil
 	}
 	all := "{" + strings.Join(append(meta, `"progressToken":"p"`), ",") + "}"
-	return p.Laptop.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(all)})
+	return p.Laptop.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(all)})
 }
 
 // Two routers, with package server between them: calls, questions, progress, updates and cancellation

@@ -70,9 +70,7 @@ func newBox(t testing.TB, flags ...string) *box {
 			expect.OK(t, <-ended)
 		}
 	})
-	settling, stop := context.WithTimeout(ctx, 30*time.Second)
-	defer stop()
-	r.Settled(settling)
+	r.Settled(ctx)
 	return b
 }
 
@@ -113,11 +111,7 @@ func (b *box) dialFor(server string) *stream {
 
 func (s *stream) close() {
 	s.conn.Close()
-	select {
-	case <-s.ended:
-	case <-time.After(time.Minute):
-		s.t.Error("the stream is still served")
-	}
+	<-s.ended
 }
 
 func (s *stream) send(line string) {

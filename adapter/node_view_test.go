@@ -68,8 +68,7 @@ func TestHostAllows(t *testing.T) {
 	r := New(c, Options{Play: play.Server, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
 	defer r.Close()
 	for _, name := range []string{"a", "b", "off"} {
-		_, err := r.registry.Replace(name, offerOf(name))
-		expect.OK(t, err)
+		replace(t, r, name, offerOf(name))
 	}
 	h := newClusterHost(r, new(clusternode.Counts))
 	theirs := map[string]config.Profile{
@@ -139,8 +138,7 @@ func TestOffers(t *testing.T) {
 		o.Tools[i].Definition = wire.SetMember(o.Tools[i].Definition, "annotations", []byte(`{"readOnlyHint":true}`))
 	}
 	o.Tools[1].Doubt = "its name says that it deletes"
-	_, err := r.registry.Replace("a", o)
-	expect.OK(t, err)
+	replace(t, r, "a", o)
 	h := newClusterHost(r, new(clusternode.Counts))
 	first, _ := h.Offers()
 	tools := first["a"].Tools
@@ -164,8 +162,7 @@ func TestStandInsOfHost(t *testing.T) {
 	tool, _ := r.parts.Tool("open:echo")
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
-	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
-	expect.OK(t, err)
+	replace(t, r, "gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	for range 3 {
 		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if err != nil || string(wire.Member(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), "degraded")) != "true" {

@@ -44,14 +44,19 @@ func offerOf(server string) registry.Offer {
 	}
 }
 
+// replace replaces what the server offers.
+func replace(t *testing.T, r *Router, server string, o registry.Offer) {
+	t.Helper()
+	_, err := r.registry.Replace(server, o)
+	expect.OK(t, err)
+}
+
 // stocked returns a router that does not run, with the offers of servers.
 func stocked(t *testing.T, profiles map[string]config.Profile, servers ...string) *Router {
 	t.Helper()
 	r := New(configOf(profiles, servers...), Options{Play: play.Server})
 	for _, name := range servers {
-		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, offerOf(name))
 	}
 	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	return r
@@ -186,17 +191,13 @@ func TestScopeFollows(t *testing.T) {
 	r.current.edit(configOf(map[string]config.Profile{"work": profiles["work"], "other": {}}, "a", "b"))
 	b := offerOf("b")
 	b.Tools = b.Tools[:1]
-	if _, err := r.registry.Replace("b", b); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, r, "b", b)
 	if s.Snapshot() != first {
 		t.Error("another snapshot, though nothing changed for the clients")
 	}
 	a := offerOf("a")
 	a.Prompts = nil
-	if _, err := r.registry.Replace("a", a); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, r, "a", a)
 	second := s.Snapshot()
 	if again, _ := second.Tool("a:read_x"); second == first || again != tool {
 		t.Error("a tool that did not change is another pointer, or the snapshot is the same")
@@ -239,9 +240,7 @@ func TestScopeClassifier(t *testing.T) {
 	r := New(c, Options{Play: play.Server})
 	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	for _, name := range []string{"a", "b"} {
-		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, offerOf(name))
 	}
 	s := r.parts.Scope("work")
 	expect.List(t, s.Classifier().Categories(t.Context()).Categories, []string{"a-tag"}, "categories")
@@ -281,9 +280,7 @@ func TestScopeMemory(t *testing.T) {
 			tool.ID = registry.ID(name, tool.Name)
 			o.Tools = append(o.Tools, tool)
 		}
-		if _, err := r.registry.Replace(name, o); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, o)
 	}
 	inUse := func() uint64 {
 		var m runtime.MemStats
@@ -310,14 +307,12 @@ func TestScopeMemory(t *testing.T) {
 
 // answers returns the answers to requests that name a server and things of it.
 func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	add := func(what string, value any, err error) {
 		e, _ := err.(*session.Error)
 		all = append(all, fmt.Sprintf("%s: %s %v %s", what, value, err, wire.Marshal(e)))
 	}
 	relay := func(method, params string) {
-		result, err := s.Relay(ctx, server, session.Request{Method: method, Params: json.RawMessage(params)})
+		result, err := s.Relay(t.Context(), server, session.Request{Method: method, Params: json.RawMessage(params)})
 		add(method, result, err)
 	}
 	relay("prompts/get", fmt.Sprintf(`{"name":%q}`, name))
@@ -325,14 +320,14 @@ func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
 	relay("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"topic","value":""}}`, name))
 	relay("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":""}}`, uri))
 	relay("tools/list", `{}`)
-	_, _, err := s.Subscribe(ctx, server, uri, &sink{})
+	_, _, err := s.Subscribe(t.Context(), server, uri, &sink{})
 	add("subscribe", "", err)
-	add("await", "", s.Await(ctx, server))
-	result, err := s.Execute(ctx, selector.Call{Tool: &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
+	add("await", "", s.Await(t.Context(), server))
+	result, err := s.Execute(t.Context(), selector.Call{Tool: &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
 	add("execute", result.JSON, err)
-	checked := s.Check(ctx, &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
+	checked := s.Check(t.Context(), &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
 	add("check", checked.Faults, nil)
-	ranking, err := s.Find(ctx, selector.Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
+	ranking, err := s.Find(t.Context(), selector.Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
 	add("find", wire.Marshal(found(ranking)), err)
 	return all
 }
@@ -432,14 +427,12 @@ func TestScopeEdits(t *testing.T) {
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
 	one, two := r.parts.Scope("one"), r.parts.Scope("two")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 
 	stale, ok := one.Snapshot().Tool("s:echo_a")
 	if _, both := two.Snapshot().Tool("s:echo_a"); !ok || both {
 		t.Fatal("the scopes do not have their tools")
 	}
-	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err != nil || result.IsError {
+	if result, err := one.Execute(t.Context(), selector.Call{Tool: stale}); err != nil || result.IsError {
 		t.Fatalf("an allowed call: %s, %v", result.JSON, err)
 	}
 
@@ -454,7 +447,7 @@ func TestScopeEdits(t *testing.T) {
 				default:
 				}
 				for _, tool := range s.Snapshot().Tools() {
-					if result, err := s.Execute(ctx, selector.Call{Tool: tool}); err == nil && result.IsError {
+					if result, err := s.Execute(t.Context(), selector.Call{Tool: tool}); err == nil && result.IsError {
 						t.Errorf("%s: %s", tool.ID, result.JSON)
 					}
 				}
@@ -479,10 +472,10 @@ func TestScopeEdits(t *testing.T) {
 	<-replaced
 	close(ended)
 	calls.Wait()
-	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err == nil {
+	if result, err := one.Execute(t.Context(), selector.Call{Tool: stale}); err == nil {
 		t.Errorf("a call that the edit forbids: %s", result.JSON)
 	}
-	if result, err := two.Execute(ctx, selector.Call{Tool: stale}); err != nil || result.IsError {
+	if result, err := two.Execute(t.Context(), selector.Call{Tool: stale}); err != nil || result.IsError {
 		t.Errorf("a call that the edit allows: %s, %v", result.JSON, err)
 	}
 }
@@ -494,11 +487,9 @@ func TestScopeSubscription(t *testing.T) {
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
 	s := r.parts.Scope("p")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	done, end, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
+	done, end, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{})
 	expect.OK(t, err)
-	_, stop, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
+	_, stop, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{})
 	expect.OK(t, err)
 	stop()
 	updated := Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
@@ -509,17 +500,13 @@ func TestScopeSubscription(t *testing.T) {
 	r.listeners.hear("other", nil, Message{Method: "notifications/message"})
 	c.Router.Profiles = map[string]config.Profile{"p": {Deny: []string{"doc://*"}}}
 	edits <- c
-	select {
-	case <-done:
-	case <-ctx.Done():
-		t.Error("the subscription goes on for 30 s after the edit")
-	}
+	<-done
 	end()
 	r.listeners.hear("s", nil, updated)
 	if heard != 2 || all != 3 {
 		t.Errorf("%d messages of %d were heard, want 2 of 3", heard, all)
 	}
-	if _, _, err := s.Subscribe(ctx, "s", "doc://a", &sink{}); err == nil {
+	if _, _, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{}); err == nil {
 		t.Error("a resource that is not allowed was subscribed to")
 	}
 }
@@ -582,9 +569,7 @@ func TestScopeFixedArguments(t *testing.T) {
 		"create_*": {"owner": json.RawMessage(`"acme"`), "unknown": json.RawMessage(`1`)},
 	}}}
 	s := routerOf(t, c).parts.Scope("work")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	selection, err := s.Select(ctx, selector.Query{Task: "create an issue in the repository"})
+	selection, err := s.Select(t.Context(), selector.Query{Task: "create an issue in the repository"})
 	expect.OK(t, err)
 	if selection.Tool == nil || len(selection.Places) != 2 {
 		t.Fatalf("selected %v, one of %d", selection.Tool, len(selection.Places))
@@ -593,14 +578,14 @@ func TestScopeFixedArguments(t *testing.T) {
 		if string(tool.Fixed) != `{"owner":"acme"}` {
 			t.Errorf("%s has the fixed arguments %s", tool.ID, tool.Fixed)
 		}
-		if checked := s.Check(ctx, tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
+		if checked := s.Check(t.Context(), tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
 			t.Errorf("check of %s: %q", tool.ID, checked.Faults)
 		}
-		result, err := s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
+		result, err := s.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
 		if err != nil || !strings.Contains(string(result.JSON), `acme`) {
 			t.Errorf("call of %s: %s, %v", tool.ID, result.JSON, err)
 		}
-		result, err = s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
+		result, err = s.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
 		if err == nil && !result.IsError || strings.Contains(string(result.JSON), `"arguments":{"title":"x","owner":"evil"`) {
 			t.Errorf("call of %s with a fixed argument: %s, %v", tool.ID, result.JSON, err)
 		}
@@ -618,11 +603,7 @@ func TestChangedBeforeRun(t *testing.T) {
 		defer close(ended)
 		notifyOfChanges(ctx, r)
 	}()
-	select {
-	case <-changed:
-	case <-time.After(30 * time.Second):
-		t.Error("no change was sent")
-	}
+	<-changed
 	cancel()
 	<-ended
 }

@@ -89,9 +89,7 @@ func TestFindWithinUnion(t *testing.T) {
 			tool.ID, tool.Description = registry.ID(name, tool.Name), fmt.Sprintf("%s a %s of the %s", verb, noun, nouns[i%len(nouns)])
 			o.Tools = append(o.Tools, tool)
 		}
-		if _, err := r.registry.Replace(name, o); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, o)
 	}
 	for union, one := range map[string]string{"even|low": "both", "even|gets": "even-or-gets"} {
 		for _, task := range []string{"delete the invoice of a ticket", "list folders", "get a page", "update the calendar", "delet the brnch", "the weather"} {

@@ -68,9 +68,7 @@ func connect(t *testing.T, conn net.Conn, o ConnectOptions) *Connection {
 	if o.Capabilities == nil {
 		o.Capabilities = json.RawMessage(`{}`)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	c, err := Connect(ctx, conn, o)
+	c, err := Connect(t.Context(), conn, o)
 	expect.OK(t, err)
 	t.Cleanup(func() { c.Close(errors.New("the test ends")) })
 	return c

@@ -233,9 +233,7 @@ func TestFunctionsStale(t *testing.T) {
 func TestFunctionsBelowZero(t *testing.T) {
 	f := provider(t, "own", Options{MaxConcurrent: -1})
 	expect.OK(t, Add(f, Function{Name: "add"}, add))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if r, err := adapter.Execute(ctx, f, "own:add", sum{A: 1, B: 2}); err != nil || r.Text() != `{"sum":3}` {
+	if r, err := adapter.Execute(t.Context(), f, "own:add", sum{A: 1, B: 2}); err != nil || r.Text() != `{"sum":3}` {
 		t.Errorf("%s, %v", r.JSON, err)
 	}
 	if err := Add[sum, total](f, Function{Name: "nothing"}, nil); err == nil {
