@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
@@ -522,4 +524,91 @@ func TestRootsOfAnEntry(t *testing.T) {
 			t.Errorf("%s: the server is started: %v", said, c.Problems)
 		}
 	}
+}
+
+func TestAccessLog(t *testing.T) {
+	for _, tt := range []struct {
+		said string
+		want AccessLog
+		says string // a problem
+	}{
+		{`""`, AccessLog{"", false, false, 100 << 20, 5}, ""},
+		{`"logs/calls.jsonl"`, AccessLog{"/project/logs/calls.jsonl", false, false, 100 << 20, 5}, ""},
+		{`"~/calls.jsonl"`, AccessLog{"/home/me/calls.jsonl", false, false, 100 << 20, 5}, ""},
+		{`"/var/${TOKEN}"`, AccessLog{"/var/sk-secret", false, false, 100 << 20, 5}, ""},
+		{`{"file": "a", "arguments": true, "results": true, "maxSize": "1MiB", "maxFiles": 2}`, AccessLog{"/project/a", true, true, 1 << 20, 2}, ""},
+		{`{"arguments": true}`, AccessLog{"", true, false, 100 << 20, 5}, "names no file"},
+		{`"${NOT_SET}/a"`, AccessLog{"", false, false, 100 << 20, 5}, "no access log is written: "},
+		{`7`, AccessLog{"", false, false, 100 << 20, 5}, "must be the path of a file, or an object"},
+		{`{"file": "a", "maxFiles": 0}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `"maxFiles" must be a whole number of at least 1`},
+		{`{"file": "a", "maxSize": "much"}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `"maxSize" must be a size`},
+		{`{"file": "a", "maxfile": 3}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `did you mean`},
+	} {
+		c := loadText(t, fmt.Sprintf(`{"metarouter": {"accessLog": %s}}`, tt.said))
+		expect.Equal(t, c.Router.AccessLog, tt.want, "%s", tt.said)
+		said := ""
+		for _, p := range c.Problems {
+			said += p.Message
+		}
+		if (said == "") != (tt.says == "") || !strings.Contains(said, tt.says) {
+			t.Errorf("%s: says %q, want %q", tt.said, said, tt.says)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "there is no such.json")
+	c, err := readExpanded(path, []byte(`{"$schema": "`+schemaURL+`", "mcpServers": {"a": {"command": "x", "cwd": "sub"}}}`))
+	if err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 || c.Servers[0].Cwd != filepath.Join(filepath.Dir(path), "sub") || c.Files[0] != path {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	// Nor is it a server where those have no key of their own.
+	if c, err = readExpanded(path, []byte(`{"$schema": "x", "a": {"command": "x"}}`)); err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if _, err := readExpanded(path, []byte(`{`)); err == nil {
+		t.Error("half an object was read")
+	}
+}
+
+func TestServersKey(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                                        "mcpServers",
+		`{"metarouter": {}}`:                        "mcpServers",
+		`{"servers": {}, "inputs": []}`:             "servers",
+		`{"context_servers": {}}`:                   "context_servers",
+		`{"servers": {}, "mcpServers": {}}`:         "mcpServers",
+		`{"a": {"command": "x"}, "metarouter": {}}`: "",
+	} {
+		if got, err := ServersKey("f", []byte(text)); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if got, err := ServersKey("f", []byte(`{"history": "`+strings.Repeat("x", maxFile)+`", "servers": {}}`)); got != "servers" || err != nil {
+		t.Errorf("a long history: %q, %v", got, err)
+	}
+	if _, err := ServersKey("f", []byte(`[]`)); err == nil {
+		t.Error("an array has servers")
+	}
+}
+
+// schemaURL is the "$id" of the schema.
+var schemaURL = func() string {
+	var root struct {
+		ID string `json:"$id"`
+	}
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		panic(err)
+	}
+	return root.ID
+}()
+
+// readExpanded returns the value of a text, with variables expanded.
+func readExpanded(path string, data []byte) (Config, error) { return read(path, data, system()) }
+
+// plainToken returns the token of an element of "tokens" that is a string.
+func plainToken(text string) Token {
+	t := Token{Role: roleAdmin, Plain: true}
+	t.Hash, t.Text, _ = secret.ParseToken(text)
+	return t
 }

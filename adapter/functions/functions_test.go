@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -18,6 +20,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
 
 type sum struct {
 	A    int    `json:"a" jsonschema:"the first number"`

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
 func TestDocument(t *testing.T) {
@@ -98,6 +99,17 @@ func TestNumbersOfName(t *testing.T) {
 		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Server: "s", Name: name, Description: "Aardvarks and zebras"}}, make(analysis.Stemmer))
 		if d.Plurals != want.plurals || d.Singulars != want.singulars {
 			t.Errorf("%s: %b and %b, want %b and %b", name, d.Plurals, d.Singulars, want.plurals, want.singulars)
+		}
+	}
+}
+
+// TestHostileSchemas checks that tools with hostile schemas are indexed in a bounded number of
+// steps, and with few words.
+func TestHostileSchemas(t *testing.T) {
+	for name, schema := range schemas.Hostile() {
+		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "a", Server: "s", InputSchema: json.RawMessage(schema)}}, make(analysis.Stemmer))
+		if n := len(d.Terms); n > int(NumFields)*maxFieldWords {
+			t.Errorf("%s: %d words", name, n)
 		}
 	}
 }

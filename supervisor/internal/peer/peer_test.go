@@ -16,11 +16,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.uber.org/goleak"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A script is the server's side of a peer under test.
 type script struct {

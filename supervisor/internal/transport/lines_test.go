@@ -12,12 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A script is the server's side of a peer under test.
 type script struct {

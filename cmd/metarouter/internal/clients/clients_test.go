@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -147,4 +148,10 @@ func TestProjects(t *testing.T) {
 			t.Errorf("%s belongs to %q, want %q", file, got.Project, want)
 		}
 	}
+}
+
+// readExpanded returns the value of a text, with variables expanded.
+func readExpanded(path string, data []byte) (config.Config, error) {
+	c, err := config.ReadText(path, data)
+	return c.Expand(), err
 }
