@@ -13,8 +13,7 @@ import (
 // The two tools of the classification protocol can always be called, and are listed
 // if the configuration has it.
 func TestClassification(t *testing.T) {
-	c := connect(t, newFake(), Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, newFake(), Options{Mode: exposure.Direct})
 	if got := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); strings.Contains(got, "classify_text") {
 		t.Errorf("listed: %s", got)
 	}

@@ -99,8 +99,7 @@ func TestHeartbeatOfCancelled(t *testing.T) {
 			time.Sleep(time.Minute) // it does not look at its context
 			return selector.Result{}, nil
 		}
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","_meta":{"progressToken":"p"}}}`)
 		synctest.Wait()
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)

@@ -95,9 +95,7 @@ func TestUnreadNotifications(t *testing.T) {
 func TestPrincipals(t *testing.T) {
 	r := newFake(tool("s", "long"))
 	r.offer("s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/tasks":{}}`)})
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"resultType":"task","taskId":"1","status":"working"}`)}, nil
-	}
+	r.execute = answering(`{"resultType":"task","taskId":"1","status":"working"}`)
 	r.relay = func(_ context.Context, _ string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"asked":%s}`, q.Params), nil
 	}
@@ -188,8 +186,7 @@ func TestClientNotUTF8(t *testing.T) {
 		got = append(got, string(c.Arguments))
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	call := func(id, argument string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"a__b","arguments":{"x":"` + argument + `"}}}`
 	}

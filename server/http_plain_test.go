@@ -207,8 +207,7 @@ func TestSeparators(t *testing.T) {
 			if _, list := w.text(http.MethodPost, "/mcp/tools/list", ``); !strings.Contains(list, `"name":"`+exposed+`"`) {
 				t.Errorf("%s is not in %s", exposed, list)
 			}
-			c := connect(t, r, Options{Mode: exposure.Search, Separator: separator})
-			c.initialize()
+			c := initialized(t, r, Options{Mode: exposure.Search, Separator: separator})
 			legacy := w.session()
 			const want = `"tool":"dwo:unit_convert"`
 			for _, name := range []string{exposed, "dwo:unit_convert", "dwo__unit_convert", "dwo.unit_convert", "unit_convert"} {
@@ -286,9 +285,7 @@ func TestOwnMeta(t *testing.T) {
 		}
 	}
 	// What a server's tool says of its run stays as it is.
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"content":[],"_meta":{"tool_name":"b"}}`)}, nil
-	}
+	r.execute = answering(`{"content":[],"_meta":{"tool_name":"b"}}`)
 	if status, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"call_tool","arguments":{"tool":"b"}}`); answer != `{"content":[],"_meta":{"tool_name":"b"},"isError":false}` {
 		t.Errorf("%d %s", status, answer)
 	}

@@ -133,8 +133,7 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(costing("early", "tool", 100))
 		r.late, r.settled = []string{"slow", "slower"}, make(chan struct{})
-		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
-		c.initialize()
+		c := initialized(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
 		callable := func() {
 			t.Helper()
 			c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"early__tool","arguments":{}}}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"tool":"early:tool"`)

@@ -62,8 +62,7 @@ func TestSpansOfOwnTools(t *testing.T) {
 		inner = trace.SpanContextFromContext(ctx)
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Search, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Search, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")})
 	const of, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for i, call := range []string{`"name":"find_tools","arguments":{"query":"x"}`, `"name":"call_tool","arguments":{"tool":"a:b","arguments":{}}`} {
 		answer := c.ask(rpc("tools/call", call+`,"_meta":{"traceparent":"00-`+of+"-"+parent+`-01"}`))
@@ -96,8 +95,7 @@ func TestSearchModeSaves(t *testing.T) {
 		all += len(t.Definition)
 	}
 	var told notebook
-	c := connect(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
-	c.initialize()
+	c := initialized(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
 	m, err := wire.Parse([]byte(c.ask(listTools)))
 	expect.OK(t, err)
 	shown := 0
@@ -126,8 +124,7 @@ func TestSearchModeSaves(t *testing.T) {
 
 func TestResultLimitSaves(t *testing.T) {
 	var told notebook
-	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
-	c.initialize()
+	c := initialized(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
 	if want := (4004 - len(r.Content[0].Text)) / tokencount.Bytes; told.spared["result"] != want {
 		t.Errorf("told of %v tokens, want %d", told.spared, want)
@@ -140,8 +137,7 @@ func TestUnreachedIsObserved(t *testing.T) {
 	r := newFake()
 	r.servers = append(r.servers, info("down", status.Failed, 0))
 	var told notebook
-	c := connect(t, r, Options{Mode: exposure.Direct, Observer: &told})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct, Observer: &told})
 	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"down__x","arguments":{"a":1}}}`)
 	if len(told.called) != 1 {
 		t.Fatalf("told of %v", told.called)
@@ -156,8 +152,7 @@ func TestUnreachedIsObserved(t *testing.T) {
 // So is one of a tool that nobody has.
 func TestUnknownIsObserved(t *testing.T) {
 	var told notebook
-	c := connect(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Observer: &told})
-	c.initialize()
+	c := initialized(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Observer: &told})
 	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"made up","arguments":{"a":1}}}`)
 	if len(told.called) != 1 {
 		t.Fatalf("told of %v", told.called)

@@ -60,8 +60,7 @@ func (r *fakeRouter) offer(server string, o registry.Offer) {
 }
 
 func TestListsOfOtherKinds(t *testing.T) {
-	c := connect(t, offering(), Options{Mode: exposure.Search, Names: exposure.Bare})
-	c.initialize()
+	c := initialized(t, offering(), Options{Mode: exposure.Search, Names: exposure.Bare})
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`,
 		`{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"x":1e400,"name":"a__greet"},{"x":1e400,"name":"b__greet"},{"x":1e400,"name":"only"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/list","params":{}}`,
@@ -73,8 +72,7 @@ func TestListsOfOtherKinds(t *testing.T) {
 // Where requests about prompts, resources and tasks go, and as what.
 func TestRelay(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	for i, tc := range []struct{ method, params, want string }{
 		{"prompts/get", `{"name":"b__greet","arguments":{"n":9007199254740993},"x":1}`, `{"server":"b","method":"prompts/get","params":{"name":"greet","arguments":{"n":9007199254740993},"x":1}}`},
 		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
@@ -123,8 +121,7 @@ func TestResourceLookedFor(t *testing.T) {
 		}
 		return json.RawMessage(`{"contents":[{"uri":"x:both","text":"t"}]}`), nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"z:b"}}`, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"x:both","text":"t"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"metarouter://b/x:both"}}`, `{"jsonrpc":"2.0","id":2,"result":{"contents":[{"uri":"metarouter://b/x:both","text":"t"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"z:none"}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32002,"message":"neither","data":2}}`)
@@ -137,9 +134,7 @@ func TestTasks(t *testing.T) {
 	r := newFake(tool("s/1", "long"))
 	r.offer("s/1", registry.Offer{Tools: []registry.NormalizedTool{tool("s/1", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{"v":1}}`)}) // skills are not relayed
 	r.servers = append(r.servers, info("s/1", "ready", 1))
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"resultType":"task","taskId":"t/1","status":"working"}`)}, nil
-	}
+	r.execute = answering(`{"resultType":"task","taskId":"t/1","status":"working"}`)
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"taskId":"t/1","asked":%q,"params":%s}`, server, q.Params), nil
 	}
@@ -273,8 +268,7 @@ func TestAskLegacyClient(t *testing.T) {
 // What servers say that belongs to no request goes to those whom it concerns.
 func TestHear(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	hear := func(method, params string) {
 		r.say("a", nil, session.Message{Method: method, Params: json.RawMessage(params)})
 	}

@@ -51,8 +51,7 @@ func (c *client) result(t *testing.T, line string) (r cutResult) {
 // Nothing else is touched.
 func TestLongResult(t *testing.T) {
 	text := strings.Repeat("äöü\n", 3000) // 21,000 bytes
-	c := connect(t, long(text, 1000), Options{Mode: exposure.Direct, LimitsResults: true})
-	c.initialize()
+	c := initialized(t, long(text, 1000), Options{Mode: exposure.Direct, LimitsResults: true})
 	expect.Contains(t, c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `"read_result"`, "read_result is not listed")
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
 	whole := text + "\nend"

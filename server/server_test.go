@@ -84,6 +84,13 @@ func newFake(tools ...registry.NormalizedTool) *fakeRouter {
 	return r
 }
 
+// answering answers each call with the result.
+func answering(result string) func(context.Context, selector.Call) (selector.Result, error) {
+	return func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: json.RawMessage(result)}, nil
+	}
+}
+
 func (r *fakeRouter) replace(server string, tools ...registry.NormalizedTool) {
 	if _, err := r.Replace(server, registry.Offer{Tools: tools}); err != nil {
 		panic(err)
@@ -259,6 +266,24 @@ func connect(t *testing.T, r Router, o Options) *client {
 	return c
 }
 
+// initialized is a client of [connect] that has initialized its session.
+func initialized(t *testing.T, r Router, o Options) *client {
+	t.Helper()
+	c := connect(t, r, o)
+	c.initialize()
+	return c
+}
+
+// quiet wants that a minute passes without a message.
+func (c *client) quiet(what string) {
+	c.t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if len(c.lines) > 0 {
+		c.t.Errorf("%s: %s", what, <-c.lines)
+	}
+}
+
 func (c *client) send(line string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
@@ -410,8 +435,7 @@ func TestCallPassesBytes(t *testing.T) {
 		got = c
 		return selector.Result{JSON: json.RawMessage(result)}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	const params = `{"_meta":{"progressToken":9007199254740993},"name":"a__b","arguments":{"b":1,"a":12345678901234567890},"task":{"ttl":1}}`
 	for _, id := range []string{`12345678901234567890`, `"a\u0062c"`, `1`} {
 		c.want(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":`+params+`}`, `{"jsonrpc":"2.0","id":`+id+`,"result":`+result+`}`)
@@ -431,8 +455,7 @@ func TestServerErrorPassesOn(t *testing.T) {
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{}, &session.Error{Code: -32042, Message: "go <there>", Data: json.RawMessage(`{"n":9007199254740993}`)}
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"go <there>","data":{"n":9007199254740993}}}`)
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
@@ -458,8 +481,7 @@ func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		call := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"a__b","arguments":{}}}`
 		c.send(call)
 		<-started
@@ -480,8 +502,7 @@ func TestEndOfInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 		<-started
 		c.in.Close()
@@ -600,8 +621,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		<-all
 		return selector.Result{JSON: c.Arguments}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__b","arguments":{"n":%[1]d}}}`, id)
 	}
@@ -653,9 +673,7 @@ func TestSDKClient(t *testing.T) {
 			if err != nil || len(list.Tools) != 2 || list.Tools[0].Name != "a__one" {
 				t.Fatalf("list = %+v, %v", list, err)
 			}
-			r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-				return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)}, nil
-			}
+			r.execute = answering(`{"content":[{"type":"text","text":"done"}]}`)
 			result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one"})
 			if err != nil || result.Content[0].(*mcp.TextContent).Text != "done" {
 				t.Fatalf("call = %+v, %v", result, err)

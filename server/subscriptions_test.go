@@ -28,8 +28,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := offering()
-				c := connect(t, r, Options{Mode: exposure.Direct})
-				c.initialize()
+				c := initialized(t, r, Options{Mode: exposure.Direct})
 				c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 				c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"]},`+modernMeta+`}}`,
 					`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)

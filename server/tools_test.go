@@ -268,9 +268,7 @@ func TestRoutePlan(t *testing.T) {
 		{Task: "read it", Selection: selector.Selection{Tool: all[0].Tool, Confidence: 0.91}},
 		{Task: "write it", Selection: selector.Selection{Tool: all[1].Tool, Confidence: 0.72}},
 	}
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	r.execute = answering(`{"content":[]}`)
 	s := newAlone(r, Options{})
 	p := calls[proposal](t, s, "route_task", `{"task":"read it and write it"}`).StructuredContent
 	if p.Ran || len(p.Plan) != 2 || p.Plan[0].Tool != "a:read" || p.Plan[0].Missing[0] != "path" || p.Plan[1].Signature != "write({ n?: number })" {
