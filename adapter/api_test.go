@@ -22,61 +22,10 @@ import (
 // Programs of other modules can name every type in the signatures of this package: a type of an
 // internal package has an alias in a public one.
 func TestSignaturesAreOfPublicTypes(t *testing.T) {
-	fset := token.NewFileSet()
-	pkg := typeCheck(t, fset)
-	seen := make(map[types.Type]bool)
-	var check func(where string, typ types.Type)
-	member := func(where string, o types.Object) {
-		if o.Exported() {
-			check(where+"."+o.Name(), o.Type())
-		}
-	}
-	check = func(where string, typ types.Type) {
-		if seen[typ] {
-			return
-		}
-		seen[typ] = true
-		switch typ := typ.(type) {
-		case *types.Alias:
-			if isInternal(typ.Obj()) {
-				t.Errorf("%s: %s is internal; declare an alias in this package", where, typ)
-			}
-			for arg := range typ.TypeArgs().Types() {
-				check(where, arg)
-			}
-		case *types.Named:
-			if isInternal(typ.Obj()) {
-				t.Errorf("%s: %s is internal; declare an alias in this package", where, typ)
-			}
-			for arg := range typ.TypeArgs().Types() {
-				check(where, arg)
-			}
-		case *types.Pointer:
-			check(where, typ.Elem())
-		case *types.Slice:
-			check(where, typ.Elem())
-		case *types.Array:
-			check(where, typ.Elem())
-		case *types.Chan:
-			check(where, typ.Elem())
-		case *types.Map:
-			check(where, typ.Key())
-			check(where, typ.Elem())
-		case *types.Signature:
-			for v := range typ.Params().Variables() {
-				check(where, v.Type())
-			}
-			for v := range typ.Results().Variables() {
-				check(where, v.Type())
-			}
-		case *types.Struct:
-			for f := range typ.Fields() {
-				member(where, f)
-			}
-		case *types.Interface:
-			for m := range typ.Methods() {
-				member(where, m)
-			}
+	pkg := typeCheck(t, token.NewFileSet())
+	public := func(name string, typ types.Type) {
+		if text := types.TypeString(typ, nil); strings.Contains(text, "/internal/") {
+			t.Errorf("%s: %s has an internal type; declare an alias in this package", name, text)
 		}
 	}
 	names := 0
@@ -88,28 +37,30 @@ func TestSignaturesAreOfPublicTypes(t *testing.T) {
 		names++
 		declared, isType := o.(*types.TypeName)
 		if !isType {
-			check(name, o.Type())
+			public(name, o.Type())
 			continue
 		}
-		named, ok := o.Type().(*types.Named)
-		if declared.IsAlias() || !ok {
+		if declared.IsAlias() {
 			continue
 		}
-		check(name, named.Underlying())
-		methods := types.NewMethodSet(types.NewPointer(named))
-		for m := range methods.Methods() {
-			if m.Obj().Pkg() == pkg {
-				member(name, m.Obj())
+		if s, ok := o.Type().Underlying().(*types.Struct); !ok {
+			public(name, o.Type().Underlying())
+		} else {
+			for f := range s.Fields() {
+				if f.Exported() {
+					public(name+"."+f.Name(), f.Type())
+				}
+			}
+		}
+		for m := range types.NewMethodSet(types.NewPointer(o.Type())).Methods() {
+			if m.Obj().Exported() && m.Obj().Pkg() == pkg {
+				public(name+"."+m.Obj().Name(), m.Type())
 			}
 		}
 	}
 	if names > 60 {
 		t.Errorf("the package exports %d names at its top, want at most 60", names)
 	}
-}
-
-func isInternal(o *types.TypeName) bool {
-	return o.Pkg() != nil && strings.Contains("/"+o.Pkg().Path()+"/", "/internal/")
 }
 
 // typeCheck returns this package from its source, with its imports from the build cache.
