@@ -187,13 +187,11 @@ func (f *fixture) await(name string, state status.State) status.Status {
 
 // call calls a tool and returns its first text.
 func (f *fixture) call(server, tool, arguments string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	s, err := f.Session(ctx, server, nil)
+	s, err := f.Session(f.t.Context(), server, nil)
 	if err != nil {
 		return "", err
 	}
-	raw, err := s.Call(ctx, session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments)})
+	raw, err := s.Call(f.t.Context(), session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments)})
 	if err != nil {
 		return "", err
 	}

@@ -109,21 +109,15 @@ func TestRemoteCancel(t *testing.T) {
 		t.Run(fmt.Sprint("modern ", modern), func(t *testing.T) {
 			t.Parallel()
 			begun, ended := make(chan struct{}), make(chan struct{})
-			srv := newFar(t, func(f *far) {
+			srv, f := remote(t, func(f *far) {
 				f.modern = modern
-				f.answer = func(w http.ResponseWriter, v visit) bool {
-					if v.m.Method != "tools/call" {
-						return false
-					}
+				f.answer = only("tools/call", func(w http.ResponseWriter, v visit) {
 					say(w, ": wait")
 					close(begun)
 					<-v.Context().Done()
 					close(ended)
-					return true
-				}
+				})
 			})
-			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			f.await("r", status.Ready)
 			s, err := f.Session(t.Context(), "r", nil)
 			expect.OK(t, err)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -143,9 +137,7 @@ func TestRemoteCancel(t *testing.T) {
 // A server that is gone is looked for again, as one that has crashed.
 func TestRemoteGone(t *testing.T) {
 	t.Parallel()
-	srv := newFar(t, func(f *far) { f.id = "s1" })
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
+	srv, f := remote(t, func(f *far) { f.id = "s1" })
 	s, err := f.Session(t.Context(), "r", nil)
 	expect.OK(t, err)
 	srv.Close()
@@ -166,7 +158,7 @@ func TestRemoteGone(t *testing.T) {
 func TestRemoteNonsense(t *testing.T) {
 	t.Parallel()
 	limited := 0 // calls of limited, which come one after the other
-	srv := newFar(t, func(f *far) {
+	srv, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			name, _ := wire.String(wire.Member(v.m.Params, "name"))
@@ -210,8 +202,6 @@ func TestRemoteNonsense(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	for name, want := range map[string]string{
 		"html": "HTTP 200 OK: Sign in", "limited": "", "long": "HTTP 429 Too Many Requests: slow down; try again in 61 seconds", "unended": "", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "answered with more than 64 MiB", "params": "wrong (code -32602)", "batch": "",
 	} {
@@ -227,7 +217,7 @@ func TestRemoteNonsense(t *testing.T) {
 func TestForbiddenRequest(t *testing.T) {
 	t.Parallel()
 	begun, finish := make(chan struct{}), make(chan struct{})
-	srv := newFar(t, func(f *far) {
+	_, f := remote(t, func(f *far) {
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			switch {
 			case v.m.Method == "prompts/get":
@@ -241,8 +231,6 @@ func TestForbiddenRequest(t *testing.T) {
 			return false
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	called := make(chan error, 1)
 	go func() {
 		_, err := f.call("r", "echo", "{}")

@@ -129,6 +129,25 @@ func at(url string, t config.Transport) config.Server {
 	return config.Server{Name: "r", Transport: t, URL: url, StartTimeout: 30 * time.Second, Headers: map[string]string{"Authorization": "Bearer x"}}
 }
 
+// remote runs a supervisor of a far server that is ready.
+func remote(t *testing.T, set func(*far)) (*far, *fixture) {
+	t.Helper()
+	srv := newFar(t, set)
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	f.await("r", status.Ready)
+	return srv, f
+}
+
+// only answers requests of one method.
+func only(method string, answer func(http.ResponseWriter, visit)) func(http.ResponseWriter, visit) bool {
+	return func(w http.ResponseWriter, v visit) bool {
+		if v.m.Method == method {
+			answer(w, v)
+		}
+		return v.m.Method == method
+	}
+}
+
 func TestRemoteEras(t *testing.T) {
 	t.Parallel()
 	refusal := func(supported string) func(http.ResponseWriter, visit) bool {
@@ -215,7 +234,7 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 func TestRemoteStreamOfARequest(t *testing.T) {
 	t.Parallel()
 	answered := make(chan string, 1)
-	srv := newFar(t, func(f *far) {
+	_, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			switch {
@@ -235,8 +254,6 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	c, stranger := clientOf("c"), clientOf("stranger")
 	s, err := f.Session(t.Context(), "r", c)
 	expect.OK(t, err)
@@ -258,7 +275,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 func TestRemoteResumes(t *testing.T) {
 	t.Parallel()
 	var id string
-	srv := newFar(t, func(f *far) {
+	_, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			switch last := v.Header.Get("Last-Event-ID"); {
@@ -277,8 +294,6 @@ func TestRemoteResumes(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	expect.Equal(t, f.mustCall("r", "echo", "{}"), `{"ok":1}`, "the resumed call answered")
 	if _, err := f.call("r", "lost", "{}"); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("the broken call: %v", err)
@@ -291,7 +306,7 @@ func TestRemoteResumes(t *testing.T) {
 // The server's own stream is opened again when it ends.
 func TestRemoteListens(t *testing.T) {
 	t.Parallel()
-	srv := newFar(t, func(f *far) {
+	srv, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			if v.Request.Method != "GET" {
@@ -307,8 +322,6 @@ func TestRemoteListens(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	mcptest.WaitFor(t, "the tools to be listed again, and the ping to be answered", func() bool {
 		n, _ := f.listings("r")
 		return n >= 2 && len(srv.seen(func(v visit) bool { return v.m.IsResponse() && string(v.m.ID) == "7" })) == 1
@@ -328,7 +341,7 @@ func TestRemoteForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			forget := make(chan struct{}, 1)
-			srv := newFar(t, func(f *far) {
+			srv, f := remote(t, func(f *far) {
 				f.id = "s1"
 				f.answer = func(w http.ResponseWriter, v visit) bool {
 					if v.m.Method != "tools/call" {
@@ -343,8 +356,6 @@ func TestRemoteForgets(t *testing.T) {
 					}
 				}
 			})
-			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			f.await("r", status.Ready)
 			forget <- struct{}{}
 			if _, err := f.call("r", "echo", "{}"); !errors.Is(err, session.ErrNotSent) {
 				t.Errorf("the call: %v, want one that was not sent", err)
@@ -360,7 +371,7 @@ func TestRemoteForgets(t *testing.T) {
 func TestRemoteMirrors(t *testing.T) {
 	t.Parallel()
 	const valid = `{"name":"ok","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`
-	srv := newFar(t, func(f *far) {
+	srv, f := remote(t, func(f *far) {
 		f.modern = true
 		f.tools = `[` + valid + `,{"name":"bad","inputSchema":{"type":"object","properties":{"o":{"type":"object","x-mcp-header":"O"}}}}]`
 		f.answer = func(w http.ResponseWriter, v visit) bool {
@@ -375,8 +386,6 @@ func TestRemoteMirrors(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	if _, tools := f.listings("r"); tools != `{"tools":[`+valid+`]}` {
 		t.Errorf("the tools are %s", tools)
 	}

@@ -88,3 +88,12 @@ func TestRecallWithin(t *testing.T) {
 		}
 	}
 }
+
+// A showing is a [registry.Filter]: the tools for which it returns true.
+type showing func(t *registry.NormalizedTool) bool
+
+func (showing) Server(string) bool            { return true }
+func (f showing) Item(i registry.Item) bool   { return i.Tool == nil || f(i.Tool) }
+func (showing) Claim(server, uri string) bool { return true }
+
+func (showing) Tool(t *registry.NormalizedTool) *registry.NormalizedTool { return t }
