@@ -1,11 +1,9 @@
 package telemetry
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -276,15 +274,13 @@ func TestTracesAsJSON(t *testing.T) {
 	defer s.Close()
 	traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+strings.Replace(s.URL, "//", "//me:hush@", 1)+"/a?key=hush")
-	_, span := traces.Tracer().Start(context.Background(), "name")
-	span.End()
-	traces.Close(t.Context())
+	export(t, traces)
 	if len(received) != 1 {
 		t.Fatalf("no span came: %v", logged.All())
 	}
 	r, sent := <-received, <-body
 	user, password, _ := r.BasicAuth()
-	if r.RequestURI != "/a?key=hush" || user != "me" || password != "hush" || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(sent, `"name":"name"`) {
+	if r.RequestURI != "/a?key=hush" || user != "me" || password != "hush" || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(sent, `"name":"x"`) {
 		t.Errorf("got %s of %s with %v: %s", r.RequestURI, user, r.Header, sent)
 	}
 	for _, e := range logged.All() {
