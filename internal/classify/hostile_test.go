@@ -163,7 +163,7 @@ func TestListIsBounded(t *testing.T) {
 	for _, name := range list.Categories {
 		size += len(list.Descriptions[name]) + len(list.SystemPrompts[name])
 	}
-	if len(list.Categories) > maxCategories || size > 8<<20 {
+	if len(list.Categories) > maxCategories || size > maxCategories*(maxDescription+maxPrompt) {
 		t.Errorf("%d categories of %d bytes", len(list.Categories), size)
 	}
 	if len(list.Categories) < 100 {
