@@ -70,9 +70,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 		cancel()
 		<-done
 	})
-	bounded, enough := context.WithTimeout(ctx, 30*time.Second)
-	defer enough()
-	r.Settled(bounded)
+	r.Settled(ctx)
 	mcptest.WaitFor(t, "the servers", func() bool { // their tools are known a moment before
 		return !slices.ContainsFunc(r.Parts().Servers(), func(s adapter.ServerInfo) bool { return s.State == status.Starting })
 	})
