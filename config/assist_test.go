@@ -66,13 +66,9 @@ func TestEmbeddings(t *testing.T) {
 
 // A later file replaces the model of an earlier one as a whole: a header is for one URL.
 func TestMergeAssist(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"metarouter": {"assist": {"url": "http://a/v1", "model": "a", "headers": {"Authorization": "secret"}}}}`,
-		"/2/b.json": `{"metarouter": {"assist": {"url": "http://b/v1", "model": "b"}}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"metarouter": {"assist": {"url": "http://a/v1", "model": "a", "headers": {"Authorization": "secret"}}}}`,
+		`{"metarouter": {"assist": {"url": "http://b/v1", "model": "b"}}}`)
 	if got, want := c.Router.Assist, (&Assist{Endpoint: Endpoint{URL: "http://b/v1", Model: "b"}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -117,23 +117,7 @@ func TestClassificationProblems(t *testing.T) {
 			if strings.HasPrefix(tt.text, "§") {
 				text = `{"metarouter": {§"classification": ` + strings.TrimPrefix(tt.text, "§") + `}}`
 			}
-			before, after, _ := strings.Cut(text, "§")
-			c := loadText(t, before+after)
-			if len(c.Problems) != 1 {
-				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
-			}
-			p := c.Problems[0]
-			line := strings.Count(before, "\n") + 1
-			column := len(before) - strings.LastIndex(before, "\n")
-			if p.File != testFile || p.Line != line || p.Column != column {
-				t.Errorf("got %v, want %d:%d", p, line, column)
-			}
-			if !strings.Contains(p.Message, tt.says) {
-				t.Errorf("message %q does not say %q", p.Message, tt.says)
-			}
-			if strings.Contains(p.Message, "secret") {
-				t.Errorf("message %q tells a secret", p.Message)
-			}
+			c, _ := marked(t, text, tt.says)
 			var left []string
 			for _, k := range c.Router.Classification.Categories {
 				left = append(left, k.Name)
@@ -150,13 +134,9 @@ func TestClassificationProblems(t *testing.T) {
 }
 
 func TestMergeClassification(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
-		"/2/b.json": `{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
+		`{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`)
 	k := c.Router.Classification
 	expect.Equal(t, fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout), "z1 0.9zs1s")
 }

@@ -53,6 +53,35 @@ func anyText(t *testing.T, text string) Config {
 	return loadText(t, text)
 }
 
+// marked returns the configuration of a text, and its only problem, which says this of the place marked with §.
+func marked(t *testing.T, text, says string) (Config, Problem) {
+	t.Helper()
+	before, after, ok := strings.Cut(text, "§")
+	if !ok {
+		t.Fatal("no place is marked")
+	}
+	c := anyText(t, before+after)
+	if len(c.Problems) != 1 {
+		t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
+	}
+	p := c.Problems[0]
+	line, column := strings.Count(before, "\n")+1, len(before)-strings.LastIndex(before, "\n")
+	if p.File != testFile || p.Line != line || p.Column != column || !strings.Contains(p.Message, says) || strings.Contains(p.Message, "secret") {
+		t.Errorf("got %v, want %q at %d:%d", p, says, line, column)
+	}
+	return c, p
+}
+
+// merged returns the configuration of two files without a problem.
+func merged(t *testing.T, first, second string) Config {
+	t.Helper()
+	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{"/1/a.json": first, "/2/b.json": second}, nil))
+	if err != nil || len(c.Problems) > 0 {
+		t.Fatal(err, c.Problems)
+	}
+	return c
+}
+
 func tryText(text string) (Config, error) {
 	return load([]string{testFile}, fakeWorld(map[string]string{
 		testFile:          text,
@@ -217,13 +246,9 @@ func TestRouter(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"mcpServers": {"x": {"command": "${NOT_SET}"}, "y": {"command": "one"}}, "metarouter": {"mode": "direct", "lazy": true}}`,
-		"/2/b.json": `{"mcpServers": {"z": {"command": "two"}, "x": {"command": "two"}}, "metarouter": {"mode": "search"}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"mcpServers": {"x": {"command": "${NOT_SET}"}, "y": {"command": "one"}}, "metarouter": {"mode": "direct", "lazy": true}}`,
+		`{"mcpServers": {"z": {"command": "two"}, "x": {"command": "two"}}, "metarouter": {"mode": "search"}}`)
 	var got []string
 	for _, s := range c.Servers {
 		got = append(got, fmt.Sprint(s.Name, "=", s.Command, s.Lazy))
@@ -327,26 +352,8 @@ func TestProblems(t *testing.T) {
 		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array, so no token of the file lets a client in until it is corrected; write [{"token"`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before, after, ok := strings.Cut(tt.text, "§")
-			if !ok {
-				t.Fatal("no place is marked")
-			}
-			c := anyText(t, before+after)
-			if len(c.Problems) != 1 {
-				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
-			}
-			p := c.Problems[0]
-			line := strings.Count(before, "\n") + 1
-			column := len(before) - strings.LastIndex(before, "\n")
-			if p.File != testFile || p.Line != line || p.Column != column || p.Server != tt.server {
-				t.Errorf("got %s:%d:%d server %q, want %s:%d:%d server %q", p.File, p.Line, p.Column, p.Server, testFile, line, column, tt.server)
-			}
-			if !strings.Contains(p.Message, tt.says) {
-				t.Errorf("message %q does not say %q", p.Message, tt.says)
-			}
-			if strings.Contains(p.Message, "secret") {
-				t.Errorf("message %q tells a secret", p.Message)
-			}
+			c, p := marked(t, tt.text, tt.says)
+			expect.Equal(t, p.Server, tt.server, "server")
 			for _, s := range c.Servers {
 				if fine := s.Name == "good" || tt.harmless; fine != (s.Misconfigured == "") {
 					t.Errorf("server %q is misconfigured: %q", s.Name, s.Misconfigured)

@@ -165,15 +165,9 @@ func TestProfileWarnings(t *testing.T) {
 		{"a pinned name", `{"pinned": [§"read"]}`, `pins "read", which is not the ID of a tool`, `write "server:read"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before, after, _ := strings.Cut(tt.profile, "§")
-			head := `{"mcpServers": {"github": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"profiles": {"p": `
-			c := loadText(t, head+before+after+"}}}")
-			if len(c.Problems) != 1 {
-				t.Fatalf("problems are %v", c.Problems)
-			}
-			p := c.Problems[0]
-			if p.Severity != severityWarning || p.Column != len(head)+len(before)+1 || !strings.Contains(p.Message, tt.says) || p.Fix != tt.fix {
-				t.Errorf("got column %d, %q, fix %q", p.Column, p.Message, p.Fix)
+			c, p := marked(t, `{"mcpServers": {"github": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"profiles": {"p": `+tt.profile+"}}}", tt.says)
+			if p.Severity != severityWarning || p.Fix != tt.fix {
+				t.Errorf("severity %s, fix %q", p.Severity, p.Fix)
 			}
 			if reflect.DeepEqual(c.Router.Profiles["p"], noProfile()) {
 				t.Error("the profile is not used")
@@ -192,13 +186,9 @@ func TestProfileOfOtherNodes(t *testing.T) {
 
 // TestMergeProfiles has a later file replace single profiles.
 func TestMergeProfiles(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"metarouter": {"profiles": {"a": {"servers": ["s"]}, "b": {"servers": ["gone"], "readOnly": true}}}}`,
-		"/2/b.json": `{"mcpServers": {"s": {"command": "x"}}, "metarouter": {"profiles": {"b": {"ask": "always"}, "c": {}}}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"metarouter": {"profiles": {"a": {"servers": ["s"]}, "b": {"servers": ["gone"], "readOnly": true}}}}`,
+		`{"mcpServers": {"s": {"command": "x"}}, "metarouter": {"profiles": {"b": {"ask": "always"}, "c": {}}}}`)
 	c2, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
 		"/1/a.json": `{"metarouter": {"profiles": {"a": {"servers": ["gone"]}}}}`,
 		"/2/b.json": `{"metarouter": {"profiles": {"a": true}}}`,
