@@ -23,6 +23,14 @@ func saidOf(c Config) string {
 	return strings.Join(all, "\n")
 }
 
+// says wants the problems of a text to begin so, and none for "".
+func says(t *testing.T, c Config, text, want string) {
+	t.Helper()
+	if said := saidOf(c); !strings.HasPrefix(said, want) || want == "" && said != "" || strings.Contains(said, "sk-secret") {
+		t.Errorf("%s: it says %q, want %q", text, said, want)
+	}
+}
+
 func TestIssuers(t *testing.T) {
 	const id = `"url": "https://id.example"`
 	rules := []ProfileRule{{Claim{"groups", "a=b"}, "work"}, {Claim{"realm.roles", "x y"}, "ci"}, {Claim{Name: "*"}, "ci"}}
@@ -99,9 +107,7 @@ error: "profiles.h=" must be NAME=VALUE`},
 		if got := c.Router.HTTP.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
 			t.Errorf("%s: got %+v, want %+v", tt.issuer, got, tt.want)
 		}
-		if said := saidOf(c); !strings.HasPrefix(said, tt.says) || tt.says == "" && said != "" || strings.Contains(said, "sk-secret") {
-			t.Errorf("%s: it says %q, want %q", tt.issuer, said, tt.says)
-		}
+		says(t, c, tt.issuer, tt.says)
 	}
 }
 
