@@ -127,12 +127,8 @@ func TestPrincipals(t *testing.T) {
 	stream.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`)
 
 	w.session(one...) // in the place of an own one
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), mine...); status != http.StatusNotFound {
-		t.Errorf("the principal's own idle session: %d", status)
-	}
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), theirs...); status != http.StatusOK {
-		t.Errorf("another principal's session: %d", status)
-	}
+	w.gets("the principal's own idle session", http.StatusNotFound, "", http.MethodPost, "/mcp", rpc("ping", ""), mine...)
+	w.gets("another principal's session", http.StatusOK, "", http.MethodPost, "/mcp", rpc("ping", ""), theirs...)
 }
 
 // Ids, subscriptions and parked requests are bounded.

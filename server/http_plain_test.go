@@ -181,19 +181,11 @@ func TestMismatch(t *testing.T) {
 		{`"name":"call_tool","arguments":{"tool":"b","arguments":{"n":"x"}}`, refused},
 		{`"name":"find_tools","arguments":{}`, ours},
 	} {
-		if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call)); status != 200 || !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":`+test.refused) {
-			t.Errorf("plain: %d %s", status, answer)
-		}
-		if status, answer := w.text(http.MethodPost, "/mcp/tools/call", "{"+test.call+"}"); status != 400 || !strings.HasPrefix(answer, `{"error":`+test.refused) {
-			t.Errorf("REST: %d %s", status, answer)
-		}
-		if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call), w.session()...); status != 200 || !strings.Contains(answer, `"isError":true`) {
-			t.Errorf("session: %d %s", status, answer)
-		}
+		w.gets("plain", 200, `{"jsonrpc":"2.0","id":1,"error":`+test.refused, http.MethodPost, "/mcp", rpc("tools/call", test.call))
+		w.gets("REST", 400, `{"error":`+test.refused, http.MethodPost, "/mcp/tools/call", "{"+test.call+"}")
+		w.gets("session", 200, `"isError":true`, http.MethodPost, "/mcp", rpc("tools/call", test.call), w.session()...)
 		name, _ := wire.String(wire.Member([]byte("{"+test.call+"}"), "name"))
-		if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call+","+modernMeta), modernHeaders("tools/call", name)...); status != 200 || !strings.Contains(answer, `"isError":true`) {
-			t.Errorf("modern: %d %s", status, answer)
-		}
+		w.gets("modern", 200, `"isError":true`, http.MethodPost, "/mcp", rpc("tools/call", test.call+","+modernMeta), modernHeaders("tools/call", name)...)
 	}
 }
 

@@ -14,6 +14,14 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
+// gets wants the answer to a request to have the status and the part.
+func (w *web) gets(what string, status int, part, method, path, body string, header ...string) {
+	w.t.Helper()
+	if got, answer := w.text(method, path, body, header...); got != status || !strings.Contains(answer, part) {
+		w.t.Errorf("%s: %d %.300s, want %d and %q", what, got, answer, status, part)
+	}
+}
+
 // Each request stands for itself, with the status that proxies go by.
 func TestDispatch(t *testing.T) {
 	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBody: 10_000})
@@ -148,9 +156,7 @@ func TestOtherRoutes(t *testing.T) {
 			t.Errorf("%s %s: %d %q %s", test.method, test.path, response.StatusCode, response.Header, answer)
 		}
 	}
-	if status, answer := w.text("PUT", "/mcp", "{}"); status != 405 {
-		t.Errorf("PUT with a body: %d %s", status, answer)
-	}
+	w.gets("PUT with a body", 405, "", "PUT", "/mcp", "{}")
 }
 
 // Who comes by a strange name, from a strange page or without a token stays out.
@@ -203,12 +209,8 @@ func TestDoor(t *testing.T) {
 	}
 	// A session is its owner's alone.
 	header := w.session(bearer...)
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), append(header, "Authorization", "Bearer one")...); status != 404 {
-		t.Errorf("another's session: %d", status)
-	}
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), header...); status != 200 {
-		t.Errorf("own session: %d", status)
-	}
+	w.gets("another's session", 404, "", http.MethodPost, "/mcp", rpc("ping", ""), append(header, "Authorization", "Bearer one")...)
+	w.gets("own session", 200, "", http.MethodPost, "/mcp", rpc("ping", ""), header...)
 }
 
 // What a schema wants in headers must be there as in the arguments.
@@ -277,8 +279,6 @@ func TestStalledBodies(t *testing.T) {
 		for range 2 {
 			expect.Equal(t, <-stalled, "HTTP/1.1 408 Request Timeout 17.32434082s")
 		}
-		if status, answer := w.text(http.MethodPost, "/mcp", call+strings.Repeat("x", 20_000)+`"}}}`); status != 200 {
-			t.Errorf("afterwards a large call gets %d %s", status, answer)
-		}
+		w.gets("afterwards a large call gets", 200, "", http.MethodPost, "/mcp", call+strings.Repeat("x", 20_000)+`"}}}`)
 	})
 }

@@ -199,9 +199,7 @@ func TestProfileOfURL(t *testing.T) {
 			t.Errorf("%s: %d, tools %q, want %q", test.path, status, got, test.want)
 		}
 	}
-	if status, body := w.text(http.MethodPost, "/mcp/p", "{}"); status != http.StatusNotFound || !strings.Contains(body, `"code":-32601`) {
-		t.Errorf("a method of the name p: %d %s", status, body)
-	}
+	w.gets("a method of the name p", http.StatusNotFound, `"code":-32601`, http.MethodPost, "/mcp/p", "{}")
 }
 
 // No request tells whether there is a profile that its client may not choose.
