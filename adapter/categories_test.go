@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -141,9 +142,8 @@ func TestSearchesAreNotDelayed(t *testing.T) {
 	r := sorted(t, o.classification(), "a_bird")
 	r.music(t, 1)
 	find := func() {
-		if _, err := r.selector.Find(t.Context(), selector.Query{Task: task}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.selector.Find(t.Context(), selector.Query{Task: task})
+		expect.OK(t, err)
 	}
 	slow.Store(true)
 	mcptest.WaitFor(t, "a search that waits, and then the next ones not to", func() bool {

@@ -122,9 +122,8 @@ func TestPair(t *testing.T) {
 			if r, err := call(t, p, "gpu@box:progress", `{"n":2}`, modern); err != nil || !modern.hears(`"progressToken":"p"`) {
 				t.Errorf("progress: %s, %v; heard %q", r.JSON, err, modern.heard)
 			}
-			if _, err := p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern}); err != nil {
-				t.Errorf("prompts/get: %v", err)
-			}
+			_, err = p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern})
+			expect.OK(t, err, "prompts/get")
 			p.Laptop.SetLevel(t.Context(), "info")
 			for name, from := range map[string]*person{"legacy": {}, "modern": modern} {
 				stop := p.Laptop.Listen(func(_ string, _ adapter.Client, m adapter.Message) { from.Notify("", m) })
@@ -150,9 +149,8 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 	expect.OK(t, err)
 	defer cancel()
 	mcptest.WaitFor(t, "the update of the resource", func() bool {
-		if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {
-			t.Fatal(err)
-		}
+		_, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client)
+		expect.OK(t, err)
 		for again := time.After(200 * time.Millisecond); ; { // the server may not know of the subscription yet
 			select {
 			case m := <-heard:

@@ -271,9 +271,8 @@ func TestServersOfOtherNodes(t *testing.T) {
 	}
 	scope := r.parts.View
 	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
-		if _, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)}); err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
+		_, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)})
+		expect.OK(t, err, "%s", method)
 	}
 	infos := r.parts.Servers()
 	if i := slices.IndexFunc(infos, func(i ServerInfo) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
@@ -300,9 +299,8 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	offer, _ := boxes.parts.Snapshot().Tool("gpu:run")
 	changed := *offer
 	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)
-	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)})
+	expect.OK(t, err)
 	node.learn(t)
 	seen := r.parts.Snapshot().Offer("gpu@box").LastSeen
 	if !strings.Contains(string(seen["run"]), "Run a job") {

@@ -120,9 +120,8 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	m, stop = start()
 	until("the stored vectors are not used", made(m))
 	expect.Equal(t, first.Load(), 2, "texts were sent in all")
-	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}})
+	expect.OK(t, err)
 	withNew := func() bool { return has(m, "s:c") }
 	until("a new tool gets no vector", withNew)
 	before := wakes.Load()

@@ -117,9 +117,8 @@ func (s *stream) close() {
 func (s *stream) send(line string) {
 	s.t.Helper()
 	s.conn.SetWriteDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(s.conn, line+"\n"); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := io.WriteString(s.conn, line+"\n")
+	expect.OK(s.t, err)
 }
 
 // receive returns the next message that has the text.

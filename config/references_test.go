@@ -68,9 +68,8 @@ func TestReferences(t *testing.T) {
 	own, err := configpath.Own()
 	expect.OK(t, err)
 	for _, name := range []string{"GH", "input-key"} {
-		if _, err := vault.Of(own).Set(t.Context(), name, "value"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := vault.Of(own).Set(t.Context(), name, "value")
+		expect.OK(t, err)
 	}
 	if got := missing(); len(got) > 0 {
 		t.Errorf("still missing: %q", got)

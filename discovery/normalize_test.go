@@ -216,9 +216,8 @@ func TestNormalizeDrops(t *testing.T) {
 		})
 	}
 	brackets := tool(`"description":"` + strings.Repeat(`[\"`, 300) + `"`)
-	if _, err := Normalize("srv", json.RawMessage(brackets), nil); err != nil {
-		t.Errorf("brackets in a string: %v", err)
-	}
+	_, err := Normalize("srv", json.RawMessage(brackets), nil)
+	expect.OK(t, err, "brackets in a string")
 }
 
 func TestNormalizeRenames(t *testing.T) {

@@ -46,9 +46,8 @@ func TestNormalizeForModels(t *testing.T) {
 		if changed := tc.shown != tc.schema; changed != (len(got.Repairs) > 0 && strings.HasPrefix(got.Repairs[0], "inputSchema.a")) {
 			t.Errorf("%s: %q", tc.name, got.Repairs)
 		}
-		if _, err := validation.Compile(got.InputSchema); err != nil {
-			t.Errorf("%s: %v", tc.name, err)
-		}
+		_, err = validation.Compile(got.InputSchema)
+		expect.OK(t, err, "%s", tc.name)
 	}
 }
 

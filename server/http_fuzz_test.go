@@ -142,9 +142,8 @@ func TestSDKClientOverHTTP(t *testing.T) {
 			if err != nil || len(list.Tools) != 2 {
 				t.Errorf("list = %+v, %v", list, err)
 			}
-			if _, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}}); err != nil {
-				t.Error(err)
-			}
+			_, err = cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}})
+			expect.OK(t, err)
 			expect.OK(t, cs.Close())
 		})
 	}

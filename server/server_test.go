@@ -286,9 +286,8 @@ func (c *client) quiet(what string) {
 
 func (c *client) send(line string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := io.WriteString(c.in, line+"\n")
+	expect.OK(c.t, err)
 }
 
 func (c *client) receive() string {

@@ -236,9 +236,8 @@ func TestClientLeaves(t *testing.T) {
 	o := at(server.URL)
 	k := started(t, config.Classification{Outside: &o}, nil)
 	outcome(t, k, "b")
-	if _, err := k.ClassifyBuiltin(t.Context(), "b"); err != nil { // which trains it
-		t.Fatal(err)
-	}
+	_, err := k.ClassifyBuiltin(t.Context(), "b")
+	expect.OK(t, err)
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if got, err := k.Classify(ctx, "slowly"); err != nil || got.Source != sourceBuiltin {
@@ -605,9 +604,8 @@ func TestTrainedAhead(t *testing.T) {
 		t.Errorf("it was trained after the end, with the error %v", err)
 	}
 	expect.OK(t, k.Run(t.Context(), false))
-	if _, err := k.ClassifyBuiltin(ended, "a"); err != nil {
-		t.Errorf("Run has not trained it: %v", err)
-	}
+	_, err := k.ClassifyBuiltin(ended, "a")
+	expect.OK(t, err, "Run has not trained it")
 }
 
 // If the client leaves, its text does not wait until another call has trained the built-in classifier.
@@ -621,9 +619,8 @@ func TestTrainingWaits(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-set.training
-	if _, err := k.ClassifyBuiltin(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
+	_, err := k.ClassifyBuiltin(t.Context(), "a")
+	expect.OK(t, err)
 }
 
 // Clients that may know the same tags share a classifier, which is trained once; their number is bounded.
@@ -635,9 +632,8 @@ func TestWithinTrainsOnce(t *testing.T) {
 	o := options()
 	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, &entryServer{neighbour: newNeighbour()}, "", zap.NewNop())
 	some := k.Within(map[string]int{"1": 1, "2": 3})
-	if _, err := some.Classify(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := some.Classify(t.Context(), "one")
+	expect.OK(t, err)
 	again := k.Within(map[string]int{"2": 1, "1": 1, "0": 0, "none": 1})
 	if again != some || again.set.Load().trained.Load() == nil {
 		t.Error("the same tags have another classifier")

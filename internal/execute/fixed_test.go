@@ -219,9 +219,8 @@ func TestObservedCaller(t *testing.T) {
 	seen := new(observing)
 	e := newExecutor(registry.New(), &stub{call: answers(fine, nil)})
 	e.Observer = seen
-	if _, err := e.Execute(t.Context(), Call{Tool: tool(object), Principal: "hash", PrincipalName: "ci", Profile: "work"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Execute(t.Context(), Call{Tool: tool(object), Principal: "hash", PrincipalName: "ci", Profile: "work"})
+	expect.OK(t, err)
 	if seen.last.Principal != "ci" || seen.last.Profile != "work" {
 		t.Errorf("observed %q under %q", seen.last.Principal, seen.last.Profile)
 	}

@@ -104,9 +104,8 @@ func TestRepeatable(t *testing.T) {
 		s := &remoteStub{stub: stub{policy: Policy{Gateway: "laptop", Retry: tt.retry}}}
 		called := tool(`{}`)
 		called.Hints = tt.hints
-		if _, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: called}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: called})
+		expect.OK(t, err)
 		expect.Equal(t, s.requests[0].Repeatable, tt.want, "retry %d, hints %+v: repeatable", tt.retry, tt.hints)
 	}
 }
@@ -144,9 +143,8 @@ func TestLostNodeIsCalledAgain(t *testing.T) {
 		s := &remoteStub{stub: stub{policy: Policy{Gateway: gateway}}, fail: breakAfter, why: session.ErrClosed}
 		e := newExecutor(registry.New(), s)
 		for range breakAfter + 1 {
-			if _, err := e.Execute(t.Context(), Call{Tool: tool(`{}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := e.Execute(t.Context(), Call{Tool: tool(`{}`)})
+			expect.OK(t, err)
 		}
 		expect.Equal(t, len(s.requests), want, "gateway %q: requests", gateway)
 	}

@@ -31,9 +31,8 @@ func TestRepairs(t *testing.T) {
 		}
 	}
 	s.call = answers(`{"contents":[{"uri":"a:b","mimeType":"image/png","blob":""}]}`, nil)
-	if _, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read"})
+	expect.OK(t, err)
 	want := []status.Repair{
 		{Of: "arguments", What: "strings of JSON became values", Times: 2},
 		{Of: "arguments", What: "null was left out", Times: 2},

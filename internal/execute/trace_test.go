@@ -97,9 +97,8 @@ func TestSpansOfACall(t *testing.T) {
 func TestSpanWithinASpan(t *testing.T) {
 	sel, recorder := tracedBy(&stub{call: answers(fine, nil)})
 	ctx, outer := sel.Tracer.Start(t.Context(), "outer")
-	if _, err := sel.Execute(ctx, Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := sel.Execute(ctx, Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)})
+	expect.OK(t, err)
 	call := recorder.Ended()[1]
 	if call.SpanKind() != trace.SpanKindInternal || call.Parent().SpanID() != outer.SpanContext().SpanID() {
 		t.Errorf("got %s below %s", call.SpanKind(), call.Parent().SpanID())
@@ -125,9 +124,8 @@ func TestFlagsOfClient(t *testing.T) {
 	for flags, spans := range map[string]int{"00": 0, "01": 2, "03": 2} {
 		s := &stub{call: answers(fine, nil)}
 		sel, recorder := tracedBy(s, sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))
-		if _, err := sel.Execute(t.Context(), Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent[:53] + flags + `"}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := sel.Execute(t.Context(), Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent[:53] + flags + `"}`)})
+		expect.OK(t, err)
 		told := session.TraceIn(s.meta)
 		if len(recorder.Ended()) != spans || told.ID() != clientTrace || told.Parent[53:] != flags || told.Parent[36:52] == clientParent[36:52] {
 			t.Errorf("%s: %d spans, and the server was told %s", flags, len(recorder.Ended()), told.Parent)

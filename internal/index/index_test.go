@@ -171,9 +171,8 @@ func TestTiesBeyondTheLimit(t *testing.T) {
 			tools = append(tools, tool(server, fmt.Sprint("x", i), "Same words"))
 		}
 		replace(t, r, server, tools...)
-		if _, err := r.Tools(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Tools(t.Context())
+		expect.OK(t, err)
 	}
 	replace(t, r, "d", tool("d", "x", "Same words, same words"))
 	want(t, "the first", hits(t, r, Query{Text: "same words", Limit: 7}), "d:x", "a:x0", "a:x1", "a:x2", "a:x3", "a:x4", "b:x0")

@@ -125,9 +125,8 @@ func TestSubsetAfterEdit(t *testing.T) {
 	}
 	check()
 	replace(t, r, "first")
-	if _, err := r.Tools(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = r.Tools(t.Context())
+	expect.OK(t, err)
 	check()
 }
 

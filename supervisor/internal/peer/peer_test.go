@@ -177,9 +177,8 @@ func TestListenInWireOrder(t *testing.T) {
 			s.write(`{"id":%s,"result":{}}`, m.ID)
 		}
 	}()
-	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.Call(t.Context(), session.Request{Method: "m"})
+	expect.OK(t, err)
 	if len(heard) != 1000 || heard[999] != `{"i":999}` {
 		t.Errorf("%d notifications were heard before the result, want 1000 in order", len(heard))
 	}

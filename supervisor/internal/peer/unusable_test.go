@@ -156,9 +156,8 @@ func TestFlood(t *testing.T) {
 			s.write(`{"id":%s,"result":{}}`, id)
 		}()
 		began := time.Now()
-		if _, err := p.Call(t.Context(), session.Request{Method: "tools/call"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
+		expect.OK(t, err)
 		took := time.Since(began)
 		if want := time.Duration((2*each - readBurst) / readRate * int(time.Second)); took < want/2 || took > 2*want {
 			t.Errorf("the flood was read in %v, want about %v", took, want)

@@ -187,9 +187,8 @@ func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("OP_SERVICE_ACCOUNT_TOKEN", "hunter3")
 	sh := new(shell)
 	entry := config.Server{InheritEnv: []string{"VAULT_TOKEN"}, References: []reference.Reference{command("get")}}
-	if _, err := New(nil, sh.run).Server(nil).Resolve(t.Context(), entry); err != nil {
-		t.Fatal(err)
-	}
+	_, err := New(nil, sh.run).Server(nil).Resolve(t.Context(), entry)
+	expect.OK(t, err)
 	c := sh.ran[0]
 	if slices.Contains(c.Env, "AWS_SECRET_ACCESS_KEY=hunter1") || !slices.Contains(c.Env, "VAULT_TOKEN=hunter2") || !slices.Contains(c.Env, "OP_SERVICE_ACCOUNT_TOKEN=hunter3") {
 		t.Errorf("environment %q", c.Env)
@@ -203,9 +202,8 @@ func TestHide(t *testing.T) {
 	for _, name := range []string{"KEY", "PIN", "AB", "L"} {
 		refs = append(refs, reference.Reference{Text: "${keyring:" + name + "}", Kind: reference.Keyring, Body: name})
 	}
-	if _, err := s.Resolve(t.Context(), config.Server{References: refs}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Resolve(t.Context(), config.Server{References: refs})
+	expect.OK(t, err)
 	for text, want := range map[string]string{
 		"line abcdefgh12345678 of it": "line ${keyring:KEY} of it",
 		"pin 12345, long 12345678":    "pin ${keyring:PIN}, long ${keyring:L}",
@@ -237,9 +235,8 @@ func TestHideToken(t *testing.T) {
 	var noted []string
 	s := New(store{"A": "secret-of-a"}, nil).Server(func(values []string) { noted = append(noted, values...) })
 	entry := config.Server{Env: map[string]string{"T": "${keyring:A}"}, References: []reference.Reference{{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}}}
-	if _, err := s.Resolve(t.Context(), entry); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Resolve(t.Context(), entry)
+	expect.OK(t, err)
 	for i := range 300 {
 		if first, second := s.HideToken(fmt.Sprintf("token-%03d", i)), s.HideToken(fmt.Sprintf("token-%03d", i)); !first || second {
 			t.Errorf("token %d is new: %t, then %t", i, first, second)

@@ -146,9 +146,8 @@ func TestAnswerTooLong(t *testing.T) {
 		pad()
 		fmt.Fprintf(s.out, "\"\n"+`{"id":%s,"result":{}}`+"\n", s.read().ID)
 	}()
-	if _, err := p.Call(t.Context(), session.Request{Method: "tools/call"}); err != nil {
-		t.Error(err)
-	}
+	_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
+	expect.OK(t, err)
 	if got, want := p.Unusable.Count(), (status.Unusable{TooLong: 2}); got != want || p.Strays.Count() != 1 {
 		t.Errorf("counted %+v and %d strays", got, p.Strays.Count())
 	}

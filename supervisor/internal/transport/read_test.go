@@ -80,9 +80,8 @@ func TestHeaders(t *testing.T) {
 			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
 			fmt.Fprintf(s.out, "Content-Length: %d\r\n\r\n%s", len(answer), answer)
 		}()
-		if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Call(t.Context(), session.Request{Method: "m"})
+		expect.OK(t, err)
 	}
 	expect.Equal(t, p.Strays.Count(), 0, "strays")
 }

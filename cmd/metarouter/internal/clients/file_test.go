@@ -67,9 +67,8 @@ func TestFile(t *testing.T) {
 
 	// Secrets take the others' bits away.
 	f, _ = Read(path)
-	if _, err := f.Write([]byte("secret"), 0o600, now); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.Write([]byte("secret"), 0o600, now)
+	expect.OK(t, err)
 	if info, _ = os.Stat(path); info.Mode() != 0o600 {
 		t.Errorf("it is %v", info.Mode())
 	}
@@ -252,9 +251,8 @@ func TestBackups(t *testing.T) {
 	}
 	expect.List(t, kept, []string{strings.Repeat("x", 10), strings.Repeat("x", 11), strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 14)}, "the copies")
 	for _, name := range append(others, filepath.Base(folder)) {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Stat(filepath.Join(dir, name))
+		expect.OK(t, err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != len(others)+1+5 {
 		t.Errorf("there are %d files: %v", len(entries), entries)

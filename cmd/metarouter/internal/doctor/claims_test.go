@@ -16,9 +16,8 @@ func TestTakeover(t *testing.T) {
 	r.Configure([]string{"taker", "owner"}, registry.Claims{"notes://a": {Server: "owner", Since: 1}})
 	for _, server := range []string{"taker", "owner"} {
 		o := registry.Offer{Resources: []registry.Resource{{ID: registry.ID(server, "notes://a"), Server: server, URI: "notes://a", Definition: []byte(`{}`)}}}
-		if _, err := r.Replace(server, o); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, o)
+		expect.OK(t, err)
 	}
 	c := Case{Catalog: r.Snapshot(), World: world{}}
 	for _, name := range []string{"taker", "owner"} {

@@ -190,9 +190,8 @@ func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.Normalize
 			tools[i].Definition = json.RawMessage(`{}`)
 		}
 	}
-	if _, err := r.Replace("s", registry.Offer{Tools: tools, Dropped: dropped}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Replace("s", registry.Offer{Tools: tools, Dropped: dropped})
+	expect.OK(t, err)
 	return r.Snapshot()
 }
 

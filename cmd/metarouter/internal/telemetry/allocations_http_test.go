@@ -101,9 +101,8 @@ func (c *webClient) request(body []byte, headers ...string) []byte {
 
 // ask sends a request and reads its answer.
 func (c *webClient) ask(t *testing.T, request []byte) {
-	if _, err := c.conn.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.conn.Write(request)
+	expect.OK(t, err)
 	status := c.line(t)
 	if !bytes.HasPrefix(status, []byte("HTTP/1.1 20")) {
 		t.Fatalf("%s", status)
@@ -135,9 +134,8 @@ func (c *webClient) line(t *testing.T) []byte {
 }
 
 func (c *webClient) discard(t *testing.T, bytes int) {
-	if _, err := c.lines.Discard(bytes); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.lines.Discard(bytes)
+	expect.OK(t, err)
 }
 
 // parseDigits parses digits in lower case without an allocation.

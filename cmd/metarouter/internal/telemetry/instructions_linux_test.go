@@ -71,9 +71,8 @@ func countInstructions(t *testing.T) (counters []func() uint64) {
 		t.Cleanup(func() { unix.Close(counter) })
 		counters = append(counters, func() uint64 {
 			var count [8]byte
-			if _, err := unix.Read(counter, count[:]); err != nil {
-				t.Fatalf("read a counter of instructions: %v", err)
-			}
+			_, err := unix.Read(counter, count[:])
+			expect.OK(t, err, "read a counter of instructions")
 			return binary.NativeEndian.Uint64(count[:])
 		})
 	}
