@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -164,17 +163,8 @@ func ids(tools []*registry.NormalizedTool) string {
 // until waits until the provider has these tools.
 func until(t *testing.T, p adapter.ProviderAdapter, want string) {
 	t.Helper()
-	late := time.After(30 * time.Second)
-	for {
-		changed := p.Changed()
-		if ids(p.Tools()) == want {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late:
-			t.Fatalf("%s has %s, want %s", p.Name(), ids(p.Tools()), want)
-		}
+	for changed := p.Changed(); ids(p.Tools()) != want; changed = p.Changed() {
+		<-changed
 	}
 }
 
