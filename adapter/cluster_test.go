@@ -206,18 +206,20 @@ func (n *pairNode) use(other *Router, its *pairNode) {
 // the configuration of box shares.
 func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
-	return pairServed(t, serveNothing, box, laptop)
+	return pairServed(t, func(string, *Options) {}, box, laptop)
 }
 
-// pairServed is pair. serve serves the laptop, unless it is serveNothing.
-func pairServed(t *testing.T, serve func(context.Context, *NodeView, net.Conn), box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
+// pairServed is pair. edit edits the options of each router, by its name.
+func pairServed(t *testing.T, edit func(name string, o *Options), box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
 		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-		r, edits := runningWith(t, c, Options{ServeNode: serve, onNode: func(r *Router, h *services) clusterNode {
+		o := Options{ServeNode: serveNothing, onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
-		}})
+		}}
+		edit(name, &o)
+		r, edits := runningWith(t, c, o)
 		return r, n, edits
 	}
 	boxes, its, _ := build("box", box)
@@ -348,24 +350,15 @@ var _ execute.Sessions = sessions{}
 func TestTraceCrossesNodes(t *testing.T) {
 	var seen executions
 	spans := map[string]*tracetest.SpanRecorder{"box": tracetest.NewSpanRecorder(), "laptop": tracetest.NewSpanRecorder()}
-	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-	its := &pairNode{name: "box", running: make(chan struct{}), farNode: newFarNode(t)}
 	tracer := func(name string) trace.Tracer {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
-	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
-		Tracer: tracer("box"), Observer: &seen, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
-			return its
-		},
-	})
-	settled(t, boxes)
-	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *services) clusterNode {
-		node.handler = h
-		return node
-	}})
-	node.use(boxes, its)
-	<-node.running
-	node.learn(t)
+	box := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*")
+	r, _, _, _ := pairServed(t, func(name string, o *Options) {
+		if o.Tracer = tracer(name); name == "box" {
+			o.Observer = &seen
+		}
+	}, box, inCluster(config.Config{}))
 	tool, _ := r.parts.Tool("gpu@box:echo")
 	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
 		t.Fatalf("%s, %v", result.JSON, err)

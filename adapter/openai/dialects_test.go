@@ -69,9 +69,7 @@ func TestDialects(t *testing.T) {
 				e := &endpoint{t: t, answers: tc.answers}
 				o := e.serve()
 				o.Models = []Model{{ID: "m"}}
-				c, err := New("ai", o)
-				expect.OK(t, err)
-				defer c.Close()
+				c := open(t, o)
 				r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "Say hello."})
 				text, reasoning, _ := strings.Cut(tc.text, "|")
 				if err != nil || r.IsError != tc.failed || !tc.failed && r.Text() != text || !strings.Contains(r.Text(), text) {
@@ -130,12 +128,10 @@ func TestBaseURLWithQuery(t *testing.T) {
 func TestOptionsBelowZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		c, err := New("ai", Options{Refresh: -1, MaxConcurrent: -1, Transport: transport(func(r *http.Request) (*http.Response, error) {
+		c := open(t, Options{Refresh: -1, MaxConcurrent: -1, Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asked++
 			return response(200, `{"data":[{"id":"m"}],"choices":[{"message":{"content":"Hello"}}]}`), nil
 		})})
-		expect.OK(t, err)
-		defer c.Close()
 		time.Sleep(time.Hour)
 		if asked != 0 {
 			t.Errorf("asked %d times", asked)
@@ -157,11 +153,9 @@ func TestOptionsBelowZero(t *testing.T) {
 
 // Who panics in the middle of a call ends the call and nothing else.
 func TestPanicInCall(t *testing.T) {
-	c, err := New("ai", Options{Models: []Model{{ID: "m"}}, Transport: transport(func(*http.Request) (*http.Response, error) {
+	c := open(t, Options{Models: []Model{{ID: "m"}}, Transport: transport(func(*http.Request) (*http.Response, error) {
 		return response(200, `{"choices":[{"message":{"content":"Hello"}}]}`), nil
 	})})
-	expect.OK(t, err)
-	defer c.Close()
 	ctx := WithDeltas(t.Context(), func(string) { panic("oh no") })
 	if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || !r.IsError || !strings.Contains(r.Text(), "m panicked: oh no") {
 		t.Errorf("%s, %v", r.JSON, err)

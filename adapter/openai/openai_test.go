@@ -113,9 +113,7 @@ func TestCall(t *testing.T) {
 				o.NoStream, o.Timeout, o.MaxTries, o.MaxBody = tc.options.NoStream, tc.options.Timeout, tc.options.MaxTries, tc.options.MaxBody
 				core, logs := observer.New(zap.DebugLevel)
 				o.Log = zap.New(core)
-				c, err := New("ai", o)
-				expect.OK(t, err)
-				defer c.Close()
+				c := open(t, o)
 				var deltas []string
 				ctx := WithDeltas(t.Context(), func(s string) { deltas = append(deltas, s) })
 				began := time.Now()
@@ -146,6 +144,15 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// open returns a provider "ai" until the test ends.
+func open(t *testing.T, o Options) adapter.ProviderAdapter {
+	t.Helper()
+	c, err := New("ai", o)
+	expect.OK(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // The request has all arguments, and the result has the text, reasoning and usage.
 func TestRequestAndResult(t *testing.T) {
 	t.Setenv("OTHER_KEY", "")
@@ -154,9 +161,7 @@ func TestRequestAndResult(t *testing.T) {
 			`data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm. "}}]}`, delta("Yes."), finished, used, done)}}
 		o := e.serve()
 		o.KeyVariable, o.Models = "OTHER_KEY", []Model{{ID: "gpt-5-mini", Description: "Quick and cheap."}, {ID: "llama3:8b", Capabilities: []string{"poetry"}}}
-		c, err := New("ai", o)
-		expect.OK(t, err)
-		defer c.Close()
+		c := open(t, o)
 		if n := len(c.Tools()); n != 2 {
 			t.Fatalf("%d tools", n)
 		}
@@ -226,9 +231,7 @@ func TestNoKey(t *testing.T) {
 		e := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "invalid_api_key", "You didn't provide a key.")}}
 		o := e.serve()
 		o.KeyVariable, o.Models = "METAROUTER_NO_SUCH_KEY", []Model{{ID: "m"}}
-		c, err := New("ai", o)
-		expect.OK(t, err)
-		defer c.Close()
+		c := open(t, o)
 		r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "x"})
 		if want := "the API answered 401 Unauthorized (invalid_api_key): You didn't provide a key.; no key was sent, as METAROUTER_NO_SUCH_KEY is not set"; err != nil || r.Text() != want {
 			t.Errorf("%s, %v", r.JSON, err)
@@ -245,9 +248,7 @@ func TestModels(t *testing.T) {
 		o.Overrides = map[string]Model{"plain": {Capabilities: []string{"math"}}}
 		core, logs := observer.New(zap.InfoLevel)
 		o.Log = zap.New(core)
-		c, err := New("ai", o)
-		expect.OK(t, err)
-		defer c.Close()
+		c := open(t, o)
 		synctest.Wait() // it has been asked for the first time
 		h := c.Health(t.Context())
 		if h.State != adapter.Down || !strings.Contains(h.Reason, "502 Bad Gateway: gone fishing") || h.Tools != 0 || h.Err() == nil {

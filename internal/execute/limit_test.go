@@ -70,25 +70,30 @@ func TestMaxConcurrent(t *testing.T) {
 	})
 }
 
+// occupied returns an executor for a server that takes one call at a time, while this many are under way or wait.
+func occupied(t *testing.T, calls int) (sel *Executor, finish func()) {
+	t.Helper()
+	finished := make(chan struct{})
+	sel = newExecutor(registry.New(), &stub{policy: Policy{MaxConcurrent: 1}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		<-finished
+		return json.RawMessage(fine), nil
+	}})
+	var running sync.WaitGroup
+	for range calls {
+		running.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
+	}
+	synctest.Wait()
+	return sel, func() { close(finished); running.Wait() }
+}
+
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		finish := make(chan struct{})
-		s := &stub{policy: Policy{MaxConcurrent: 1}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			<-finish
-			return json.RawMessage(fine), nil
-		}}
-		sel := newExecutor(registry.New(), s)
-		var calls sync.WaitGroup
-		for range 1 + maxQueued {
-			calls.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
-		}
-		synctest.Wait()
+		sel, finish := occupied(t, 1+maxQueued)
 		r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
 		if text := textOf(r); err != nil || !r.IsError || !strings.Contains(text, `"srv" is busy (calls under way: 1, waiting: 1000)`) || !strings.Contains(text, "maxConcurrent") {
 			t.Errorf("%s, %v", text, err)
 		}
-		close(finish)
-		calls.Wait()
+		finish()
 		if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError {
 			t.Errorf("afterwards: %s, %v", r.JSON, err)
 		}
@@ -98,22 +103,13 @@ func TestBusy(t *testing.T) {
 // A call does not wait for other calls without end.
 func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		finish := make(chan struct{})
-		s := &stub{policy: Policy{MaxConcurrent: 1}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			<-finish
-			return json.RawMessage(fine), nil
-		}}
-		sel := newExecutor(registry.New(), s)
-		var first sync.WaitGroup
-		first.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
-		synctest.Wait()
+		sel, finish := occupied(t, 1)
 		began := time.Now()
 		r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
 		if text := textOf(r); err != nil || !r.IsError || time.Since(began) != maxWait || !strings.Contains(text, `"srv" is busy: the call waited 10m0s`) {
 			t.Errorf("after %v: %s, %v", time.Since(began), text, err)
 		}
-		close(finish)
-		first.Wait()
+		finish()
 		if g := sel.limiters.of("srv"); g.active != 0 || len(g.waiting) != 0 {
 			t.Errorf("%d calls are under way at the end, %d wait", g.active, len(g.waiting))
 		}
