@@ -109,7 +109,7 @@ func TestPeer(t *testing.T) {
 
 // However unsure the server is of a class, no other one is named in its place.
 func TestUnsureOutside(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	o := options()
 	var now atomic.Value // the answer, also to the probes of the classifier's own goroutine
 	now.Store("{}")
@@ -128,17 +128,9 @@ func TestUnsureOutside(t *testing.T) {
 	}
 }
 
-// A float32 that is 1 but for its last bit is a probability.
-func TestRoundedOutside(t *testing.T) {
-	p, err := distribution(0, 1, []float64{1.00000012, 0, 0}, 3)
-	if err != nil || p[0] != 1 {
-		t.Errorf("%v, %v", p, err)
-	}
-}
-
 // A server that lists ever new categories fills a bounded memory.
 func TestListIsBounded(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	var lists atomic.Int64
 	long := strings.Repeat("word ", 2_000)
 	o := options()
@@ -173,7 +165,7 @@ func TestListIsBounded(t *testing.T) {
 
 // Texts that the server can't classify say nothing about other texts.
 func TestBadTexts(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	n.answer = func(text string) string {
 		if strings.Contains(text, "bad") {
 			return `{"error": "what is that?"}`
@@ -194,7 +186,7 @@ func TestBadTexts(t *testing.T) {
 
 // Why an answer was not believed is in the log, and not once for each of many.
 func TestRefusedIsSaid(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	n.answer = func(text string) string {
 		if strings.Contains(text, "bad") {
 			return `{"class": 17, "confidence": 0.8}`
@@ -204,14 +196,11 @@ func TestRefusedIsSaid(t *testing.T) {
 	o := options()
 	core, logs := observer.New(zap.WarnLevel)
 	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, n, "", zap.New(core))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- k.Run(ctx, false) }()
+	stop := running(t, k)
 	for range 100 {
 		outcome(t, k, "bad")
 	}
-	cancel()
-	expect.OK(t, <-done)
+	stop()
 	said := logs.All()
 	if len(said) == 0 || len(said) > 10 {
 		t.Fatalf("%d lines", len(said))
@@ -253,7 +242,7 @@ func TestClientLeaves(t *testing.T) {
 // If the answers of a server no longer fit its list, it is asked for the list again.
 func TestListGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &entryServer{neighbour: newNeighbour()}
+		n := newEntry()
 		var grown atomic.Bool
 		n.next = func() string {
 			if grown.Load() {
@@ -285,7 +274,7 @@ func TestListGrows(t *testing.T) {
 
 // Whatever list counts at the moment, an answer is whole.
 func TestListFlaps(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	var lists, texts atomic.Int64
 	n.next = func() string {
 		return []string{`{"categories": ["a", "b", "c"]}`, `{"categories": ["c", "a"]}`, `{"categories": ["d", "c", "b", "a", "e"]}`}[lists.Add(1)%3]
@@ -391,10 +380,7 @@ func TestCircle(t *testing.T) {
 	o.Timeout, o.MaxRetries = 300*time.Millisecond, 0
 	us := New(&config.Classification{Outside: &o, MaxText: 100, Categories: []config.Category{{Name: "a"}, {Name: "b"}}}, nil, nil, "", zap.NewNop())
 	k.Store(us)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- us.Run(ctx, false) }()
-	defer func() { cancel(); <-done }()
+	defer running(t, us)()
 	mcptest.WaitFor(t, "it to be looked at again", func() bool { return asked.Load() >= 4 })
 	for range 20 {
 		if got := outcome(t, us, "x"); got.Source != sourceBuiltin {
@@ -560,12 +546,9 @@ func TestAddressIsNoSecret(t *testing.T) {
 	o.MaxRetries = 0
 	core, logs := observer.New(zap.DebugLevel)
 	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, nil, "", zap.New(core))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- k.Run(ctx, false) }()
+	stop := running(t, k)
 	outcome(t, k, "b")
-	cancel()
-	<-done
+	stop()
 	h := k.Health().Outside
 	if h.State != "down" || logs.Len() == 0 {
 		t.Errorf("%+v", h)
@@ -630,7 +613,7 @@ func TestWithinTrainsOnce(t *testing.T) {
 		tags = append(tags, config.Category{Name: fmt.Sprint(i)})
 	}
 	o := options()
-	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, &entryServer{neighbour: newNeighbour()}, "", zap.NewNop())
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, newEntry(), "", zap.NewNop())
 	some := k.Within(map[string]int{"1": 1, "2": 3})
 	_, err := some.Classify(t.Context(), "one")
 	expect.OK(t, err)

@@ -73,6 +73,8 @@ type entryServer struct {
 	err error // why there is no session
 }
 
+func newEntry() *entryServer { return &entryServer{neighbour: newNeighbour()} }
+
 func (e *entryServer) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,14 +114,19 @@ func started(t *testing.T, c config.Classification, servers Sessions) *Classifie
 	t.Helper()
 	c.MaxText = 8192
 	k := New(&c, []config.Category{{Name: "tag"}}, servers, "", zaptest.NewLogger(t))
+	t.Cleanup(running(t, k))
+	return k
+}
+
+// running runs a classifier until stop.
+func running(t *testing.T, k *Classifier) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx, false) }()
-	t.Cleanup(func() {
+	return func() {
 		cancel()
 		expect.OK(t, <-done, "Run")
-	})
-	return k
+	}
 }
 
 func outcome(t *testing.T, k *Classifier, text string) Outcome {
@@ -130,7 +137,7 @@ func outcome(t *testing.T, k *Classifier, text string) Outcome {
 }
 
 func TestOutside(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Model: "ours", Threshold: 0.6}, n)
 	list := k.Categories(t.Context())
@@ -154,7 +161,7 @@ func TestOutside(t *testing.T) {
 // Categories of the configuration keep their indices, and other categories of the
 // outside server come after them.
 func TestOutsideKeepsIndices(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Categories: []config.Category{{Name: "z"}, {Name: "b", Description: "mine"}}}, n)
 	list := k.Categories(t.Context())
@@ -181,7 +188,7 @@ func TestOutsideIsChecked(t *testing.T) {
 		`{"error": "no model"}`, `nonsense`, ``, `[]`, `{"class": 1, "confidence": 0.8, "model": "` + strings.Repeat("m", 300) + `"}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &entryServer{neighbour: newNeighbour()}
+			n := newEntry()
 			var unsound atomic.Bool
 			n.answer = func(text string) string {
 				if unsound.Load() {
@@ -208,7 +215,7 @@ func TestOutsideIsChecked(t *testing.T) {
 
 func TestListIsChecked(t *testing.T) {
 	for _, list := range []string{`{"categories": []}`, `{}`, `{"categories": ["a", "a", "b"]}`, `{"categories": ["a", "", "b"]}`, `{"categories": ["a", "b"]}`, `x`} {
-		n := &entryServer{neighbour: newNeighbour()}
+		n := newEntry()
 		n.list = list
 		o := options()
 		o.NumCategories = 3
@@ -225,7 +232,7 @@ func TestListIsChecked(t *testing.T) {
 // While the server is away nothing is lost, and it is used again once it is back.
 func TestOutsideComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &entryServer{neighbour: newNeighbour()}
+		n := newEntry()
 		o := options()
 		k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
 		if got := outcome(t, k, "b"); got.Source != sourceOutside {
@@ -333,11 +340,12 @@ func TestSpread(t *testing.T) {
 		{0, 0.7, nil, []float64{0.7, 0.1, 0.1, 0.1}},
 		{1, 0.5, []float64{0.2, 0.6, 0.1, 0.1}, []float64{0.25, 0.5, 0.125, 0.125}},
 		{3, 0.9, []float64{0, 0, 0, 1}, []float64{0, 0, 0, 1}},
+		{0, 1, []float64{1.00000012, 0, 0, 0}, []float64{1, 0, 0, 0}}, // a float32 that is 1 but for its last bit
 	} {
 		got, err := distribution(c.class, c.confidence, c.said, 4)
 		expect.OK(t, err)
 		for i := range got {
-			if math.Abs(got[i]-c.want[i]) > 1e-9 {
+			if math.Abs(got[i]-c.want[i]) > 1e-9 || got[i] > 1 {
 				t.Errorf("%+v: %v", c, got)
 				break
 			}
