@@ -195,9 +195,7 @@ func TestDialects(t *testing.T) {
 				s.Transport, s.Command, s.Args, s.Self = Stdio, "metarouter", []string{"serve"}, true
 			})},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			expect.Deep(t, only(t, tt.text), tt.want)
-		})
+		expect.Deep(t, only(t, tt.text), tt.want, "%s", tt.name)
 	}
 }
 

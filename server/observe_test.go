@@ -114,8 +114,7 @@ func TestSearchModeSaves(t *testing.T) {
 	}
 
 	var direct notebook
-	c = connect(t, newFake(tools...), Options{Mode: exposure.Direct, Savings: &direct})
-	c.initialize()
+	c = initialized(t, newFake(tools...), Options{Mode: exposure.Direct, Savings: &direct})
 	c.ask(listTools)
 	if direct.spared != nil {
 		t.Errorf("told of %v in direct mode", direct.spared)
@@ -131,34 +130,23 @@ func TestResultLimitSaves(t *testing.T) {
 	}
 }
 
-// A call of a server that can't be reached and has never said what tools it has is told
-// too.
+// Observers learn of a call of a server that can't be reached and has never said what tools it has, and of one of a tool
+// that nobody has.
 func TestUnreachedIsObserved(t *testing.T) {
-	r := newFake()
-	r.servers = append(r.servers, info("down", status.Failed, 0))
-	var told notebook
-	c := initialized(t, r, Options{Mode: exposure.Direct, Observer: &told})
-	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"down__x","arguments":{"a":1}}}`)
-	if len(told.called) != 1 {
-		t.Fatalf("told of %v", told.called)
-	}
-	e := told.called[0]
-	if e.Outcome != execute.NoAnswer || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
-		!strings.Contains(e.Fault, "no licence") || len(e.Trace) != 32 || string(e.Arguments) != `{"a":1}` {
-		t.Errorf("told of %+v", e)
-	}
-}
-
-// So is one of a tool that nobody has.
-func TestUnknownIsObserved(t *testing.T) {
-	var told notebook
-	c := initialized(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Observer: &told})
-	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"made up","arguments":{"a":1}}}`)
-	if len(told.called) != 1 {
-		t.Fatalf("told of %v", told.called)
-	}
-	if e := told.called[0]; e.Outcome != execute.NoAnswer || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
-		t.Errorf("told of %+v", e)
+	for name, test := range map[string]struct{ server, fault string }{"down__x": {"down", "no licence"}, "made up": {"", "made up"}} {
+		r := newFake(tool("s", "t"))
+		r.servers = append(r.servers, info("down", status.Failed, 0))
+		var told notebook
+		c := initialized(t, r, Options{Mode: exposure.Direct, Observer: &told})
+		c.ask(rpc("tools/call", `"name":"`+name+`","arguments":{"a":1}`))
+		if len(told.called) != 1 {
+			t.Fatalf("told of %v", told.called)
+		}
+		e := told.called[0]
+		if e.Outcome != execute.NoAnswer || e.Tool.Server != test.server || e.Tool.Name != "" || e.Tool.ID != name || e.Client != "test" ||
+			!strings.Contains(e.Fault, test.fault) || (len(e.Trace) == 32) != (test.server != "") || string(e.Arguments) != `{"a":1}` {
+			t.Errorf("told of %+v", e)
+		}
 	}
 }
 

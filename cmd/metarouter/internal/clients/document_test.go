@@ -110,9 +110,7 @@ func TestAddAndRemove(t *testing.T) {
 		"odd indentation":   {"{\n \"s\": {\n        \"old\": 1}}", "{\n \"s\": {\n        \"old\": 1,\n        \"new\": {\n         \"a\": [\"1\", \"2\"]\n        }\n }}"},
 		"twice":             {"{\n  \"s\": {\"x\": 1},\n  \"s\": {\n    \"y\": 2\n  }\n}", "{\n  \"s\": {\"x\": 1},\n  \"s\": {\n    \"y\": 2,\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			expect.Equal(t, put(t, test.old), test.want)
-		})
+		expect.Equal(t, put(t, test.old), test.want, "%s", name)
 	}
 	for name, test := range map[string]struct{ old, want string }{
 		"the only one":     {"{\n  \"s\": {\n    \"x\": 1\n  }\n}", "{\n  \"s\": {\n  }\n}"},
