@@ -113,15 +113,15 @@ func TestNoiseAndFlood(t *testing.T) {
 	})
 }
 
-// Messages far above the 16 MiB at which the SDK's transport ends are passed on.
+// Messages above the 16 MiB at which the SDK's transport ends are passed on.
 func TestLargeMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "big,echo"))
-		const size = 8 << 20
+		const size = 17 << 20
 		if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
 			t.Errorf("a result of %d bytes, want %d", len(got), size)
 		}
-		argument := strings.Repeat("x", 8<<20)
+		argument := strings.Repeat("x", 17<<20)
 		if got := f.mustCall("s", "echo", `{"message":"`+argument+`"}`); !strings.Contains(got, argument) {
 			t.Errorf("an echo of %d bytes, want %d", len(got), len(argument))
 		}
