@@ -87,9 +87,7 @@ func TestReadme(t *testing.T) {
 	expect.OK(t, err)
 	t.Chdir(t.TempDir())
 	expect.OK(t, os.WriteFile(".mcp.json", servers, 0o600))
-	if got := printed(t, readme); got != output {
-		t.Errorf("it prints\n%sdocs/go.md says\n%s", got, output)
-	}
+	expect.Equal(t, printed(t, readme), output, "the example of docs/go.md prints")
 }
 
 // printed returns the output of f.

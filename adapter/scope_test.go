@@ -128,14 +128,10 @@ func TestScopeSnapshot(t *testing.T) {
 		var servers []string
 		for _, i := range s.Servers() {
 			servers = append(servers, i.Name)
-			if i.Tools != len(snapshot.Server(i.Name)) {
-				t.Errorf("profile %q: server %s has %d tools, and the list %d", tc.chosen, i.Name, i.Tools, len(snapshot.Server(i.Name)))
-			}
+			expect.Equal(t, i.Tools, len(snapshot.Server(i.Name)), "profile %q: the tools of server %s, and those of the list", tc.chosen, i.Name)
 		}
 		expect.Equal(t, strings.Join(servers, " "), tc.servers, "profile %q has the servers", tc.chosen)
-		if got := strings.Join(s.Unlisted(), " "); got != tc.servers {
-			t.Errorf("profile %q: the servers %q are not listed, want %q", tc.chosen, got, tc.servers)
-		}
+		expect.Equal(t, strings.Join(s.Unlisted(), " "), tc.servers, "profile %q: servers that are not listed", tc.chosen)
 		for tag := range snapshot.Capabilities() {
 			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Server(server)) == 0 {
 				t.Errorf("profile %q has the tag %q", tc.chosen, tag)
@@ -575,9 +571,7 @@ func TestScopeFixedArguments(t *testing.T) {
 		t.Fatalf("selected %v, one of %d", selection.Tool, len(selection.Places))
 	}
 	for _, tool := range append(selection.Places, selection.Tool) {
-		if string(tool.Fixed) != `{"owner":"acme"}` {
-			t.Errorf("%s has the fixed arguments %s", tool.ID, tool.Fixed)
-		}
+		expect.Equal(t, string(tool.Fixed), `{"owner":"acme"}`, "%s has the fixed arguments", tool.ID)
 		if checked := s.Check(t.Context(), tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
 			t.Errorf("check of %s: %q", tool.ID, checked.Faults)
 		}

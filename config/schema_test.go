@@ -331,9 +331,7 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 	look("", doc)
 	slices.Sort(said)
 	edited := Router{HTTP: HTTP{Addr: "127.0.0.1:1", ClientCA: "a", TLSCert: "c", TLSKey: "k", MaxHeader: 1}}
-	if got := slices.Sorted(slices.Values(RestartKeys(Router{}, edited))); !slices.Equal(said, got) {
-		t.Errorf("the schema names %q, an edit of all keys is reported as %q", said, got)
-	}
+	expect.List(t, said, slices.Sorted(slices.Values(RestartKeys(Router{}, edited))), "the keys that the schema names, and those of an edit of all")
 	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{plainToken("t")}}}
 	if got := RestartKeys(Router{}, edited); got != nil {
 		t.Errorf("live keys are reported: %q", got)

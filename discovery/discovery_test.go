@@ -200,9 +200,7 @@ func TestListDeadline(t *testing.T) {
 	if _, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", s, Rules{}); !errors.Is(err, gone) {
 		t.Errorf("got %v, want the cause", err)
 	}
-	if page != 3 {
-		t.Errorf("asked %d times, want 3", page)
-	}
+	expect.Equal(t, page, 3, "asked … times")
 }
 
 func TestListWithoutCapability(t *testing.T) {

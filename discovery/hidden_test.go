@@ -59,9 +59,7 @@ func TestHiddenName(t *testing.T) {
 	if err != nil || tool.Name != "delete_all" || tool.ID != "s:delete_all" || tool.ServerName() != "delete\u200b_all" || len(tool.Repairs) != 1 {
 		t.Errorf("%+v, %v", tool, err)
 	}
-	if want := `{"name":"delete_all","inputSchema":{"type":"object"}}`; string(tool.Definition) != want {
-		t.Errorf("the definition is %s", tool.Definition)
-	}
+	expect.Equal(t, string(tool.Definition), `{"name":"delete_all","inputSchema":{"type":"object"}}`, "the definition")
 	if _, out := (Rules{Deny: []string{"delete_*"}}).Excludes(tool.ServerName()); !out {
 		t.Error("a hidden character gets a tool past \"deny\"")
 	}

@@ -24,9 +24,7 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 		"execution":{"taskSupport":"optional","more":1},"_meta":{"ui":{"resourceUri":"ui://x"}} }`
 	got, err := Normalize("srv", json.RawMessage("\n"+raw+" "), nil)
 	expect.OK(t, err)
-	if string(got.Definition) != raw {
-		t.Errorf("definition is now\n%s", got.Definition)
-	}
+	expect.Equal(t, string(got.Definition), raw, "definition is now")
 	if len(got.Repairs) > 0 {
 		t.Errorf("repairs %q", got.Repairs)
 	}
@@ -97,12 +95,8 @@ func TestNormalizeRepairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := Normalize("srv", json.RawMessage(test.raw), nil)
 			expect.OK(t, err)
-			if string(got.Definition) != test.want {
-				t.Errorf("definition\n%s, want\n%s", got.Definition, test.want)
-			}
-			if !strings.Contains(strings.Join(got.Repairs, "\n"), test.repair) {
-				t.Errorf("repairs %q, want %q", got.Repairs, test.repair)
-			}
+			expect.Equal(t, string(got.Definition), test.want, "definition")
+			expect.Contains(t, strings.Join(got.Repairs, "\n"), test.repair, "repairs")
 		})
 	}
 }
@@ -172,15 +166,9 @@ func TestNormalizeFlattens(t *testing.T) {
 				description = `D.\n\n` + test.hint
 			}
 			want := `{"name":"x","description":"` + description + `","inputSchema":` + test.want + `}`
-			if string(got.Flat) != want {
-				t.Errorf("flat definition\n%s, want\n%s", got.Flat, want)
-			}
-			if !strings.Contains(string(got.Definition), test.in) {
-				t.Errorf("definition\n%s", got.Definition)
-			}
-			if string(got.InputSchema) != test.in {
-				t.Errorf("inputSchema became\n%s", got.InputSchema)
-			}
+			expect.Equal(t, string(got.Flat), want, "flat definition")
+			expect.Contains(t, string(got.Definition), test.in, "definition")
+			expect.Equal(t, string(got.InputSchema), test.in, "inputSchema became")
 			if at := bytes.Index(got.Definition, got.InputSchema); at < 0 || &got.Definition[at] != &got.InputSchema[0] {
 				t.Error("inputSchema is no part of the definition")
 			}
@@ -222,9 +210,7 @@ func TestNormalizeRenames(t *testing.T) {
 	raw := `{"description":"name", "name" : "old" ,"inputSchema":{"type":"object"}}`
 	got, err := Normalize("srv", json.RawMessage(raw), map[string]string{"old": `ne"w`, "x": "y"})
 	expect.OK(t, err)
-	if want := strings.Replace(raw, `"old"`, `"ne\"w"`, 1); string(got.Definition) != want {
-		t.Errorf("definition %s, want %s", got.Definition, want)
-	}
+	expect.Equal(t, string(got.Definition), strings.Replace(raw, `"old"`, `"ne\"w"`, 1), "definition")
 	if got.Name != `ne"w` || got.ServerName() != "old" || got.ID != registry.ID("srv", `ne"w`) || len(got.Repairs) > 0 {
 		t.Errorf("tool %+v", got)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -84,9 +83,7 @@ func TestListOthers(t *testing.T) {
 			if seen.Len() != test.warns {
 				t.Errorf("%d warnings: %v", seen.Len(), seen.All())
 			}
-			if string(l.Capabilities) != test.capabilities {
-				t.Errorf("capabilities %s", l.Capabilities)
-			}
+			expect.Equal(t, string(l.Capabilities), test.capabilities, "capabilities")
 			if want := strings.Contains(test.capabilities, "extensions"); want != (string(l.Extensions) == `{"x/y": {}}`) {
 				t.Errorf("extensions %s", l.Extensions)
 			}
@@ -125,9 +122,7 @@ func TestListOfMuteServer(t *testing.T) {
 		if err != nil || len(l.Tools) != 1 || keys(l) != "" {
 			t.Errorf("tools %v, others %q, error %v", l.Tools, keys(l), err)
 		}
-		if !slices.Equal(s.asked, []string{"{}", "prompts/list"}) {
-			t.Errorf("asked %q, though the time was up", s.asked)
-		}
+		expect.List(t, s.asked, []string{"{}", "prompts/list"}, "asked before the time was up")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
@@ -224,9 +219,7 @@ func TestOthersRepairs(t *testing.T) {
 			if err != nil || got != test.want {
 				t.Errorf("definition\n%s, want\n%s; error %v", got, test.want, err)
 			}
-			if !strings.Contains(strings.Join(repairs, "\n"), test.repair) {
-				t.Errorf("repairs %q, want %q", repairs, test.repair)
-			}
+			expect.Contains(t, strings.Join(repairs, "\n"), test.repair, "repairs")
 		})
 	}
 }

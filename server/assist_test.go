@@ -144,9 +144,7 @@ func TestSearchGoesOnWithoutClientsModel(t *testing.T) {
 					t.Fatalf("%+v, %v", result, err)
 				}
 			}
-			if times != 3 {
-				t.Errorf("the model is asked %d times", times)
-			}
+			expect.Equal(t, times, 3, "the model is asked … times")
 		})
 	}
 }

@@ -48,9 +48,7 @@ func TestFindOtherKinds(t *testing.T) {
 	r := everything(t)
 	s := newAlone(r, Options{Mode: exposure.Search})
 	result := calls[found](t, s, "find_tools", `{"query":"x","kinds":["tool","resource","prompt"]}`)
-	if strings.Join(r.query.Kinds, " ") != "tool resource prompt" {
-		t.Errorf("asked for %q", r.query.Kinds)
-	}
+	expect.Equal(t, strings.Join(r.query.Kinds, " "), "tool resource prompt", "asked for")
 	text := result.Content[0].Text
 	for _, want := range []string{
 		`{"id":"lib:essay","kind":"prompt","name":"` + s.catalog.View().Prompts.Exposed(r.Snapshot().Prompts()[0]) + `","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}],"description":"Writes an essay. At length.","score":4,"confidence":0.8}`,

@@ -181,9 +181,7 @@ func TestRulesOfSuspendedCalls(t *testing.T) {
 			if err := <-ended; (err == nil) != test.resumes {
 				t.Errorf("under %q the call ended with %v", test.rules, err)
 			}
-			if left := c.server.clients.Suspended(); left != 0 {
-				t.Errorf("under %q %d calls are still suspended", test.rules, left)
-			}
+			expect.Equal(t, c.server.clients.Suspended(), 0, "under %q … calls are still suspended", test.rules)
 		})
 	}
 }

@@ -109,9 +109,7 @@ func TestSearchModeSaves(t *testing.T) {
 	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
 	before := told.spared["list"]
 	c.ask(listTools)
-	if told.spared["list"] != 2*before {
-		t.Errorf("told of %d tokens after two lists, want %d", told.spared["list"], 2*before)
-	}
+	expect.Equal(t, told.spared["list"], 2*before, "told of … tokens after two lists")
 
 	var direct notebook
 	c = initialized(t, newFake(tools...), Options{Mode: exposure.Direct, Savings: &direct})

@@ -47,9 +47,7 @@ func TestPlaces(t *testing.T) {
 	for _, part := range []string{"files-b, files-a", "name the server in the task", "files-b:read, files-a:read with call_tool"} {
 		expect.Contains(t, p.Reason, part)
 	}
-	if string(r.query.Arguments) != `{"n":1}` {
-		t.Errorf("searched with the arguments %s", r.query.Arguments)
-	}
+	expect.Equal(t, string(r.query.Arguments), `{"n":1}`, "searched with the arguments")
 }
 
 // If nothing says which server is meant, the folders in which the client works are asked for.

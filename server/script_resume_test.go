@@ -401,9 +401,7 @@ func TestScriptLeavesNothing(t *testing.T) {
 	w.run(put.answering(last, "accept")).wants(t, "before,after")
 	lost := w.run(put)
 	s.start("").run(put.answering(lost, "accept")).wants(t, "the router that held it has ended")
-	if n := s.executions()["y1"]; n != 1 {
-		t.Errorf("the call was made %d times", n)
-	}
+	expect.Equal(t, s.executions()["y1"], 1, "the call was made … times")
 }
 
 // The scripts of one principal that wait leave room for others; questions that come at once are one answer; a client that

@@ -439,9 +439,7 @@ func TestCallPassesBytes(t *testing.T) {
 	}
 	// By call_tool, the same.
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"call_tool","arguments":{"tool":"a.b","arguments":{"n": 1}}}}`, `{"jsonrpc":"2.0","id":2,"result":`+result+`}`)
-	if string(got.Arguments) != `{"n": 1}` {
-		t.Errorf("executed with arguments %s", got.Arguments)
-	}
+	expect.Equal(t, string(got.Arguments), `{"n": 1}`, "executed with arguments")
 }
 
 func TestServerErrorPassesOn(t *testing.T) {

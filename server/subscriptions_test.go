@@ -66,7 +66,5 @@ func TestEndedWatchIsNotNotified(t *testing.T) {
 	s.updated("x", nil, update)
 	close(ended)
 	s.updated("x", nil, update)
-	if heard != 1 {
-		t.Errorf("heard %d updates, want the one before the end", heard)
-	}
+	expect.Equal(t, heard, 1, "heard … updates")
 }

@@ -364,9 +364,7 @@ func TestRouteTask(t *testing.T) {
 	} {
 		choose(test.tool, test.confidence)
 		calls[any](t, s, "route_task", test.args)
-		if fmt.Sprint(executed) != test.want {
-			t.Errorf("%s executed %v, want %s", test.args, executed, test.want)
-		}
+		expect.Equal(t, fmt.Sprint(executed), test.want, "%s executed", test.args)
 	}
 
 	r.selection = selector.Selection{Abstained: true, Alternatives: all}

@@ -128,9 +128,7 @@ func TestNPXFreshness(t *testing.T) {
 			f := superviseProcesses(t, t.TempDir(), n.install(t))
 			f.await("a", status.Ready)
 			expect.OK(t, f.Restart(t.Context(), "a"))
-			if got := n.runs(); got != want {
-				t.Errorf("npx ran %d times, want %d", got, want)
-			}
+			expect.Equal(t, n.runs(), want, "npx ran … times")
 			// Another version in its place is not taken for it.
 			n.file(t, "pkg/package.json", `{"name":"pkg","version":"1.2.5"}`)
 			if err := f.Restart(t.Context(), "a"); err != nil || n.runs() != want+1 {
@@ -188,9 +186,7 @@ func TestNPXFails(t *testing.T) {
 	f := superviseProcesses(t, t.TempDir(), n.install(t))
 	st := f.await("a", status.Failed)
 	expect.Equal(t, st.LastError, "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404", "it failed with")
-	if n.runs() != 1 {
-		t.Errorf("npx ran %d times", n.runs())
-	}
+	expect.Equal(t, n.runs(), 1, "npx ran … times")
 	if b, err := os.ReadFile(filepath.Join(f.data, "logs", "a.log")); err != nil || !strings.Contains(string(b), "A complete log") {
 		t.Errorf("the server's log says %q, %v", b, err)
 	}

@@ -74,9 +74,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 		signal.Leave(s.control.woken) // as a call does that saw it idle just before
 		<-in.done
 		time.Sleep(300 * time.Millisecond)
-		if n := f.starter.Started(); n != 1 {
-			t.Errorf("one call took %d starts", n)
-		}
+		expect.Equal(t, f.starter.Started(), 1, "one call took … starts")
 	})
 }
 

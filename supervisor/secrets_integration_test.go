@@ -50,13 +50,9 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 		data, _ := os.ReadFile(runs)
 		return strings.Count(string(data), "run")
 	}
-	if n := ran(); n != 1 {
-		t.Errorf("the command ran %d times for the start", n)
-	}
+	expect.Equal(t, ran(), 1, "the command ran … times for the start")
 	write("two")
 	valid.Store("two")
 	expect.Contains(t, f.mustCall("r", "echo", "{}"), "called", "answer")
-	if n := ran(); n != 2 {
-		t.Errorf("the command ran %d times, want once more", n)
-	}
+	expect.Equal(t, ran(), 2, "the command ran … times")
 }

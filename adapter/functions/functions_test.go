@@ -90,9 +90,7 @@ func TestFunctions(t *testing.T) {
 	}
 	tool, _ := adapter.Tool(f, "own:add")
 	expect.Equal(t, strings.Join(tool.Capabilities, " "), "sums", "capabilities of add")
-	if want := `"description":"the first number"`; !strings.Contains(string(tool.InputSchema), want) {
-		t.Errorf("schema %s", tool.InputSchema)
-	}
+	expect.Contains(t, string(tool.InputSchema), `"description":"the first number"`, "schema")
 	if found := f.FindByCapability("sums"); len(found) != 1 || found[0] != tool {
 		t.Errorf("found %v", found)
 	}
@@ -217,9 +215,7 @@ func TestFunctionsHints(t *testing.T) {
 	if !tool.Hints.IsDestructive() || !strings.Contains(string(tool.Definition), `"annotations":{"destructiveHint":true}`) || !strings.Contains(string(tool.Definition), `"outputSchema"`) {
 		t.Errorf("%s", tool.Definition)
 	}
-	if strings.Join(tool.Capabilities, " ") != "delete" {
-		t.Errorf("capabilities %v", tool.Capabilities)
-	}
+	expect.Equal(t, strings.Join(tool.Capabilities, " "), "delete", "capabilities")
 }
 
 // A tool that the caller holds may be older, or made up: arguments are checked against the

@@ -133,9 +133,7 @@ func TestOptionsBelowZero(t *testing.T) {
 			return response(200, `{"data":[{"id":"m"}],"choices":[{"message":{"content":"Hello"}}]}`), nil
 		})})
 		time.Sleep(time.Hour)
-		if asked != 0 {
-			t.Errorf("asked %d times", asked)
-		}
+		expect.Equal(t, asked, 0, "asked … times")
 		expect.OK(t, c.Health(t.Context()).Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -185,9 +183,7 @@ func FuzzAnswer(f *testing.F) {
 		result := a.result(1)
 		if err != nil {
 			if result, err = a.failed(err, 2); err != nil {
-				if said != "" {
-					t.Errorf("others may be asked (%v) though %q was handed out", err, said)
-				}
+				expect.Equal(t, said, "", "handed out though others may be asked (%v)", err)
 				return
 			}
 		}

@@ -194,9 +194,7 @@ func TestRequestAndResult(t *testing.T) {
 		if tries := string(wire.Member(r.Meta(), "tries")); tries != "1" || string(wire.Member(r.Meta(), "tool_name")) != `"gpt-5-mini"` {
 			t.Errorf("_meta %s", r.Meta())
 		}
-		if want := `notifications/progress {"message":"Yes.","progress":1,"progressToken":"p"}`; strings.Join(told, "\n") != want {
-			t.Errorf("told %s", told)
-		}
+		expect.Equal(t, strings.Join(told, "\n"), `notifications/progress {"message":"Yes.","progress":1,"progressToken":"p"}`, "told")
 		for args, want := range map[string]string{
 			`{}`:                                "Nothing was asked",
 			`{"prompt":"a","temperature":9}`:    "arguments.temperature",

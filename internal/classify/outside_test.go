@@ -146,9 +146,7 @@ func TestOutside(t *testing.T) {
 	if b.Class != 1 || b.Category != "b" || math.Abs(b.Confidence-0.8) > 1e-9 || b.Model != "theirs" || !b.UseReasoning || b.Source != sourceOutside || b.Degraded {
 		t.Errorf("%+v", b)
 	}
-	if fmt.Sprint(b.Categories) != "[a b c]" {
-		t.Errorf("%q", b.Categories)
-	}
+	expect.Equal(t, fmt.Sprint(b.Categories), "[a b c]")
 	a := outcome(t, k, "air")
 	if a.Class != 0 || math.Abs(a.Confidence-0.75) > 1e-9 || math.Abs(a.Probabilities[1]-0.125) > 1e-9 {
 		t.Errorf("%+v", a)

@@ -317,17 +317,13 @@ func TestPolicyForTool(t *testing.T) {
 		if limit, pattern := p.timeout(tool); limit != want.time || pattern != want.pattern {
 			t.Errorf("%s may take %d by %q, want %d by %q", name, limit, pattern, want.time, want.pattern)
 		}
-		if got := resultLimit(tool, &p, 1<<30); got != want.tokens {
-			t.Errorf("%s may say %d tokens, want %d", name, got, want.tokens)
-		}
+		expect.Equal(t, resultLimit(tool, &p, 1<<30), want.tokens, "%s may say … tokens", name)
 	}
 	if limit, pattern := p.timeout(nil); limit != time.Minute || pattern != "" {
 		t.Errorf("another request may take %v by %q", limit, pattern)
 	}
 	declares := &registry.NormalizedTool{Original: "page_1", Definition: json.RawMessage(`{"_meta":{"anthropic/maxResultSizeChars":4000}}`)}
-	if got := resultLimit(declares, &p, 1<<30); got != 7 {
-		t.Errorf("one that declares more may say %d tokens", got)
-	}
+	expect.Equal(t, resultLimit(declares, &p, 1<<30), 7, "tokens that one that declares more may say")
 }
 
 // A call that waits for its server says in time for the client what it waited for.
@@ -403,9 +399,7 @@ func TestCheckIsBounded(t *testing.T) {
 			t.Errorf("unchecked %v, faults %.200q, repaired %q", c.Unchecked, c.Faults, c.Repaired)
 		}
 	}
-	if n := logs.FilterField(zap.String("tool", tool.ID)).Len(); n != 1 {
-		t.Errorf("logged %d times, want once", n)
-	}
+	expect.Equal(t, logs.FilterField(zap.String("tool", tool.ID)).Len(), 1, "logged … times")
 	if c := e.Check(t.Context(), tool, json.RawMessage(`{"a":1}`)); len(c.Faults) == 0 || c.Unchecked {
 		t.Errorf("a comparison that ends in time: %+v", c)
 	}

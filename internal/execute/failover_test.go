@@ -316,9 +316,7 @@ func TestNeedsLogin(t *testing.T) {
 					t.Fatalf("%s, %v", result.JSON, result.Err)
 				}
 			}
-			if n := sent.Load(); n != 2*breakAfter {
-				t.Errorf("sent %d times for %d calls", n, 2*breakAfter)
-			}
+			expect.Equal(t, sent.Load(), 2*breakAfter, "sent … times")
 		})
 	}
 }

@@ -135,9 +135,7 @@ func TestCallPassesBytes(t *testing.T) {
 	const params, want = `{"b":12345678901234567890,"a":"é"}`, `{"z":1e400,"content":[{"type":"new"}],"a":1.0}`
 	go func() {
 		m := s.read()
-		if string(m.Params) != params {
-			t.Errorf("params arrived as %s", m.Params)
-		}
+		expect.Equal(t, string(m.Params), params, "params arrived as")
 		s.write("Banner! %d", 1)
 		s.write(`{"level":30,"msg":"a log line"}`)
 		s.write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`)
@@ -292,9 +290,7 @@ func TestTrailOfACall(t *testing.T) {
 				test.settle(p, s, id)
 				<-ended
 				time.Sleep(time.Minute)
-				if late.Load() != test.late {
-					t.Errorf("late %d times, want %d", late.Load(), test.late)
-				}
+				expect.Equal(t, late.Load(), test.late, "late … times")
 			})
 		})
 	}

@@ -149,9 +149,7 @@ func TestProgress(t *testing.T) {
 			for i, heard := range c.heard {
 				expect.Equal(t, heard, fmt.Sprintf(`progress{"progress":%d,"progressToken":%s}`, i, tokens[c]), "%s heard", c.name)
 			}
-			if len(c.heard) != 100 {
-				t.Errorf("%s heard of progress %d times before the result, want 100", c.name, len(c.heard))
-			}
+			expect.Equal(t, len(c.heard), 100, "%s heard of progress … times before the result", c.name)
 		})
 	}
 	requests := []wire.Message{s.read(), s.read()}

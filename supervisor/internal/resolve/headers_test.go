@@ -33,9 +33,7 @@ func TestHeadersHelper(t *testing.T) {
 			t.Errorf("headers %q", resolved.Headers)
 		}
 	}
-	if len(ran) != 2 {
-		t.Errorf("the command ran %d times for two connections", len(ran))
-	}
+	expect.Equal(t, len(ran), 2, "the command ran … times for two connections")
 	for _, variable := range []string{"CLAUDE_CODE_MCP_SERVER_NAME=docs", "CLAUDE_CODE_MCP_SERVER_URL=https://docs.example/mcp"} {
 		if !slices.Contains(ran[0].Env, variable) {
 			t.Errorf("it does not get %s", variable)

@@ -262,7 +262,5 @@ func TestHideTokensInMessages(t *testing.T) {
 	if got := s.HideTokens(given); string(got) != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if string(given) != message {
-		t.Errorf("the message itself was changed to %s", given)
-	}
+	expect.Equal(t, string(given), message, "the message itself was changed to")
 }

@@ -137,9 +137,7 @@ func TestTokenRefused(t *testing.T) {
 		if !tc.auth && !errors.Is(err, session.ErrNotSent) {
 			t.Errorf("%s: %v may have had an effect", name, err)
 		}
-		if n := server.requests.Load(); n != tc.requests {
-			t.Errorf("%s: sent %d times", name, n)
-		}
+		expect.Equal(t, server.requests.Load(), tc.requests, "%s: sent … times", name)
 	}
 }
 

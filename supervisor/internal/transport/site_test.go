@@ -75,9 +75,7 @@ func TestRenewal(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("%d: renewed %d times", status, n)
-		}
+		expect.Equal(t, renewals.Load(), 1, "%d: renewed … times", status)
 		// What is refused now is not renewed for a minute, whatever comes.
 		valid = "newest"
 		server.valid.Store(&valid)

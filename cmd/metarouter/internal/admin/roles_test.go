@@ -42,7 +42,5 @@ func TestRoutesNeedAdmin(t *testing.T) {
 	}
 	source, err := os.ReadFile("admin.go")
 	expect.OK(t, err)
-	if n := strings.Count(string(source), "mux.Handle"); n != 1 {
-		t.Errorf("admin.go adds routes at %d places; add them to routes", n)
-	}
+	expect.Equal(t, strings.Count(string(source), "mux.Handle"), 1, "admin.go adds routes at … places; add them to routes")
 }

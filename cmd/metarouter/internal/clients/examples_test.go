@@ -105,9 +105,7 @@ func TestImportLosesNothing(t *testing.T) {
 				if err != nil || len(read.Servers) != len(e.servers) {
 					t.Fatalf("%v, %d servers in\n%s", err, len(read.Servers), done.Data)
 				}
-				if !strings.Contains(string(done.Data), schemaURL) {
-					t.Errorf("no schema in\n%s", done.Data)
-				}
+				expect.Contains(t, string(done.Data), schemaURL, "no schema in")
 				theirs, _ := open(e.file, data)
 				imported, _ := open(path, done.Data)
 				for _, server := range e.servers {

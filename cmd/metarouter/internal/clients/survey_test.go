@@ -54,9 +54,7 @@ func TestSurvey(t *testing.T) {
 			n++
 		}
 	}
-	if n != 1 {
-		t.Errorf("Cursor's file is named %d times", n)
-	}
+	expect.Equal(t, n, 1, "Cursor's file is named … times")
 }
 
 // A first file is one that works, for a project without comments.
