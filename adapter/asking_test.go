@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/approval"
@@ -15,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An answerer is a client with a person who answers questions.
@@ -59,8 +59,6 @@ func asking(t *testing.T) (r *Router, edit func(func(*config.Profile))) {
 // execute calls the tool as a client with this name does.
 func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*selector.Call)) selector.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	found, ok := s.Snapshot().Tool(tool)
 	if !ok {
 		t.Fatalf("no tool %s", tool)
@@ -69,10 +67,8 @@ func (s *View) call(t *testing.T, tool, args string, from Client, edit ...func(*
 	for _, e := range edit {
 		e(&c)
 	}
-	result, err := s.Execute(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result, err := s.Execute(t.Context(), c)
+	expect.OK(t, err)
 	return result
 }
 
@@ -94,9 +90,7 @@ func TestAskingFirst(t *testing.T) {
 		t.Errorf("accepted: %s, asked %d times", got.JSON, accept.asked.Load())
 	}
 	for _, want := range []string{"the tool echo of the server s", `profile "work"`, `"echo"`, `"message": "hello"`} {
-		if !strings.Contains(question, want) {
-			t.Errorf("%q is not in %q", want, question)
-		}
+		expect.Contains(t, question, want)
 	}
 	if s.call(t, "s:echo", `{"message":"hello"}`, accept); accept.asked.Load() != 2 {
 		t.Error("an approval counts for a second call")
@@ -147,9 +141,7 @@ func TestApprovedOnThePage(t *testing.T) {
 			if len(all) != 1 || all[0].Principal != "build" || all[0].Profile != "work" || all[0].Client != "test" {
 				t.Fatalf("on the desk: %+v", all)
 			}
-			if err := desk.Approve(all[0].ID, "ada"); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, desk.Approve(all[0].ID, "ada"))
 			if tc.rule != nil {
 				edit(tc.rule)
 			}

@@ -15,56 +15,10 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
-
-// neighbour is an outside classification server of plain JSON-RPC. Whatever sings is
-// music to it.
-func neighbour(t *testing.T, down *atomic.Bool) string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var m struct {
-			Params struct {
-				Name      string
-				Arguments struct{ Text string }
-			}
-		}
-		if down.Load() || json.NewDecoder(r.Body).Decode(&m) != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		text := `{"categories": ["Music", "other"]}`
-		switch {
-		case m.Params.Name != "classify_text":
-		case strings.Contains(m.Params.Arguments.Text, "sing"):
-			text = `{"class": 0, "confidence": 0.9}`
-		default:
-			text = `{"class": 1, "confidence": 0.9}`
-		}
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(map[string]any{"result": map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}}})
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-// featureOf returns the value of a feature by its name.
-func featureOf(t *testing.T, e interface {
-	Explain(context.Context, string, []selector.Candidate) ([]selector.Explanation, error)
-}, task string, c selector.Candidate, feature string) float64 {
-	t.Helper()
-	all, err := e.Explain(t.Context(), task, []selector.Candidate{c})
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%+v, %v", all, err)
-	}
-	for _, f := range all[0].Features {
-		if f.Name == feature {
-			return f.Value
-		}
-	}
-	t.Fatalf("there is no feature %q", feature)
-	return 0
-}
 
 // An oracle is an outside classification server of plain JSON-RPC with answers that change.
 type oracle struct {
@@ -72,7 +26,7 @@ type oracle struct {
 	mu   sync.Mutex
 	list string
 	say  func(ctx context.Context, text string) string
-	asks atomic.Int64
+	down atomic.Bool // it can't be reached
 }
 
 func newOracle(t *testing.T, list string, say func(ctx context.Context, text string) string) *oracle {
@@ -84,12 +38,14 @@ func newOracle(t *testing.T, list string, say func(ctx context.Context, text str
 				Arguments struct{ Text string }
 			}
 		}
-		json.NewDecoder(r.Body).Decode(&m)
+		if o.down.Load() || json.NewDecoder(r.Body).Decode(&m) != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		o.mu.Lock()
 		text, say := o.list, o.say
 		o.mu.Unlock()
 		if m.Params.Name == "classify_text" {
-			o.asks.Add(1)
 			text = say(r.Context(), m.Params.Arguments.Text)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -116,23 +72,34 @@ func (o *oracle) classification() *config.Classification {
 	return c
 }
 
+// sorted runs a router with a server of the tools, separated by commas, which are sorted so.
+func sorted(t *testing.T, c *config.Classification, tools string) *Router {
+	t.Helper()
+	return routerOf(t, config.Config{Servers: []config.Server{fake("s", "-tools", tools)}, Router: config.Router{Classification: c}})
+}
+
+// music waits until so many tools have the tag music.
+func (r *Router) music(t *testing.T, n int) {
+	t.Helper()
+	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == n })
+}
+
+// songs takes for music whatever sings.
+func songs(_ context.Context, text string) string {
+	if strings.Contains(text, "sing") {
+		return class(0)
+	}
+	return class(1)
+}
+
 func class(n int) string { return fmt.Sprintf(`{"class": %d, "confidence": 0.9}`, n) }
 
 // When the outside server has another list, it is asked about the tools again, and
 // tags that it no longer gives are gone.
 func TestTagsChange(t *testing.T) {
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(_ context.Context, text string) string {
-		if strings.Contains(text, "sing") {
-			return class(0)
-		}
-		return class(1)
-	})
-	r, _ := runningWith(t, config.Config{
-		Servers: []config.Server{fake("s", "-tools", "singing_bird,stone")},
-		Router:  config.Router{Classification: o.classification()},
-	}, Options{})
-	settled(t, r)
-	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	o := newOracle(t, `{"categories": ["music", "other"]}`, songs)
+	r := sorted(t, o.classification(), "singing_bird,stone")
+	r.music(t, 1)
 	o.change(`{"categories": ["other", "music", "rock"]}`, func(_ context.Context, text string) string {
 		if strings.Contains(text, "stone") {
 			return class(2)
@@ -152,46 +119,7 @@ func TestTagsOfTheOthers(t *testing.T) {
 		}
 		return class(0)
 	})
-	r, _ := runningWith(t, config.Config{
-		Servers: []config.Server{fake("s", "-tools", "a_bird,b_bird,c_bird,poison,d_bird,e_bird,f_bird")},
-		Router:  config.Router{Classification: o.classification()},
-	}, Options{})
-	settled(t, r)
-	mcptest.WaitFor(t, "the tags", func() bool { return len(r.FindByCapability("music")) == 6 })
-}
-
-// An outside server that hangs delays a search only so much.
-func TestSearchIsNotDelayed(t *testing.T) {
-	var hangs atomic.Bool
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(ctx context.Context, text string) string {
-		if hangs.Load() {
-			select {
-			case <-ctx.Done():
-			case <-t.Context().Done():
-			}
-		}
-		return class(0)
-	})
-	classification := o.classification()
-	classification.Outside.Timeout = time.Hour
-	r := withBird(t, classification)
-	hangs.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if _, err := r.selector.Find(ctx, selector.Query{Task: "a bird"}); err != nil || ctx.Err() != nil {
-		t.Errorf("%v, %v", err, ctx.Err())
-	}
-}
-
-// withBird returns a router with a tool that the outside server takes for music.
-func withBird(t *testing.T, c *config.Classification) *Router {
-	r, _ := runningWith(t, config.Config{
-		Servers: []config.Server{fake("s", "-tools", "a_bird")},
-		Router:  config.Router{Classification: c},
-	}, Options{})
-	settled(t, r)
-	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
-	return r
+	sorted(t, o.classification(), "a_bird,b_bird,c_bird,poison,d_bird,e_bird,f_bird").music(t, 6)
 }
 
 // One that is slow, but not too slow, doesn't delay each of many searches.
@@ -211,11 +139,11 @@ func TestSearchesAreNotDelayed(t *testing.T) {
 		}
 		return class(0)
 	})
-	r := withBird(t, o.classification())
+	r := sorted(t, o.classification(), "a_bird")
+	r.music(t, 1)
 	find := func() {
-		if _, err := r.selector.Find(t.Context(), selector.Query{Task: task}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.selector.Find(t.Context(), selector.Query{Task: task})
+		expect.OK(t, err)
 	}
 	slow.Store(true)
 	mcptest.WaitFor(t, "a search that waits, and then the next ones not to", func() bool {
@@ -239,9 +167,8 @@ func TestShortTexts(t *testing.T) {
 	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
 	c := o.classification()
 	c.MaxText = 6
-	r, _ := runningWith(t, config.Config{Servers: []config.Server{fake("s", "-tools", "singing_bird")}, Router: config.Router{Classification: c}}, Options{})
-	settled(t, r)
-	mcptest.WaitFor(t, "the tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	r := sorted(t, c, "singing_bird")
+	r.music(t, 1)
 	if tag, _ := r.sorting.Category(t.Context(), "ä singing bird"); tag != "music" {
 		t.Errorf("%q", tag)
 	}

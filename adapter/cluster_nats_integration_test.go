@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -24,7 +25,7 @@ func TestTwoRoutersOverNATS(t *testing.T) {
 	for _, name := range []string{"box", "laptop"} {
 		files[name] = filepath.Join(t.TempDir(), "node.nk")
 		key, err := nodeidentity.Public(files[name])
-		must(t, err)
+		expect.OK(t, err)
 		keys[name] = key
 	}
 	configure := func(name, trusted string, share, use []string, servers ...config.Server) config.Config {
@@ -46,9 +47,7 @@ func TestTwoRoutersOverNATS(t *testing.T) {
 		t.Fatalf("got %s, %v", result.JSON, err)
 	}
 	for key, want := range map[string]string{"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "false"} {
-		if got := string(wire.Member(result.Meta(), key)); got != want {
-			t.Errorf("_meta has %s %s, want %s", key, got, want)
-		}
+		expect.Equal(t, string(wire.Member(result.Meta(), key)), want, "_meta has %s", key)
 	}
 	if nodes := laptop.parts.Nodes(); len(nodes) != 2 || nodes[0].Node != "laptop" || nodes[1].Node != "box" {
 		t.Errorf("the nodes are %+v", nodes)

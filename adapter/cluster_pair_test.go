@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -87,13 +88,11 @@ func call(t *testing.T, p *adapter.Pair, id, arguments string, from adapter.Clie
 	if !ok {
 		t.Fatalf("no tool %s", id)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	if from != nil && !from.Modern() {
 		meta = nil
 	}
 	all := "{" + strings.Join(append(meta, `"progressToken":"p"`), ",") + "}"
-	return p.Laptop.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(all)})
+	return p.Laptop.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(arguments), From: from, Meta: json.RawMessage(all)})
 }
 
 // Two routers, with package server between them: calls, questions, progress, updates and cancellation
@@ -110,9 +109,7 @@ func TestPair(t *testing.T) {
 					t.Fatalf("%s: %s, %v", name, r.JSON, err)
 				}
 				for key, want := range map[string]string{"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "false", "metarouter/node": ""} {
-					if got := string(wire.Member(r.Meta(), key)); got != want {
-						t.Errorf("%s: _meta has %s %s, want %s", name, key, got, want)
-					}
+					expect.Equal(t, string(wire.Member(r.Meta(), key)), want, "%s: _meta has %s", name, key)
 				}
 			}
 			r, err := call(t, p, "gpu@box:raw", `{}`, modern)
@@ -125,9 +122,8 @@ func TestPair(t *testing.T) {
 			if r, err := call(t, p, "gpu@box:progress", `{"n":2}`, modern); err != nil || !modern.hears(`"progressToken":"p"`) {
 				t.Errorf("progress: %s, %v; heard %q", r.JSON, err, modern.heard)
 			}
-			if _, err := p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern}); err != nil {
-				t.Errorf("prompts/get: %v", err)
-			}
+			_, err = p.Laptop.Relay(t.Context(), "gpu@box", adapter.Request{Method: "prompts/get", Params: json.RawMessage(`{"name":"greet"}`), From: modern})
+			expect.OK(t, err, "prompts/get")
 			p.Laptop.SetLevel(t.Context(), "info")
 			for name, from := range map[string]*person{"legacy": {}, "modern": modern} {
 				stop := p.Laptop.Listen(func(_ string, _ adapter.Client, m adapter.Message) { from.Notify("", m) })
@@ -136,9 +132,7 @@ func TestPair(t *testing.T) {
 				}
 				stop()
 			}
-			if n := p.Streams(); n != 1 {
-				t.Errorf("%d streams", n)
-			}
+			expect.Equal(t, p.Streams(), 1, "streams")
 			pairUpdates(t, p)
 			pairCancels(t, p, trace)
 			pairAsks(t, p, era)
@@ -152,14 +146,11 @@ func pairUpdates(t *testing.T, p *adapter.Pair) {
 	defer p.Laptop.Listen(func(server string, _ adapter.Client, m adapter.Message) { heard <- server + " " + m.Method })()
 	client := new(person)
 	_, cancel, err := p.Laptop.Subscribe(t.Context(), "gpu@box", "doc://a", client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer cancel()
 	mcptest.WaitFor(t, "the update of the resource", func() bool {
-		if _, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client); err != nil {
-			t.Fatal(err)
-		}
+		_, err := call(t, p, "gpu@box:touch", `{"uri":"doc://a"}`, client)
+		expect.OK(t, err)
 		for again := time.After(200 * time.Millisecond); ; { // the server may not know of the subscription yet
 			select {
 			case m := <-heard:

@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -52,9 +53,7 @@ type farRequest struct {
 
 func newFarNode(t testing.TB) *farNode {
 	id, err := nodeidentity.Open(filepath.Join(t.TempDir(), "node.nk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return &farNode{id: id}
 }
 
@@ -197,9 +196,7 @@ func echoRequest(arguments string, from Client) session.Request {
 func mustSession(t testing.TB, r *remotes, from Client) session.Session {
 	t.Helper()
 	s, err := r.Session(t.Context(), "gpu@box", from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return s
 }
 
@@ -367,9 +364,7 @@ func TestRemoteStreamIsShared(t *testing.T) {
 		})
 	}
 	calling.Wait()
-	if n := f.dialled(); n != 1 {
-		t.Errorf("%d streams", n)
-	}
+	expect.Equal(t, f.dialled(), 1, "streams")
 	s := mustSession(t, all, nil)
 	f.hangUp()
 	<-s.Done()
@@ -424,7 +419,7 @@ func TestRemoteForget(t *testing.T) {
 			}
 			s, ended := mustSession(t, all, nil), make(chan error, 1)
 			_, err := s.Subscribe(t.Context(), "doc://a")
-			must(t, err)
+			expect.OK(t, err)
 			go func() {
 				_, err := s.Call(t.Context(), echoRequest(`{}`, nil))
 				ended <- err
@@ -514,12 +509,10 @@ func TestRemoteStreamOfClient(t *testing.T) {
 	for _, from := range []Client{nil, mute, home, &nearClient{home: home}, &nearClient{capabilities: home.capabilities}} {
 		mustSession(t, all, from)
 	}
-	if n := f.dialled(); n != 2 {
-		t.Errorf("%d streams", n)
-	}
+	expect.Equal(t, f.dialled(), 2, "streams")
 	all.Notify(home, "notifications/roots/list_changed", nil)
-	must(t, own.Notify(t.Context(), "notifications/other", nil))
-	must(t, mustSession(t, all, nil).Notify(t.Context(), "notifications/none", nil))
+	expect.OK(t, own.Notify(t.Context(), "notifications/other", nil))
+	expect.OK(t, mustSession(t, all, nil).Notify(t.Context(), "notifications/none", nil))
 	all.SetLevel(t.Context(), "info")
 	mcptest.WaitFor(t, "all messages", func() bool { return len(f.methods()) == 6 })
 	all.Release(home)
@@ -554,24 +547,5 @@ func TestRemoteSuspends(t *testing.T) {
 	r.Params = wire.SetMember(r.Params, "requestState", []byte(`"a:b"`))
 	if result, err := s.Call(t.Context(), r); err != nil || !r.Ran.Verified {
 		t.Errorf("got %s, %v", result, err)
-	}
-}
-
-// BenchmarkRemoteCall measures calls over a pipe in this process.
-func BenchmarkRemoteCall(b *testing.B) {
-	for _, size := range []int{100, 1 << 20} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			f := newFarNode(b)
-			text := json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}],"_meta":{"server":"gpu"}}`)
-			f.handle = func(farRequest) (json.RawMessage, error) { return text, nil }
-			all, _ := near(b, f, zap.NewNop())
-			s := mustSession(b, all, nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Call(b.Context(), echoRequest(`{"n":1}`, nil)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

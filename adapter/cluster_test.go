@@ -25,6 +25,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -66,7 +67,7 @@ func (n *pairNode) learn(t *testing.T) {
 		}
 	}
 	for name, o := range n.known {
-		must(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{offer: o}))
+		expect.OK(t, n.handler.Learn(t.Context(), config.Server{Name: name}, &pairSession{offer: o}))
 	}
 }
 
@@ -139,9 +140,7 @@ func TestAwaitNodes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &membership{newNode: func() (clusterNode, *remotes) { return &slowNode{takes: takes}, nil }}
 			f := &fleet{members: m}
-			if err := f.AwaitNodes(t.Context()); err != nil {
-				t.Errorf("in no cluster: %v", err)
-			}
+			expect.OK(t, f.AwaitNodes(t.Context()), "in no cluster")
 			m.join()
 			began := time.Now()
 			if err := f.AwaitNodes(t.Context()); (err == nil) != known || time.Since(began) > clusterWait {
@@ -207,18 +206,20 @@ func (n *pairNode) use(other *Router, its *pairNode) {
 // the configuration of box shares.
 func pair(t *testing.T, box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
-	return pairServed(t, serveNothing, box, laptop)
+	return pairServed(t, func(string, *Options) {}, box, laptop)
 }
 
-// pairServed is pair. serve serves the laptop, unless it is serveNothing.
-func pairServed(t *testing.T, serve func(context.Context, *NodeView, net.Conn), box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
+// pairServed is pair. edit edits the options of each router, by its name.
+func pairServed(t *testing.T, edit func(name string, o *Options), box, laptop config.Config) (r *Router, node *pairNode, boxes *Router, edits chan<- config.Config) {
 	t.Helper()
 	build := func(name string, c config.Config) (*Router, *pairNode, chan<- config.Config) {
 		n := &pairNode{name: name, running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-		r, edits := runningWith(t, c, Options{ServeNode: serve, onNode: func(r *Router, h *services) clusterNode {
+		o := Options{ServeNode: serveNothing, onNode: func(r *Router, h *services) clusterNode {
 			n.handler = h
 			return n
-		}})
+		}}
+		edit(name, &o)
+		r, edits := runningWith(t, c, o)
 		return r, n, edits
 	}
 	boxes, its, _ := build("box", box)
@@ -268,15 +269,12 @@ func TestServersOfOtherNodes(t *testing.T) {
 			t.Fatalf("%s: %s, %v", id, result.JSON, err)
 		}
 		node, path := wire.Member(result.Meta(), "node_id"), wire.Member(result.Meta(), "execution_path")
-		if got := [2]string{string(node), string(path)}; got != want {
-			t.Errorf("%s: node_id and execution_path %s, want %s", id, got, want)
-		}
+		expect.Equal(t, [2]string{string(node), string(path)}, want, "%s: node_id and execution_path", id)
 	}
 	scope := r.parts.View
 	for method, params := range map[string]string{"prompts/get": `{"name":"greet"}`, "resources/read": `{"uri":"doc://b"}`} {
-		if _, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)}); err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
+		_, err := scope.Relay(t.Context(), "gpu@box", session.Request{Method: method, Params: json.RawMessage(params)})
+		expect.OK(t, err, "%s", method)
 	}
 	infos := r.parts.Servers()
 	if i := slices.IndexFunc(infos, func(i ServerInfo) bool { return i.Name == "gpu@box" }); i < 0 || infos[i].Node() != "box" || infos[i].Tools != 1 {
@@ -287,11 +285,9 @@ func TestServersOfOtherNodes(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must(t, r.parts.Await(t.Context(), "gpu@box"))
+	expect.OK(t, r.parts.Await(t.Context(), "gpu@box"))
 	node.lose()
-	if got := idsOf(r); got != "gpu:echo" {
-		t.Errorf("without the node, the catalog has %s", got)
-	}
+	expect.Equal(t, idsOf(r), "gpu:echo", "without the node, the catalog")
 	if err := r.parts.Await(t.Context(), "gpu@box"); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server that is gone: %v", err)
 	}
@@ -305,15 +301,14 @@ func TestChangeWhileNodeWasAway(t *testing.T) {
 	offer, _ := boxes.parts.Snapshot().Tool("gpu:run")
 	changed := *offer
 	changed.Definition = json.RawMessage(`{"name":"run","description":"Run a job and send the result away","inputSchema":{"type":"object"}}`)
-	if _, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := boxes.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{changed}, Capabilities: json.RawMessage(`{"tools":{}}`)})
+	expect.OK(t, err)
 	node.learn(t)
 	seen := r.parts.Snapshot().Offer("gpu@box").LastSeen
 	if !strings.Contains(string(seen["run"]), "Run a job") {
 		t.Errorf("last seen: %s", seen)
 	}
-	must(t, r.parts.Seen("gpu@box"))
+	expect.OK(t, r.parts.Seen("gpu@box"))
 	if seen := r.parts.Snapshot().Offer("gpu@box").LastSeen; seen != nil {
 		t.Errorf("a person has seen the change, and last seen is %s", seen)
 	}
@@ -331,9 +326,7 @@ func TestClusterFollowsEdits(t *testing.T) {
 	edits <- inCluster(own)
 	mcptest.WaitFor(t, "the own server", func() bool { return idsOf(r) == "gpu@box:own" })
 	node.lose()
-	if got := idsOf(r); got != "gpu@box:own" {
-		t.Errorf("when the node is lost, the catalog has %s", got)
-	}
+	expect.Equal(t, idsOf(r), "gpu@box:own", "when the node is lost, the catalog")
 	edits <- config.Config{}
 	mcptest.WaitFor(t, "the router to leave", func() bool { return r.parts.Nodes() == nil })
 	mcptest.WaitFor(t, "an empty catalog", func() bool { return idsOf(r) == "" })
@@ -348,9 +341,7 @@ func TestClusterFollowsEdits(t *testing.T) {
 		t.Errorf("the own server: %s, %v", result.JSON, err)
 	}
 	node.lose()
-	if got := idsOf(r); got != "gpu@box:own" {
-		t.Errorf("when the node is lost, the catalog has %s", got)
-	}
+	expect.Equal(t, idsOf(r), "gpu@box:own", "when the node is lost, the catalog")
 }
 
 var _ execute.Sessions = sessions{}
@@ -359,24 +350,15 @@ var _ execute.Sessions = sessions{}
 func TestTraceCrossesNodes(t *testing.T) {
 	var seen executions
 	spans := map[string]*tracetest.SpanRecorder{"box": tracetest.NewSpanRecorder(), "laptop": tracetest.NewSpanRecorder()}
-	node := &pairNode{name: "laptop", running: make(chan struct{}), changed: make(chan struct{}), farNode: newFarNode(t)}
-	its := &pairNode{name: "box", running: make(chan struct{}), farNode: newFarNode(t)}
 	tracer := func(name string) trace.Tracer {
 		return sdk.NewTracerProvider(sdk.WithSpanProcessor(spans[name])).Tracer("test")
 	}
-	boxes, _ := runningWith(t, inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*"), Options{
-		Tracer: tracer("box"), Observer: &seen, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode {
-			return its
-		},
-	})
-	settled(t, boxes)
-	r, _ := runningWith(t, inCluster(config.Config{}), Options{Tracer: tracer("laptop"), onNode: func(_ *Router, h *services) clusterNode {
-		node.handler = h
-		return node
-	}})
-	node.use(boxes, its)
-	<-node.running
-	node.learn(t)
+	box := inCluster(config.Config{Servers: []config.Server{fake("gpu", "-tools", "echo")}}, "*")
+	r, _, _, _ := pairServed(t, func(name string, o *Options) {
+		if o.Tracer = tracer(name); name == "box" {
+			o.Observer = &seen
+		}
+	}, box, inCluster(config.Config{}))
 	tool, _ := r.parts.Tool("gpu@box:echo")
 	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Principal: "p", PrincipalName: "ann"}); err != nil || result.IsError {
 		t.Fatalf("%s, %v", result.JSON, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // embeds serves a model that gives each text a vector, and counts the texts besides the word that wakes it.
@@ -106,9 +107,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	e := embeds(t, &first, &wakes)
 	use(&e)
 	until("no vectors are made", func() bool { return made(m)() && !builtin(m)() })
-	if n := first.Load(); n != 2 {
-		t.Errorf("%d texts were sent", n)
-	}
+	expect.Equal(t, first.Load(), 2, "texts were sent")
 	other := embeds(t, &second, &others)
 	other.Model = "other"
 	use(&other)
@@ -120,12 +119,9 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	use(&e)
 	m, stop = start()
 	until("the stored vectors are not used", made(m))
-	if n := first.Load(); n != 2 {
-		t.Errorf("%d texts were sent in all", n)
-	}
-	if _, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}}); err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, first.Load(), 2, "texts were sent in all")
+	_, err := r.Replace("s", registry.Offer{Tools: []registry.NormalizedTool{{ID: "s:c", Server: "s", Name: "c", Description: "does c"}}})
+	expect.OK(t, err)
 	withNew := func() bool { return has(m, "s:c") }
 	until("a new tool gets no vector", withNew)
 	before := wakes.Load()
@@ -136,9 +132,7 @@ func TestMeaningsFollowConfiguration(t *testing.T) {
 	stop()
 
 	o.DataDir = filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(o.DataDir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(o.DataDir, nil, 0o600))
 	m, stop = start()
 	until("vectors that can't be saved are not used", withNew)
 	stop()

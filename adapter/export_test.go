@@ -19,7 +19,7 @@ func NewPair(t *testing.T, box, laptop config.Config) *Pair {
 	t.Helper()
 	var boxes *Router
 	serve := ServeNode(func() *Parts { return boxes.Parts() })
-	r, node, b, _ := pairServed(t, serve, inCluster(box, "*"), inCluster(laptop))
+	r, node, b, _ := pairServed(t, func(_ string, o *Options) { o.ServeNode = serve }, inCluster(box, "*"), inCluster(laptop))
 	boxes = b
 	node.handle = nil
 	return &Pair{r.Parts(), boxes.Parts(), node}

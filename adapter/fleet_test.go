@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -19,9 +20,7 @@ func TestTurn(t *testing.T) {
 	off.Disabled = true
 	r, edits := running(t, Options{}, on, off)
 	settled(t, r)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	must(t, r.parts.Await(ctx, "a")) // its tools are known a moment before
+	expect.OK(t, r.parts.Await(t.Context(), "a")) // its tools are known a moment before
 	want := func(server string, state status.State, byHand bool) {
 		t.Helper()
 		for _, s := range r.parts.Servers() {
@@ -33,9 +32,7 @@ func TestTurn(t *testing.T) {
 	want("a", status.Ready, false)
 	want("b", status.Disabled, false)
 	for _, name := range []string{"a", "b"} {
-		if err := r.parts.Turn(ctx, name, name == "b"); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.parts.Turn(t.Context(), name, name == "b"))
 	}
 	want("a", status.Disabled, true)
 	want("b", status.Ready, true)
@@ -44,18 +41,16 @@ func TestTurn(t *testing.T) {
 	off.Timeout = time.Minute
 	edits <- config.Config{Servers: []config.Server{on, off}}
 	mcptest.WaitFor(t, "the edit", func() bool { return r.parts.Config().Servers[1].Timeout != 0 })
-	until(ctx, r.supervisor, func() bool { s, _ := statusOf(r.supervisor, "b"); return s.State == status.Disabled }, nil)
+	until(t.Context(), r.supervisor, func() bool { s, _ := statusOf(r.supervisor, "b"); return s.State == status.Disabled }, nil)
 	want("a", status.Disabled, true)
 	want("b", status.Disabled, false)
 
-	if err := r.parts.Await(ctx, "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
+	if err := r.parts.Await(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "stopped by hand") {
 		t.Errorf("a call of it is refused with %v", err)
 	}
-	if err := r.parts.Restart(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, r.parts.Restart(t.Context(), "a"))
 	want("a", status.Ready, false)
-	if err := r.parts.Turn(ctx, "nobody", true); err == nil {
+	if err := r.parts.Turn(t.Context(), "nobody", true); err == nil {
 		t.Error("a server that is not there was turned on")
 	}
 }
@@ -104,7 +99,5 @@ func TestSettingsAreLive(t *testing.T) {
 	c.Router.FindThreshold = 0.9999
 	edits <- c
 	mcptest.WaitFor(t, "the new findThreshold", func() bool { return !sure() })
-	if n := len(mcptest.PIDs(t, pids)); n != 1 {
-		t.Errorf("%d processes of the server, want 1", n)
-	}
+	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes of the server")
 }

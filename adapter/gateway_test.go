@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -37,9 +38,8 @@ func TestServeGateway(t *testing.T) {
 		}
 		return `,"requestState":"` + state + `","inputResponses":{"` + questionIn(result) + `":{"action":"accept","content":{"name":"Ann"}}}`
 	}
-	if _, err := client.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Discover(t.Context())
+	expect.OK(t, err)
 	answer := suspend()
 	nobody, able, unable := by(""), modern(`{"elicitation":{"form":{}}}`), modern(`{}`)
 	profile := &clusternode.Request{Origin: &session.Origin{Profile: "dev"}}

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 )
 
@@ -107,9 +108,7 @@ func TestCallsShareLogin(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if n := issuer.Counts().Authorizations; n != 1 {
-		t.Errorf("%d logins", n)
-	}
+	expect.Equal(t, issuer.Counts().Authorizations, 1, "logins")
 	if after, _ := resource.Requests(); after-before > calls+10 { // the rest is the handshake and the lists
 		t.Errorf("%d requests for %d calls", after-before, calls)
 	}
@@ -124,9 +123,7 @@ func TestOnlyAdminsLogIn(t *testing.T) {
 			t.Errorf("%v %s", err, result.JSON)
 		}
 	}
-	if n := issuer.Counts().Registrations; n != 0 {
-		t.Errorf("%d registrations", n)
-	}
+	expect.Equal(t, issuer.Counts().Registrations, 0, "registrations")
 	// A command, or a program that has embedded the router, begins its logins itself.
 	result, err := echo(t.Context(), r, nil)
 	if err != nil || !result.IsError || !strings.Contains(result.Text(), "metarouter login s") || !errors.Is(result.Err, ErrNotSent) {
@@ -184,13 +181,8 @@ func TestLegacyClientIsNotified(t *testing.T) {
 	if _, _, err := fakeissuer.Follow(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case told := <-from.told:
-		if told != id || id == "" {
-			t.Errorf("the login %q is over, not %q", told, id)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("not notified")
+	if told := <-from.told; told != id || id == "" {
+		t.Errorf("the login %q is over, not %q", told, id)
 	}
 	r.Close() // awaits the notices
 	if len(from.told) > 0 {
@@ -252,9 +244,7 @@ func TestLoggedInElsewhere(t *testing.T) {
 // While the issuer is not there, no login is possible either.
 func TestNeededLogin(t *testing.T) {
 	for why, want := range map[status.LoginReason]bool{status.NeverLoggedIn: true, status.ScopeMissing: true, status.TokenRejected: true, status.IssuerUnreachable: false, "": false} {
-		if got := neededLogin(&status.UnavailableError{Server: "s", Login: why}) != nil; got != want {
-			t.Errorf("%q: %v", why, got)
-		}
+		expect.Equal(t, neededLogin(&status.UnavailableError{Server: "s", Login: why}) != nil, want, "%q", why)
 	}
 	missing := &login.NeededError{Server: "s", Why: status.ScopeMissing, Scopes: []string{"write"}}
 	if got := neededLogin(errors.Join(&status.UnavailableError{Server: "s", Login: status.LoginExpired}, missing)); got != missing {

@@ -241,20 +241,6 @@ func TestServeNodeBusy(t *testing.T) {
 	contains(t, "after the others", second.ask("tools/call", `"name":"echo"`, by("ann"), modern(`{}`)), `"result"`)
 }
 
-// The time of a call over a stream, for results of some sizes.
-func BenchmarkServeNode(b *testing.B) {
-	box := newBox(b, "-tools", "big")
-	s := box.dial()
-	for _, size := range []int{100, 1 << 20} {
-		members := fmt.Sprintf(`"name":"big","arguments":{"bytes":%d}`, size)
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			for b.Loop() {
-				s.ask("tools/call", members, by("ann"), modern(`{}`))
-			}
-		})
-	}
-}
-
 // questionIn returns the key of the question in a result.
 func questionIn(result json.RawMessage) (key string) {
 	_ = wire.Members(wire.Member(result, "inputRequests"), func(name string, _ []byte) bool { key = name; return true })

@@ -24,6 +24,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -66,14 +67,10 @@ func newBox(t testing.TB, flags ...string) *box {
 	t.Cleanup(func() {
 		cancel()
 		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, <-ended)
 		}
 	})
-	settling, stop := context.WithTimeout(ctx, 30*time.Second)
-	defer stop()
-	r.Settled(settling)
+	r.Settled(ctx)
 	return b
 }
 
@@ -114,19 +111,14 @@ func (b *box) dialFor(server string) *stream {
 
 func (s *stream) close() {
 	s.conn.Close()
-	select {
-	case <-s.ended:
-	case <-time.After(time.Minute):
-		s.t.Error("the stream is still served")
-	}
+	<-s.ended
 }
 
 func (s *stream) send(line string) {
 	s.t.Helper()
 	s.conn.SetWriteDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(s.conn, line+"\n"); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := io.WriteString(s.conn, line+"\n")
+	expect.OK(s.t, err)
 }
 
 // receive returns the next message that has the text.
@@ -246,26 +238,18 @@ func (b *box) verify(answer, members string, about *clusternode.Request) {
 	b.t.Helper()
 	result := wire.Member([]byte(answer), "result")
 	var a clusternode.Answer
-	if err := json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &a); err != nil {
-		b.t.Fatalf("%s: %v", answer, err)
-	}
+	expect.OK(b.t, json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &a), "%s", answer)
 	params := json.RawMessage("{" + members + "}")
 	tool, _ := wire.String(wire.Member(params, "name"))
 	public, err := nkeys.FromPublicKey(b.identity.Key())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.OK(b.t, err)
 	signed := clusternode.Signed{ID: about.ID, Owner: b.identity.Key(), Caller: "UA", Server: "gpu", Tool: tool, Params: params, Result: result}
-	if err := public.Verify(signed.Bytes(), a.Signature); err != nil {
-		b.t.Errorf("%s: %v", answer, err)
-	}
+	expect.OK(b.t, public.Verify(signed.Bytes(), a.Signature), "%s", answer)
 }
 
 func contains(t *testing.T, what, got string, wanted ...string) {
 	t.Helper()
 	for _, text := range wanted {
-		if !strings.Contains(got, text) {
-			t.Errorf("%s: %s has no %s", what, got, text)
-		}
+		expect.Contains(t, got, text, "%s: has", what)
 	}
 }

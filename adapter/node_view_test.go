@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -67,8 +68,7 @@ func TestHostAllows(t *testing.T) {
 	r := New(c, Options{Play: play.Server, ServeNode: serveNothing, onNode: func(*Router, *services) clusterNode { return &pairNode{name: "box"} }})
 	defer r.Close()
 	for _, name := range []string{"a", "b", "off"} {
-		_, err := r.registry.Replace(name, offerOf(name))
-		must(t, err)
+		replace(t, r, name, offerOf(name))
 	}
 	h := newClusterHost(r, new(clusternode.Counts))
 	theirs := map[string]config.Profile{
@@ -138,17 +138,14 @@ func TestOffers(t *testing.T) {
 		o.Tools[i].Definition = wire.SetMember(o.Tools[i].Definition, "annotations", []byte(`{"readOnlyHint":true}`))
 	}
 	o.Tools[1].Doubt = "its name says that it deletes"
-	_, err := r.registry.Replace("a", o)
-	must(t, err)
+	replace(t, r, "a", o)
 	h := newClusterHost(r, new(clusternode.Counts))
 	first, _ := h.Offers()
 	tools := first["a"].Tools
 	if wire.Member(tools[0], "annotations") == nil || wire.Member(tools[1], "annotations") != nil {
 		t.Errorf("announced: %s", tools)
 	}
-	if got := first["a"].Terms.Timeout; got != time.Hour {
-		t.Errorf("the timeout is %v", got)
-	}
+	expect.Equal(t, first["a"].Terms.Timeout, time.Hour, "the timeout")
 	second, _ := h.Offers()
 	if &second["a"].Tools[0] != &tools[0] {
 		t.Error("definitions that did not change were made again")
@@ -165,8 +162,7 @@ func TestStandInsOfHost(t *testing.T) {
 	tool, _ := r.parts.Tool("open:echo")
 	lost := *tool
 	lost.Server, lost.ID = "gpu", "gpu:echo"
-	_, err := r.registry.Replace("gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
-	must(t, err)
+	replace(t, r, "gpu", registry.Offer{Tools: []registry.NormalizedTool{lost}})
 	for range 3 {
 		result, err := viewOf(newClusterHost(r, new(clusternode.Counts)), "gpu", "UA").do(t.Context(), "tools/call", `{"name":"echo","arguments":{"text":"x"}}`, nil, new(sink))
 		if err != nil || string(wire.Member(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), "degraded")) != "true" {
@@ -190,9 +186,7 @@ func TestHostAsks(t *testing.T) {
 			t.Errorf("%s: %s, %v after %d questions", action, result, err, client.asked.Load())
 		}
 	}
-	if n := len(r.parts.Approvals().List()); n != 0 {
-		t.Errorf("%d calls wait", n)
-	}
+	expect.Equal(t, len(r.parts.Approvals().List()), 0, "calls wait")
 }
 
 // Calls of a principal count for its node alone, even if another node has its name
@@ -230,13 +224,13 @@ func TestNodeViewSigns(t *testing.T) {
 	v := viewOf(h, "gpu", "UA")
 	const params = `{"name":"echo","arguments":{"text" : "é"}}`
 	result, err := v.do(t.Context(), "tools/call", params, nil, new(sink))
-	must(t, err)
+	expect.OK(t, err)
 	var answer clusternode.Answer
-	must(t, json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &answer))
+	expect.OK(t, json.Unmarshal(wire.Member(wire.Member(result, "_meta"), clusternode.MetaKey), &answer))
 	signed := clusternode.Signed{ID: "1", Owner: identity.Key(), Caller: "UA", Server: "gpu", Tool: "echo", Params: json.RawMessage(params), Result: result}
 	public, err := nkeys.FromPublicKey(identity.Key())
-	must(t, err)
-	must(t, public.Verify(signed.Bytes(), answer.Signature))
+	expect.OK(t, err)
+	expect.OK(t, public.Verify(signed.Bytes(), answer.Signature))
 	signed.Result = wire.SetMember(result, "isError", []byte("true"))
 	if public.Verify(signed.Bytes(), answer.Signature) == nil {
 		t.Error("another result has the signature")
@@ -252,7 +246,7 @@ func TestNodeViewSigns(t *testing.T) {
 	lapsed := false
 	v.stream.Lapsed = func() bool { return lapsed }
 	admitted, err := v.Admit("tools/call", json.RawMessage(params), wire.Marshal(map[string]any{clusternode.MetaKey: clusternode.Request{ID: "2"}}))
-	must(t, err)
+	expect.OK(t, err)
 	lapsed = true
 	if _, err := admitted.Do(t.Context(), Request{From: new(sink)}); outcomeIn(err) != "not_sent" {
 		t.Errorf("a node that was frozen later: %v", err)
@@ -283,4 +277,57 @@ func outcomeIn(err error) string {
 	}
 	outcome, _ := wire.String(wire.Member(wire.Member(e.Data, "metarouter"), "outcome"))
 	return outcome
+}
+
+// A fakeCluster is a cluster of fixed nodes.
+type fakeCluster struct {
+	clusterNode // for the methods that a view does not need
+	nodes       []NodeInfo
+}
+
+func (f fakeCluster) Nodes() []NodeInfo   { return f.nodes }
+func (fakeCluster) Report() ClusterReport { return ClusterReport{Connected: true} }
+
+// A profile lets see the nodes alone that have a server which it allows, and of these no keys.
+func TestNodesOfScope(t *testing.T) {
+	r := stocked(t, map[string]config.Profile{
+		"gpu": {Servers: []string{"gpu@*"}}, "own": {Servers: []string{"a"}}, "all": {},
+	}, "a")
+	if r.parts.Nodes() != nil || r.parts.Scope().Nodes() != nil {
+		t.Error("a router without a cluster has nodes")
+	}
+	if _, _, ok := r.parts.ClusterReport(); ok {
+		t.Error("a router without a cluster has a report")
+	}
+	nodes := []NodeInfo{
+		{Node: "desk", Key: "UDESK", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}},
+		{Node: "box", Key: "UBOX", Trusted: true, Alive: true, Servers: []string{"gpu", "disk"}, Problem: "x"},
+		{Node: "nas", Key: "UNAS", Trusted: true, Alive: true, Servers: []string{"disk"}},
+		{Node: "rogue", Key: "UROGUE", Alive: true, Servers: []string{"gpu"}},
+	}
+	r.members.now.Store(&joined{node: fakeCluster{nodes: nodes}})
+	if _, _, ok := r.parts.ClusterReport(); !ok {
+		t.Error("no report")
+	}
+	desk := NodeInfo{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{}}
+	for _, tt := range []struct {
+		name string
+		view *View
+		want []NodeInfo
+	}{
+		{"everything", r.parts.View, nodes},
+		{"all", r.parts.Scope("all"), nodes},
+		{"gpu", r.parts.Scope("gpu"), []NodeInfo{desk, {Node: "box", Trusted: true, Alive: true, Servers: []string{"gpu"}}}},
+		{"own", r.parts.Scope("own"), []NodeInfo{{Node: "desk", Self: true, Trusted: true, Alive: true, Servers: []string{"a"}}}},
+		{"none", r.parts.Scope("none"), []NodeInfo{desk}},
+	} {
+		expect.Deep(t, tt.view.Nodes(), tt.want, "%s", tt.name)
+	}
+}
+
+func TestNodeOfServer(t *testing.T) {
+	for name, want := range map[string]string{"gpu@box": "box", "a@b@box": "box"} {
+		expect.Equal(t, (ServerInfo{Status: Status{Name: name, Transport: ByCluster}}).Node(), want, "%s", name)
+	}
+	expect.Equal(t, (ServerInfo{Status: Status{Name: "gpu@box", Transport: "stdio"}}).Node(), "", "a server of this router is on")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -23,11 +24,11 @@ func TestOpen(t *testing.T) {
 	served := entry("-tools", "echo", "-pid-file", pids, "-ignore-eof", "-grandchild", "-start-with", begin)
 	write(t, file, map[string]any{"s": served})
 	r, err := Open(t.Context(), Options{Name: "local", Log: zaptest.NewLogger(t)}, file)
-	must(t, err)
+	expect.OK(t, err)
 	if h := r.Health(t.Context()); h.Name != "local" || len(h.Parts) != 1 || h.Tools != 0 {
 		t.Errorf("%+v", h)
 	}
-	must(t, os.WriteFile(begin, nil, 0o600))
+	expect.OK(t, os.WriteFile(begin, nil, 0o600))
 	settled(t, r)
 	mcptest.WaitFor(t, "the server", func() bool { return r.Health(t.Context()).State != Starting }) // its tools are known a moment before
 	if h := r.Health(t.Context()); h.State != Up || h.Parts[0].Name != "s" || h.Tools != 1 {
@@ -43,7 +44,7 @@ func TestOpen(t *testing.T) {
 		t.Error("it runs twice")
 	}
 	tool, _ := Tool(r, "s:echo")
-	must(t, r.Close())
+	expect.OK(t, r.Close())
 	mcptest.Gone(t, pids, 2)
 	if h := r.Health(t.Context()); h.State != Down || h.Reason != "it is closed" {
 		t.Errorf("%+v", h)
@@ -51,5 +52,5 @@ func TestOpen(t *testing.T) {
 	if result, err := r.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || !errors.Is(result.Err, session.ErrNotSent) {
 		t.Errorf("after Close: %s, %v", result.JSON, err)
 	}
-	must(t, r.Close())
+	expect.OK(t, r.Close())
 }

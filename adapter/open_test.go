@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -32,9 +33,9 @@ func entry(flags ...string) map[string]any {
 func write(t *testing.T, path string, servers map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"mcpServers": servers})
-	must(t, err)
-	must(t, os.WriteFile(path+".new", text, 0o600))
-	must(t, os.Rename(path+".new", path))
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(path+".new", text, 0o600))
+	expect.OK(t, os.Rename(path+".new", path))
 }
 
 // An ID may have the configured prefix before it.
@@ -42,7 +43,7 @@ func TestToolBehindPrefix(t *testing.T) {
 	c := config.Config{Servers: []config.Server{fake("s", "-tools", "echo")}}
 	c.Router.Gateway.Prefix = "gw."
 	r, err := Start(t.Context(), c, Options{})
-	must(t, err)
+	expect.OK(t, err)
 	defer r.Close()
 	settled(t, r)
 	for id, want := range map[string]bool{"s:echo": true, "gw.s:echo": true, "gx.s:echo": false, "gw.s:none": false, "gw.gw.s:echo": false} {
@@ -55,15 +56,15 @@ func TestToolBehindPrefix(t *testing.T) {
 // A call under way at Close is answered with an error.
 func TestOpenClosedDuringCall(t *testing.T) {
 	r, err := Start(t.Context(), config.Config{Servers: []config.Server{fake("s", "-tools", "progress,hang")}}, Options{})
-	must(t, err)
+	expect.OK(t, err)
 	settled(t, r)
 	ended := make(chan selector.Result)
 	go func() {
 		result, _ := Execute(context.Background(), r, "s:hang", nil)
 		ended <- result
 	}()
-	must(t, r.parts.Await(t.Context(), "s"))
-	must(t, r.Close())
+	expect.OK(t, r.parts.Await(t.Context(), "s"))
+	expect.OK(t, r.Close())
 	if result := <-ended; !result.IsError || result.Err == nil {
 		t.Errorf("%s", result.JSON)
 	}
@@ -76,17 +77,17 @@ func TestOpenEnds(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := Start(ctx, config.Config{}, Options{})
-		must(t, err)
-		must(t, end(r, cancel))
+		expect.OK(t, err)
+		expect.OK(t, end(r, cancel))
 		<-r.life.done
 		if h := r.Health(t.Context()); h.State != Down {
 			t.Errorf("%s: %+v", name, h)
 		}
-		must(t, r.Close())
+		expect.OK(t, r.Close())
 		cancel()
 	}
 	never := New(config.Config{}, Options{Play: play.Server})
-	must(t, never.Close())
+	expect.OK(t, never.Close())
 	if err := never.Run(t.Context(), nil); !errors.Is(err, inprocess.ErrClosed) {
 		t.Errorf("Run after Close: %v", err)
 	}
@@ -94,7 +95,7 @@ func TestOpenEnds(t *testing.T) {
 
 func TestOpenFails(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.json")
-	must(t, os.WriteFile(bad, []byte(`{"mcpServers": {`), 0o600))
+	expect.OK(t, os.WriteFile(bad, []byte(`{"mcpServers": {`), 0o600))
 	for want, open := range map[string]func() (*Router, error){
 		"no configuration file is named": func() (*Router, error) { return Open(t.Context(), Options{}) },
 		"no such file":                   func() (*Router, error) { return Open(t.Context(), Options{}, bad+".not") },
@@ -116,7 +117,7 @@ func TestOpenBundled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	write(t, file, map[string]any{"utilities": map[string]any{"command": "metarouter", "args": []string{"builtin", "utilities"}}})
 	r, err := Open(t.Context(), Embed(Options{}), file)
-	must(t, err)
+	expect.OK(t, err)
 	defer r.Close()
 	settled(t, r)
 	result, err := Execute(t.Context(), r, "utilities:unit_convert", map[string]any{"value": 6, "from_unit": "ft", "to_unit": "m"})
@@ -126,16 +127,16 @@ func TestOpenBundled(t *testing.T) {
 
 	t.Setenv("PATH", t.TempDir())
 	without, err := Open(t.Context(), Options{}, file)
-	must(t, err)
+	expect.OK(t, err)
 	defer without.Close()
 	mcptest.WaitFor(t, "the configuration to be applied", func() bool { return without.Health(t.Context()).State != Starting })
 	if h := without.Health(t.Context()); h.State != Down || !strings.Contains(h.Reason, `its command is "metarouter", which is not in the PATH`) {
 		t.Errorf("%+v", h)
 	}
 	installed := filepath.Join(os.Getenv("PATH"), "metarouter")
-	must(t, os.WriteFile(installed, []byte("#!/bin/sh\n"), 0o700))
+	expect.OK(t, os.WriteFile(installed, []byte("#!/bin/sh\n"), 0o700))
 	c, err := config.Load(file)
-	must(t, err)
+	expect.OK(t, err)
 	if s := ownEntries(c, nil).Servers[0]; runtime.GOOS != "windows" && (s.Command != installed || strings.Join(s.Args, " ") != "builtin utilities") {
 		t.Errorf("%+v", s)
 	}
@@ -147,16 +148,16 @@ func TestEmbeddedIsKilled(t *testing.T) {
 	file, pids := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "pids")
 	write(t, file, map[string]any{"s": entry("-pid-file", pids, "-ignore-eof", "-ignore-term", "-lifetime", "5m")})
 	self, err := os.Executable()
-	must(t, err)
+	expect.OK(t, err)
 	program := exec.Command(self, embedder, file)
 	program.Stderr = os.Stderr
 	out, err := program.StdoutPipe()
-	must(t, err)
-	must(t, program.Start())
+	expect.OK(t, err)
+	expect.OK(t, program.Start())
 	if ready, err := io.ReadAll(io.LimitReader(out, 6)); string(ready) != "ready\n" {
 		t.Errorf("it says %q, %v", ready, err)
 	}
-	must(t, program.Process.Kill())
+	expect.OK(t, program.Process.Kill())
 	program.Wait()
 	mcptest.Gone(t, pids, 1)
 }

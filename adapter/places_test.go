@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A server that is configured twice: if one dies, the other one answers calls that only read.
@@ -50,12 +51,12 @@ func TestTwinStandsIn(t *testing.T) {
 	first, _, _ := call("one:pid")
 	second, _, _ := call("two:pid")
 
-	must(t, os.Remove(link)) // so that the server is not started again
+	expect.OK(t, os.Remove(link)) // so that the server is not started again
 	pid, err := strconv.Atoi(first)
-	must(t, err)
+	expect.OK(t, err)
 	process, err := os.FindProcess(pid)
-	must(t, err)
-	must(t, process.Kill())
+	expect.OK(t, err)
+	expect.OK(t, process.Kill())
 	if text, server, degraded := call("one:pid"); text != second || server != "two" || degraded != "true" {
 		t.Errorf("a read-only call is answered %q by %q, degraded %s", text, server, degraded)
 	}
@@ -73,7 +74,7 @@ func TestServersInSeveralFolders(t *testing.T) {
 	server := func(name string) config.Server {
 		s := fake(name, "-tool", `{"name":"read_notes","description":"Read a file of notes","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},"annotations":{"readOnlyHint":true,"openWorldHint":false}}`)
 		s.Cwd = filepath.Join(dir, name)
-		must(t, os.Mkdir(s.Cwd, 0o700))
+		expect.OK(t, os.Mkdir(s.Cwd, 0o700))
 		return s
 	}
 	r, _ := running(t, Options{}, server("office"), server("garden"))
@@ -90,7 +91,7 @@ func TestServersInSeveralFolders(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args, err := json.Marshal(map[string]string{"path": test.path})
-			must(t, err)
+			expect.OK(t, err)
 			routed, err := selector.Route(t.Context(), r.parts, selector.RouteRequest{Query: selector.Query{Task: test.task}, Call: selector.Call{Arguments: args}, RunUnsafe: true})
 			if err != nil || routed.Ambiguous != (test.want == "") || routed.Ran == routed.Ambiguous || len(routed.Selection.Places) != 2 {
 				t.Fatalf("%+v, %v", routed, err)
@@ -109,7 +110,7 @@ func TestPriorityIsEdited(t *testing.T) {
 	r, edits := running(t, Options{}, one, two)
 	settled(t, r)
 	for _, server := range []string{"one", "two"} { // their tools are known a moment before
-		must(t, r.parts.Await(t.Context(), server))
+		expect.OK(t, r.parts.Await(t.Context(), server))
 	}
 	route := func() (server, pid string) {
 		t.Helper()
@@ -126,9 +127,7 @@ func TestPriorityIsEdited(t *testing.T) {
 		<-edited
 	}
 	server, pid := route()
-	if server != "two" {
-		t.Errorf("%s has the higher priority", server)
-	}
+	expect.Equal(t, server, "two", "has the higher priority")
 	edit(2)
 	if server, _ = route(); server != "one" {
 		t.Errorf("after the edit, %s has the higher priority", server)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Stand-ins of a server: servers of its group by priority, and those that are the
@@ -25,15 +26,11 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	all := policies(c.Servers)
 	for name, want := range map[string]string{"a": "c b / d", "b": "c a /", "c": "b a /", "d": "/ a", "e": "/", "f": "/"} {
 		p := all[name]
-		if got := strings.TrimSpace(strings.Join(p.StandIns, " ") + " / " + strings.Join(p.Twins, " ")); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		expect.Equal(t, strings.TrimSpace(strings.Join(p.StandIns, " ")+" / "+strings.Join(p.Twins, " ")), want, "%s", name)
 	}
 	if all["a"].Timeouts["x"] != time.Hour || all["a"].ResultTokens["y"] != 5 {
 		t.Errorf("%+v", all["a"])

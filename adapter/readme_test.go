@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter/openai"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The program in docs/go.md; see TestReadme.
@@ -68,13 +69,9 @@ func check(err error) {
 // The program of docs/go.md is the one above, with the same output.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("../docs/go.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	source, err := os.ReadFile("readme_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	_, section, _ := strings.Cut(string(page), "\n```go\n")
 	program, section, _ := strings.Cut(section, "```\n")
 	_, section, _ = strings.Cut(section, "```\n")
@@ -87,24 +84,16 @@ func TestReadme(t *testing.T) {
 	defer ai.Close()
 	t.Setenv("OPENAI_BASE_URL", ai.URL+"/v1")
 	servers, err := os.ReadFile("testdata/mcp.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile(".mcp.json", servers, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := printed(t, readme); got != output {
-		t.Errorf("it prints\n%sdocs/go.md says\n%s", got, output)
-	}
+	expect.OK(t, os.WriteFile(".mcp.json", servers, 0o600))
+	expect.Equal(t, printed(t, readme), output, "the example of docs/go.md prints")
 }
 
 // printed returns the output of f.
 func printed(t *testing.T, f func()) string {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer r.Close()
 	stdout := os.Stdout
 	os.Stdout = w
@@ -112,8 +101,6 @@ func printed(t *testing.T, f func()) string {
 	os.Stdout = stdout
 	w.Close()
 	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(b)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -23,14 +24,6 @@ func TestMain(m *testing.M) {
 	embedIfAsked(Embed(Options{}))
 	mcptest.ServeIfAsked()
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
-}
-
-// must fails the test unless err is nil.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func fake(name string, flags ...string) config.Server {
@@ -54,21 +47,14 @@ func runningWith(t *testing.T, c config.Config, o Options) (*Router, chan<- conf
 	go func() { done <- r.Run(ctx, edits) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		expect.OK(t, <-done, "Run")
 	})
 	return r, edits
 }
 
 func settled(t *testing.T, r *Router) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	r.Settled(ctx)
-	if ctx.Err() != nil {
-		t.Fatal("not settled in 30 s")
-	}
+	r.Settled(t.Context())
 }
 
 func TestRouter(t *testing.T) {
@@ -83,9 +69,7 @@ func TestRouter(t *testing.T) {
 	if len(tools) != 2 || tools[0].ID != "browser:browser_screenshot" || tools[1].ID != "browser:go_to" {
 		t.Fatalf("tools that bear the entry's tag: %v", tools)
 	}
-	if got := strings.Join(tools[1].Capabilities, " "); got != "browser mine navigation web" {
-		t.Errorf("tags of the renamed tool: %s", got)
-	}
+	expect.Equal(t, strings.Join(tools[1].Capabilities, " "), "browser mine navigation web", "tags of the renamed tool")
 	sel, err := r.Select(t.Context(), selector.Query{Task: "Take a screenshot", Capabilities: []string{"browser", "screenshot"}})
 	if err != nil || sel.Abstained || sel.Tool.ID != "browser:browser_screenshot" {
 		t.Errorf("selected %+v, %v", sel, err)
@@ -106,9 +90,7 @@ func TestRouter(t *testing.T) {
 	edits <- config.Config{Servers: []config.Server{browser}}
 	<-changed
 	mcptest.WaitFor(t, "all tools of the edited entry", func() bool { return len(r.parts.Snapshot().Server("browser")) == 3 })
-	if n := len(mcptest.PIDs(t, pids)); n != 1 {
-		t.Errorf("%d processes of the server, want 1", n)
-	}
+	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes of the server")
 	edits <- config.Config{}
 	mcptest.WaitFor(t, "the tools of removed servers to go", func() bool { return len(r.parts.Snapshot().Tools()) == 0 })
 }
@@ -126,9 +108,7 @@ func TestOnDemand(t *testing.T) {
 		t.Fatal("the stored catalog is not known")
 	}
 	settled(t, second)
-	if n := len(mcptest.PIDs(t, pids)); n != 1 {
-		t.Errorf("%d processes before the first call, want that of the listing alone", n)
-	}
+	expect.Equal(t, len(mcptest.PIDs(t, pids)), 1, "processes before the first call")
 	tool, _ := second.parts.Snapshot().Tool("s:echo")
 	if result, err := second.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || result.IsError {
 		t.Errorf("Execute = %s, %v", result.JSON, err)
@@ -173,16 +153,16 @@ func TestOldOffersAreRemoved(t *testing.T) {
 	data := t.TempDir()
 	const unused = 90 * 24 * time.Hour
 	folder := filepath.Join(data, "catalog")
-	must(t, os.MkdirAll(folder, 0o700))
+	expect.OK(t, os.MkdirAll(folder, 0o700))
 	for name, age := range map[string]time.Duration{"old.tools": 2 * unused, "new.tools": unused / 2} {
 		path := filepath.Join(folder, name)
-		must(t, os.WriteFile(path, nil, 0o600))
+		expect.OK(t, os.WriteFile(path, nil, 0o600))
 		then := time.Now().Add(-age)
-		must(t, os.Chtimes(path, then, then))
+		expect.OK(t, os.Chtimes(path, then, then))
 	}
 	r, err := Start(t.Context(), config.Config{}, Options{DataDir: data})
-	must(t, err)
-	must(t, r.Close())
+	expect.OK(t, err)
+	expect.OK(t, r.Close())
 	if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) != 1 || filepath.Base(left[0]) != "new.tools" {
 		t.Errorf("left are %q, %v", left, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -44,16 +44,21 @@ func offerOf(server string) registry.Offer {
 	}
 }
 
+// replace replaces what the server offers.
+func replace(t *testing.T, r *Router, server string, o registry.Offer) {
+	t.Helper()
+	_, err := r.registry.Replace(server, o)
+	expect.OK(t, err)
+}
+
 // stocked returns a router that does not run, with the offers of servers.
 func stocked(t *testing.T, profiles map[string]config.Profile, servers ...string) *Router {
 	t.Helper()
 	r := New(configOf(profiles, servers...), Options{Play: play.Server})
 	for _, name := range servers {
-		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, offerOf(name))
 	}
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	return r
 }
 
@@ -119,22 +124,14 @@ func TestScopeSnapshot(t *testing.T) {
 	} {
 		s := r.parts.Scope(strings.Fields(tc.chosen)...)
 		snapshot := s.Snapshot()
-		if got := itemsOf(snapshot); got != tc.items {
-			t.Errorf("profile %q has\n%s, want\n%s", tc.chosen, got, tc.items)
-		}
+		expect.Equal(t, itemsOf(snapshot), tc.items, "profile %q", tc.chosen)
 		var servers []string
 		for _, i := range s.Servers() {
 			servers = append(servers, i.Name)
-			if i.Tools != len(snapshot.Server(i.Name)) {
-				t.Errorf("profile %q: server %s has %d tools, and the list %d", tc.chosen, i.Name, i.Tools, len(snapshot.Server(i.Name)))
-			}
+			expect.Equal(t, i.Tools, len(snapshot.Server(i.Name)), "profile %q: the tools of server %s, and those of the list", tc.chosen, i.Name)
 		}
-		if got := strings.Join(servers, " "); got != tc.servers {
-			t.Errorf("profile %q has the servers %q, want %q", tc.chosen, got, tc.servers)
-		}
-		if got := strings.Join(s.Unlisted(), " "); got != tc.servers {
-			t.Errorf("profile %q: the servers %q are not listed, want %q", tc.chosen, got, tc.servers)
-		}
+		expect.Equal(t, strings.Join(servers, " "), tc.servers, "profile %q has the servers", tc.chosen)
+		expect.Equal(t, strings.Join(s.Unlisted(), " "), tc.servers, "profile %q: servers that are not listed", tc.chosen)
 		for tag := range snapshot.Capabilities() {
 			if server := strings.TrimSuffix(tag, "-tag"); len(snapshot.Server(server)) == 0 {
 				t.Errorf("profile %q has the tag %q", tc.chosen, tag)
@@ -190,17 +187,13 @@ func TestScopeFollows(t *testing.T) {
 	r.current.edit(configOf(map[string]config.Profile{"work": profiles["work"], "other": {}}, "a", "b"))
 	b := offerOf("b")
 	b.Tools = b.Tools[:1]
-	if _, err := r.registry.Replace("b", b); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, r, "b", b)
 	if s.Snapshot() != first {
 		t.Error("another snapshot, though nothing changed for the clients")
 	}
 	a := offerOf("a")
 	a.Prompts = nil
-	if _, err := r.registry.Replace("a", a); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, r, "a", a)
 	second := s.Snapshot()
 	if again, _ := second.Tool("a:read_x"); second == first || again != tool {
 		t.Error("a tool that did not change is another pointer, or the snapshot is the same")
@@ -241,16 +234,12 @@ func TestScopeClassifier(t *testing.T) {
 	c := configOf(map[string]config.Profile{"work": {Servers: []string{"a"}}}, "a", "b")
 	c.Servers[0].Capabilities, c.Servers[1].Capabilities = []string{"a-tag"}, []string{"b-tag"}
 	r := New(c, Options{Play: play.Server})
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	for _, name := range []string{"a", "b"} {
-		if _, err := r.registry.Replace(name, offerOf(name)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, offerOf(name))
 	}
 	s := r.parts.Scope("work")
-	if got := s.Classifier().Categories(t.Context()).Categories; !slices.Equal(got, []string{"a-tag"}) {
-		t.Errorf("categories %q", got)
-	}
+	expect.List(t, s.Classifier().Categories(t.Context()).Categories, []string{"a-tag"}, "categories")
 	if first := s.Classifier(); first != s.Classifier() {
 		t.Error("the classifier is made anew for each call")
 	}
@@ -260,7 +249,7 @@ func TestScopeClassifier(t *testing.T) {
 	c.Router.Classification = config.DefaultClassification()
 	c.Router.Classification.Categories = []config.Category{{Name: "b-tag"}}
 	named := New(c, Options{Play: play.Server})
-	t.Cleanup(func() { must(t, named.Close()) })
+	t.Cleanup(func() { expect.OK(t, named.Close()) })
 	if got := named.parts.Scope("work").Classifier(); got != named.parts.Classifier() {
 		t.Error("categories of the configuration are hidden")
 	}
@@ -278,7 +267,7 @@ func TestScopeMemory(t *testing.T) {
 		all[fmt.Sprintf("p%d", i)] = config.Profile{Deny: []string{fmt.Sprintf("tool_%02d", i)}}
 	}
 	r := New(configOf(all, names...), Options{Play: play.Server})
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	for _, name := range names {
 		var o registry.Offer
 		for i := range tools {
@@ -287,9 +276,7 @@ func TestScopeMemory(t *testing.T) {
 			tool.ID = registry.ID(name, tool.Name)
 			o.Tools = append(o.Tools, tool)
 		}
-		if _, err := r.registry.Replace(name, o); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, o)
 	}
 	inUse := func() uint64 {
 		var m runtime.MemStats
@@ -316,14 +303,12 @@ func TestScopeMemory(t *testing.T) {
 
 // answers returns the answers to requests that name a server and things of it.
 func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	add := func(what string, value any, err error) {
 		e, _ := err.(*session.Error)
 		all = append(all, fmt.Sprintf("%s: %s %v %s", what, value, err, wire.Marshal(e)))
 	}
 	relay := func(method, params string) {
-		result, err := s.Relay(ctx, server, session.Request{Method: method, Params: json.RawMessage(params)})
+		result, err := s.Relay(t.Context(), server, session.Request{Method: method, Params: json.RawMessage(params)})
 		add(method, result, err)
 	}
 	relay("prompts/get", fmt.Sprintf(`{"name":%q}`, name))
@@ -331,14 +316,14 @@ func answers(t *testing.T, s *View, server, name, uri string) (all []string) {
 	relay("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/prompt","name":%q},"argument":{"name":"topic","value":""}}`, name))
 	relay("completion/complete", fmt.Sprintf(`{"ref":{"type":"ref/resource","uri":%q},"argument":{"name":"x","value":""}}`, uri))
 	relay("tools/list", `{}`)
-	_, _, err := s.Subscribe(ctx, server, uri, &sink{})
+	_, _, err := s.Subscribe(t.Context(), server, uri, &sink{})
 	add("subscribe", "", err)
-	add("await", "", s.Await(ctx, server))
-	result, err := s.Execute(ctx, selector.Call{Tool: &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
+	add("await", "", s.Await(t.Context(), server))
+	result, err := s.Execute(t.Context(), selector.Call{Tool: &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}})
 	add("execute", result.JSON, err)
-	checked := s.Check(ctx, &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
+	checked := s.Check(t.Context(), &registry.NormalizedTool{ID: registry.ID(server, name), Server: server, Name: name, InputSchema: json.RawMessage(`{}`)}, nil)
 	add("check", checked.Faults, nil)
-	ranking, err := s.Find(ctx, selector.Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
+	ranking, err := s.Find(t.Context(), selector.Query{Task: name, Servers: []string{server}, Kinds: []string{"tool", "prompt", "resource"}})
 	add("find", wire.Marshal(found(ranking)), err)
 	return all
 }
@@ -410,9 +395,7 @@ func TestScopeHides(t *testing.T) {
 	}
 	// A resource that is allowed and does not exist has the same answer, whatever its server says.
 	_, err := has.parts.Scope("items").Relay(t.Context(), "seen", session.Request{Method: "resources/read", Params: json.RawMessage(`{"uri":"doc://missing"}`)})
-	if want := scope.NoResource("doc://missing"); !reflect.DeepEqual(err, want) {
-		t.Errorf("a missing resource: %v, want %v", err, want)
-	}
+	expect.Deep(t, err, scope.NoResource("doc://missing"), "a missing resource")
 	// The test would pass if nothing were answered at all.
 	for _, answer := range answers(t, has.parts.Scope("servers"), "seen", "prompt_secret", "doc://secret") {
 		what, rest, _ := strings.Cut(answer, ":")
@@ -440,14 +423,12 @@ func TestScopeEdits(t *testing.T) {
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
 	one, two := r.parts.Scope("one"), r.parts.Scope("two")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 
 	stale, ok := one.Snapshot().Tool("s:echo_a")
 	if _, both := two.Snapshot().Tool("s:echo_a"); !ok || both {
 		t.Fatal("the scopes do not have their tools")
 	}
-	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err != nil || result.IsError {
+	if result, err := one.Execute(t.Context(), selector.Call{Tool: stale}); err != nil || result.IsError {
 		t.Fatalf("an allowed call: %s, %v", result.JSON, err)
 	}
 
@@ -462,7 +443,7 @@ func TestScopeEdits(t *testing.T) {
 				default:
 				}
 				for _, tool := range s.Snapshot().Tools() {
-					if result, err := s.Execute(ctx, selector.Call{Tool: tool}); err == nil && result.IsError {
+					if result, err := s.Execute(t.Context(), selector.Call{Tool: tool}); err == nil && result.IsError {
 						t.Errorf("%s: %s", tool.ID, result.JSON)
 					}
 				}
@@ -487,10 +468,10 @@ func TestScopeEdits(t *testing.T) {
 	<-replaced
 	close(ended)
 	calls.Wait()
-	if result, err := one.Execute(ctx, selector.Call{Tool: stale}); err == nil {
+	if result, err := one.Execute(t.Context(), selector.Call{Tool: stale}); err == nil {
 		t.Errorf("a call that the edit forbids: %s", result.JSON)
 	}
-	if result, err := two.Execute(ctx, selector.Call{Tool: stale}); err != nil || result.IsError {
+	if result, err := two.Execute(t.Context(), selector.Call{Tool: stale}); err != nil || result.IsError {
 		t.Errorf("a call that the edit allows: %s, %v", result.JSON, err)
 	}
 }
@@ -502,12 +483,10 @@ func TestScopeSubscription(t *testing.T) {
 	r, edits := runningWith(t, c, Options{})
 	settled(t, r)
 	s := r.parts.Scope("p")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	done, end, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
-	must(t, err)
-	_, stop, err := s.Subscribe(ctx, "s", "doc://a", &sink{})
-	must(t, err)
+	done, end, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{})
+	expect.OK(t, err)
+	_, stop, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{})
+	expect.OK(t, err)
 	stop()
 	updated := Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"doc://a"}`)}
 	var heard, all int
@@ -517,17 +496,13 @@ func TestScopeSubscription(t *testing.T) {
 	r.listeners.hear("other", nil, Message{Method: "notifications/message"})
 	c.Router.Profiles = map[string]config.Profile{"p": {Deny: []string{"doc://*"}}}
 	edits <- c
-	select {
-	case <-done:
-	case <-ctx.Done():
-		t.Error("the subscription goes on for 30 s after the edit")
-	}
+	<-done
 	end()
 	r.listeners.hear("s", nil, updated)
 	if heard != 2 || all != 3 {
 		t.Errorf("%d messages of %d were heard, want 2 of 3", heard, all)
 	}
-	if _, _, err := s.Subscribe(ctx, "s", "doc://a", &sink{}); err == nil {
+	if _, _, err := s.Subscribe(t.Context(), "s", "doc://a", &sink{}); err == nil {
 		t.Error("a resource that is not allowed was subscribed to")
 	}
 }
@@ -557,14 +532,10 @@ func TestLevels(t *testing.T) {
 		of          *int
 		level, want string
 	}{{one, "warning", "warning"}, {two, "error", "warning"}, {two, "debug", "debug"}, {one, "emergency", "debug"}, {two, "alert", "alert"}} {
-		if got := l.least(tc.of, tc.level); got != tc.want {
-			t.Errorf("step %d: %s, want %s", i+1, got, tc.want)
-		}
+		expect.Equal(t, l.least(tc.of, tc.level), tc.want, "step %d", i+1)
 	}
 	l.forget(two)
-	if got := l.least(one, "emergency"); got != "emergency" {
-		t.Errorf("after the other ended: %s", got)
-	}
+	expect.Equal(t, l.least(one, "emergency"), "emergency", "after the other ended")
 }
 
 // A server that the only client may not see can't ask it for anything.
@@ -586,7 +557,7 @@ func TestScopeFixedArguments(t *testing.T) {
 	const definition = `{"name":"create_issue","description":"Create an issue in a repository","inputSchema":{"type":"object","properties":{"owner":{"type":"string"},"title":{"type":"string"}},"required":["owner","title"]}}`
 	c := config.Config{Servers: []config.Server{fake("one"), fake("two")}}
 	list := filepath.Join(t.TempDir(), "tools.json")
-	must(t, os.WriteFile(list, []byte(`{"tools":[`+definition+`]}`), 0o600))
+	expect.OK(t, os.WriteFile(list, []byte(`{"tools":[`+definition+`]}`), 0o600))
 	for i := range c.Servers {
 		c.Servers[i].Args = append(c.Servers[i].Args, "-list", list)
 	}
@@ -594,25 +565,21 @@ func TestScopeFixedArguments(t *testing.T) {
 		"create_*": {"owner": json.RawMessage(`"acme"`), "unknown": json.RawMessage(`1`)},
 	}}}
 	s := routerOf(t, c).parts.Scope("work")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	selection, err := s.Select(ctx, selector.Query{Task: "create an issue in the repository"})
-	must(t, err)
+	selection, err := s.Select(t.Context(), selector.Query{Task: "create an issue in the repository"})
+	expect.OK(t, err)
 	if selection.Tool == nil || len(selection.Places) != 2 {
 		t.Fatalf("selected %v, one of %d", selection.Tool, len(selection.Places))
 	}
 	for _, tool := range append(selection.Places, selection.Tool) {
-		if string(tool.Fixed) != `{"owner":"acme"}` {
-			t.Errorf("%s has the fixed arguments %s", tool.ID, tool.Fixed)
-		}
-		if checked := s.Check(ctx, tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
+		expect.Equal(t, string(tool.Fixed), `{"owner":"acme"}`, "%s has the fixed arguments", tool.ID)
+		if checked := s.Check(t.Context(), tool, json.RawMessage(`{"title":"x"}`)); len(checked.Faults) > 0 {
 			t.Errorf("check of %s: %q", tool.ID, checked.Faults)
 		}
-		result, err := s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
+		result, err := s.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x"}`)})
 		if err != nil || !strings.Contains(string(result.JSON), `acme`) {
 			t.Errorf("call of %s: %s, %v", tool.ID, result.JSON, err)
 		}
-		result, err = s.Execute(ctx, selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
+		result, err = s.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage(`{"title":"x","owner":"evil"}`)})
 		if err == nil && !result.IsError || strings.Contains(string(result.JSON), `"arguments":{"title":"x","owner":"evil"`) {
 			t.Errorf("call of %s with a fixed argument: %s, %v", tool.ID, result.JSON, err)
 		}
@@ -630,11 +597,7 @@ func TestChangedBeforeRun(t *testing.T) {
 		defer close(ended)
 		notifyOfChanges(ctx, r)
 	}()
-	select {
-	case <-changed:
-	case <-time.After(30 * time.Second):
-		t.Error("no change was sent")
-	}
+	<-changed
 	cancel()
 	<-ended
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -77,7 +78,7 @@ func TestFindWithinUnion(t *testing.T) {
 		names = append(names, fmt.Sprintf("s%d", i))
 	}
 	r := New(configOf(profiles, names...), Options{Play: play.Server})
-	t.Cleanup(func() { must(t, r.Close()) })
+	t.Cleanup(func() { expect.OK(t, r.Close()) })
 	verbs, nouns := strings.Fields("get delete list update"), strings.Fields("invoice calendar ticket branch page file folder")
 	for n, name := range names {
 		var o registry.Offer
@@ -88,9 +89,7 @@ func TestFindWithinUnion(t *testing.T) {
 			tool.ID, tool.Description = registry.ID(name, tool.Name), fmt.Sprintf("%s a %s of the %s", verb, noun, nouns[i%len(nouns)])
 			o.Tools = append(o.Tools, tool)
 		}
-		if _, err := r.registry.Replace(name, o); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, r, name, o)
 	}
 	for union, one := range map[string]string{"even|low": "both", "even|gets": "even-or-gets"} {
 		for _, task := range []string{"delete the invoice of a ticket", "list folders", "get a page", "update the calendar", "delet the brnch", "the weather"} {
@@ -101,49 +100,5 @@ func TestFindWithinUnion(t *testing.T) {
 				t.Errorf("%s, %q: %q, %v; within %s %q, %v", union, task, found(got), err, one, found(want), wrong)
 			}
 		}
-	}
-}
-
-// BenchmarkFindWithinUnion searches 14,321 tools without a profile, within one profile, and within a
-// union of two, also for a client that only reads.
-func BenchmarkFindWithinUnion(b *testing.B) {
-	verbs := strings.Fields("create delete list update search send read write open close merge export import convert plot")
-	nouns := strings.Fields("invoice calendar ticket branch page file folder email message chart table column user account order payment weather map")
-	profiles := map[string]config.Profile{"even": {Servers: []string{"s*[02468]"}}, "lists": {Allow: []string{"list_*", "s*1:*", "s*3:*"}}}
-	var names []string
-	offers := make(map[string]registry.Offer)
-	for i := range 14_321 {
-		name, verb, noun := fmt.Sprintf("s%d", i/20), verbs[i%len(verbs)], nouns[i/7%len(nouns)]
-		if i%20 == 0 {
-			names = append(names, name)
-		}
-		tool := offerOf(name).Tools[0]
-		tool.Name = fmt.Sprintf("%s_%s_%d", verb, noun, i)
-		tool.ID, tool.Description = registry.ID(name, tool.Name), fmt.Sprintf("Use this tool to %s a %s that belongs to the %s, with option%d", verb, noun, nouns[i/3%len(nouns)], i%997)
-		o := offers[name]
-		o.Tools = append(o.Tools, tool)
-		offers[name] = o
-	}
-	r := New(configOf(profiles, names...), Options{Play: play.Server})
-	defer r.Close()
-	for name, o := range offers {
-		if _, err := r.registry.Replace(name, o); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for _, chosen := range [][]string{nil, {"even"}, {"even|lists"}, {"@read", "even|lists"}} {
-		b.Run("profiles="+strings.Join(chosen, "+"), func(b *testing.B) {
-			s := r.parts.Scope(chosen...)
-			find := func(i int) {
-				task := fmt.Sprintf("please %s the %s of my %s with option%d", verbs[i%len(verbs)], nouns[i%len(nouns)], nouns[i*7%len(nouns)], i%997)
-				if _, err := s.Find(b.Context(), selector.Query{Task: task}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			find(0) // the first search within a catalog looks up its tools
-			for i := 0; b.Loop(); i++ {
-				find(i)
-			}
-		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/nodeidentity"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -26,7 +27,7 @@ func TestServiceOverNATS(t *testing.T) {
 	for _, name := range []string{"box", "nas", "laptop", "desk"} {
 		files[name] = filepath.Join(t.TempDir(), "node.nk")
 		key, err := nodeidentity.Public(files[name])
-		must(t, err)
+		expect.OK(t, err)
 		keys = append(keys, key)
 	}
 	configure := func(name string, share []string, servers ...config.Server) config.Config {
@@ -105,10 +106,6 @@ func TestServiceOverNATS(t *testing.T) {
 	}
 	nasEdits <- configure("nas", nil)
 	mcptest.WaitFor(t, "the first server to be gone", func() bool { return !strings.Contains(idsOf(laptop), "gpu@box") })
-	if node := call(laptop); node != "box" {
-		t.Errorf("a call ran on %s", node)
-	}
-	if err := laptop.parts.Await(context.Background(), "gpu"); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, call(laptop), "box", "a call ran on")
+	expect.OK(t, laptop.parts.Await(context.Background(), "gpu"))
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"testing"
 
 	"go.uber.org/zap"
@@ -14,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
@@ -26,7 +26,7 @@ func (o offering) session() *pairSession {
 
 func (o offering) learn(t *testing.T, others *services) {
 	t.Helper()
-	must(t, others.Learn(t.Context(), config.Server{Name: o.server, Service: o.service}, o.session()))
+	expect.OK(t, others.Learn(t.Context(), config.Server{Name: o.server, Service: o.service}, o.session()))
 }
 
 // Which servers of other nodes the catalog has, under which names, and which are replicas.
@@ -62,15 +62,13 @@ func TestServicesInCatalog(t *testing.T) {
 			defer r.Close()
 			others := r.members.services
 			if tt.own.Name != "" {
-				must(t, r.writer.Learn(t.Context(), tt.own, offering{tool: "echo"}.session()))
+				expect.OK(t, r.writer.Learn(t.Context(), tt.own, offering{tool: "echo"}.session()))
 			}
 			own := idsOf(r)
 			for _, o := range tt.others {
 				o.learn(t, others)
 			}
-			if got := idsOf(r); got != tt.ids {
-				t.Errorf("the catalog has %s, want %s", got, tt.ids)
-			}
+			expect.Equal(t, idsOf(r), tt.ids, "the catalog")
 			if got := r.members.services.grouping().of; !maps.Equal(got, tt.of) {
 				t.Errorf("replicas: %v, want %v", got, tt.of)
 			}
@@ -115,9 +113,7 @@ func TestServiceKeepsItsName(t *testing.T) {
 		} else {
 			others.Forget(step.forget.server)
 		}
-		if got := idsOf(r); got != step.want {
-			t.Errorf("step %d: %s, want %s", i, got, step.want)
-		}
+		expect.Equal(t, idsOf(r), step.want, "step %d", i)
 	}
 }
 
@@ -152,7 +148,5 @@ func TestDescribe(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s%s", one.Name, one.State, one.Doing, one.LastError))
 	}
 	want := []string{"gpu ready ", "x@a failed it takes calls of gpu", "x@b ready it takes calls of gpu", "x@c  it is not used as a service: it differs", "y@a  it takes calls of own"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
+	expect.List(t, got, want)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // withScripts is the server of stored scripts, by their names.
@@ -43,13 +44,9 @@ func TestStoredScript(t *testing.T) {
 		return result.Text()
 	}
 	for args, want := range map[string]string{`{"to":"you"}`: "hello you", `{"to":[]}`: "to"} {
-		if got := call("scripts:greet", args); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", args, got)
-		}
+		expect.Contains(t, call("scripts:greet", args), want, "%s", args)
 	}
-	if got := call("scripts:again", "{}"); !strings.Contains(got, "a stored script can't call another one") {
-		t.Error(got)
-	}
+	expect.Contains(t, call("scripts:again", "{}"), "a stored script can't call another one")
 
 	before, _ := r.Tool("scripts:greet")
 	if reads := before.Reads(); reads || before.Repeatable() {
@@ -63,9 +60,7 @@ func TestStoredScript(t *testing.T) {
 		}
 		<-changed
 	}
-	if got := call("scripts:greet", `{"to":"you"}`); got != "hello you" {
-		t.Error(got)
-	}
+	expect.Equal(t, call("scripts:greet", `{"to":"you"}`), "hello you")
 	if _, err := r.Execute(t.Context(), selector.Call{Tool: before, Arguments: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "was edited just now") {
 		t.Errorf("the edited script runs for a client that knows another one: %v", err)
 	}
@@ -73,10 +68,11 @@ func TestStoredScript(t *testing.T) {
 
 // A script is run once, whatever the name of the error that it throws.
 func TestStoredScriptThrowsOurErrors(t *testing.T) {
+	data := t.TempDir() // keeps the compiled interpreter
 	for _, name := range []string{"BusyError", "LostError"} {
 		code := fmt.Sprintf(`await call("s:echo", {message: "x"}); throw Object.assign(new Error("mine"), {name: %q})`, name)
 		var seen executions
-		r, _ := running(t, Options{Observer: &seen}, fake("s", "-tools", "echo"), withScripts(map[string]string{"throws": code}))
+		r, _ := running(t, Options{Observer: &seen, DataDir: data}, fake("s", "-tools", "echo"), withScripts(map[string]string{"throws": code}))
 		settled(t, r)
 		tool, _ := r.Tool("scripts:throws")
 		result, err := r.Execute(t.Context(), selector.Call{Tool: tool, Arguments: json.RawMessage("{}")})

@@ -2,8 +2,9 @@ package adapter
 
 import (
 	"reflect"
-	"slices"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A method of View shows clients a part of the router. Before it is added here, tests must show that it
@@ -19,9 +20,7 @@ func TestMethodsOfView(t *testing.T) {
 	for i := range view.NumMethod() {
 		got = append(got, view.Method(i).Name)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the methods are %q, want %q", got, want)
-	}
+	expect.List(t, got, want, "the methods")
 	if s := reflect.TypeFor[scoped](); s.NumField() != 2 || s.Field(0).Anonymous || s.Field(1).Anonymous {
 		t.Error("the parts of a View promote methods of the router")
 	}

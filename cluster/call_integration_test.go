@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -42,9 +43,7 @@ func dialled(t testing.TB, dial func(context.Context, string) (clusternode.Strea
 	for limit := time.Now().Add(time.Minute); errors.Is(err, session.ErrNotSent) && time.Now().Before(limit); s, err = dial(t.Context(), to) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() { s.Close() })
 	s.SetReadDeadline(time.Now().Add(time.Minute))
 	return &line{s, bufio.NewReader(s)}
@@ -170,9 +169,7 @@ func TestLeave(t *testing.T) {
 		t.Error(err)
 	}
 	close(box.finish)
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-answered)
 	if _, err := one.answers.ReadString('\n'); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Error("the stream goes on", err, io.EOF)
 	}

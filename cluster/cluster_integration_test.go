@@ -26,6 +26,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -68,15 +69,11 @@ func (r *router) known() (servers, tools int) {
 // newKey makes a key file.
 func newKey(t testing.TB) (file, public string) {
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	seed, _ := pair.Seed()
 	public, _ = pair.PublicKey()
 	file = filepath.Join(t.TempDir(), "node.nk")
-	if err := os.WriteFile(file, seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, seed, 0o600))
 	return file, public
 }
 
@@ -263,9 +260,7 @@ func TestTwoNodes(t *testing.T) {
 	ann.run(t, configOf(s, "ann", box.key))
 	box.run(t, c)
 	ann.has(t, "gpu@box: gpu_0 gpu_1")
-	if err := ann.Settled(t.Context()); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, ann.Settled(t.Context()))
 	if s := ann.Status(); len(s) != 1 || s[0].Name != "gpu@box" || s[0].State != status.Ready || s[0].Transport != "cluster" || s[0].Era != "legacy" {
 		t.Errorf("%+v", s)
 	}

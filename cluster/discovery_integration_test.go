@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
@@ -20,9 +21,7 @@ import (
 func stranger(t *testing.T, s *natsserver.Server) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -39,9 +38,7 @@ func TestService(t *testing.T) {
 	for limit := time.Now().Add(time.Minute); info.ID == "" && time.Now().Before(limit); {
 		changed := box.Changed()
 		if answer, err := conn.Request("$SRV.INFO.metarouter", nil, time.Second); err == nil {
-			if err := json.Unmarshal(answer.Data, &info); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, json.Unmarshal(answer.Data, &info))
 			break
 		}
 		select {
@@ -67,9 +64,7 @@ func TestOldNode(t *testing.T) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for limit := time.After(time.Minute); ; {
-		if err := conn.Publish("metarouter.metarouter.beat."+keyB, []byte("beat")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, conn.Publish("metarouter.metarouter.beat."+keyB, []byte("beat")))
 		nodes := ann.Nodes()
 		if len(nodes) == 2 && nodes[1].Key == keyB && nodes[1].Problem == problem && nodes[1].Trusted {
 			break
@@ -124,22 +119,14 @@ func TestLostValues(t *testing.T) {
 	box.run(t, configOf(s, "box", ann.key))
 	ann.has(t, "gpu@box: gpu_0")
 	js, err := jetstream.New(stranger(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteKeyValue(t.Context(), "metarouter-metarouter"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, js.DeleteKeyValue(t.Context(), "metarouter-metarouter"))
 	box.offer(2, "gpu", "disk")
 	ann.has(t, "disk@box: disk_0 disk_1", "gpu@box: gpu_0 gpu_1")
 	kv, err := js.KeyValue(t.Context(), "metarouter-metarouter")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	keys, err := kv.Keys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, key := range keys {
 		if strings.HasSuffix(key, ".node") || strings.Contains(key, ".def.") {
 			kv.Put(t.Context(), key, []byte("forged"))

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAssist(t *testing.T) {
@@ -27,9 +29,7 @@ func TestAssist(t *testing.T) {
 		{`{"url": "http://x/v1", "model": "m", "headers": {"A": "${NOPE}"}}`, nil, `"assist" is not used: the variable NOPE is not set`},
 	} {
 		c := loadText(t, `{"metarouter": {"assist": `+tt.text+`, "mode": "search"}, "mcpServers": {"s": {"command": "${TOKEN}"}}}`)
-		if got := c.Router.Assist; !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: got %+v, want %+v", tt.text, got, tt.want)
-		}
+		expect.Deep(t, c.Router.Assist, tt.want, "%s", tt.text)
 		var said []string
 		for _, p := range c.Problems {
 			said = append(said, p.Message)
@@ -57,9 +57,7 @@ func TestEmbeddings(t *testing.T) {
 		{`{"url": "http://${NOPE}/v1", "model": "m"}`, nil, `"embeddings" is not used: the variable NOPE is not set`},
 	} {
 		c := loadText(t, `{"metarouter": {"embeddings": `+tt.text+`}}`)
-		if got := c.Router.Embeddings; !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: got %+v, want %+v", tt.text, got, tt.want)
-		}
+		expect.Deep(t, c.Router.Embeddings, tt.want, "%s", tt.text)
 		if n := len(c.Problems); n != min(1, len(tt.says)) || n == 1 && !strings.Contains(c.Problems[0].Message, tt.says) {
 			t.Errorf("%s: problems %v, want one that says %q", tt.text, c.Problems, tt.says)
 		}
@@ -68,13 +66,9 @@ func TestEmbeddings(t *testing.T) {
 
 // A later file replaces the model of an earlier one as a whole: a header is for one URL.
 func TestMergeAssist(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"metarouter": {"assist": {"url": "http://a/v1", "model": "a", "headers": {"Authorization": "secret"}}}}`,
-		"/2/b.json": `{"metarouter": {"assist": {"url": "http://b/v1", "model": "b"}}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"metarouter": {"assist": {"url": "http://a/v1", "model": "a", "headers": {"Authorization": "secret"}}}}`,
+		`{"metarouter": {"assist": {"url": "http://b/v1", "model": "b"}}}`)
 	if got, want := c.Router.Assist, (&Assist{Endpoint: Endpoint{URL: "http://b/v1", Model: "b"}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

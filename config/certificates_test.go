@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/clientcert"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const tlsOfTests = `"tlsCert": "c", "tlsKey": "k", "clientCA": "ca.pem", `
@@ -55,9 +56,7 @@ func TestCertificates(t *testing.T) {
 		if got := c.Router.HTTP.Certificates; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
 			t.Errorf("%s: got %+v, want %+v", tt.entry, got, tt.want)
 		}
-		if said := saidOf(c); !strings.HasPrefix(said, tt.says) || tt.says == "" && said != "" {
-			t.Errorf("%s: it says %q, want %q", tt.entry, said, tt.says)
-		}
+		says(t, c, tt.entry, tt.says)
 	}
 }
 
@@ -69,9 +68,7 @@ func TestCertificatesByAttributes(t *testing.T) {
 	for _, one := range c.Router.HTTP.Certificates {
 		got += one.Subject + ":" + one.Name + " "
 	}
-	if want := "CN=c,O=Acme,OU=x:CN=c,O=Acme,OU=x CN=a,O=Acme: O=Acme:O=Acme CN=b: "; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Equal(t, got, "CN=c,O=Acme,OU=x:CN=c,O=Acme,OU=x CN=a,O=Acme: O=Acme:O=Acme CN=b: ")
 }
 
 // The keys for certificates need each other, and no single one makes the router public.
@@ -89,9 +86,7 @@ func TestCertificatesFailClosed(t *testing.T) {
 		`"tlsCert": "c", "tlsKey": "k", "certificats": {"CN=a": {}}`:  `error: the key "certificats" is not known, so no certificate lets a client in until it is corrected; did you mean "certificates"?`,
 	} {
 		c := loadHTTP(t, text)
-		if said := saidOf(c); !strings.HasPrefix(said, want) || want == "" && said != "" {
-			t.Errorf("%s: it says %q, want %q", text, said, want)
-		}
+		says(t, c, text, want)
 		if h := c.Router.HTTP; h.isPublic() {
 			t.Errorf("%s: public is %v", text, h.isPublic())
 		}
@@ -105,14 +100,10 @@ func TestCertificatesFailClosed(t *testing.T) {
 func authority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
@@ -123,9 +114,7 @@ func TestExamineClientCAAndAudit(t *testing.T) {
 	examined := func(ca, audit string) string {
 		write(t, path, `{"metarouter": {"profiles": {"ci": {}}, "audit": "`+audit+`", "http": {"clientCA": "`+ca+`", "certificates": {"CN=a": "ci"}}}}`)
 		c, err := Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		c = c.Examine()
 		c.Problems = slices.DeleteFunc(c.Problems, func(p Problem) bool { return strings.Contains(p.Message, "without TLS") })
 		return saidOf(c)

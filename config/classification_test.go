@@ -2,10 +2,11 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestClassification(t *testing.T) {
@@ -56,9 +57,7 @@ func TestClassification(t *testing.T) {
 			if len(c.Problems) > 0 {
 				t.Errorf("problems: %v", c.Problems)
 			}
-			if got := c.Router.Classification; !reflect.DeepEqual(got, &tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, &tt.want)
-			}
+			expect.Deep(t, c.Router.Classification, &tt.want)
 		})
 	}
 	if c := loadText(t, `{"metarouter": {"classification": null}}`); c.Router.Classification != nil {
@@ -118,23 +117,7 @@ func TestClassificationProblems(t *testing.T) {
 			if strings.HasPrefix(tt.text, "§") {
 				text = `{"metarouter": {§"classification": ` + strings.TrimPrefix(tt.text, "§") + `}}`
 			}
-			before, after, _ := strings.Cut(text, "§")
-			c := loadText(t, before+after)
-			if len(c.Problems) != 1 {
-				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
-			}
-			p := c.Problems[0]
-			line := strings.Count(before, "\n") + 1
-			column := len(before) - strings.LastIndex(before, "\n")
-			if p.File != testFile || p.Line != line || p.Column != column {
-				t.Errorf("got %v, want %d:%d", p, line, column)
-			}
-			if !strings.Contains(p.Message, tt.says) {
-				t.Errorf("message %q does not say %q", p.Message, tt.says)
-			}
-			if strings.Contains(p.Message, "secret") {
-				t.Errorf("message %q tells a secret", p.Message)
-			}
+			c, _ := marked(t, text, tt.says)
 			var left []string
 			for _, k := range c.Router.Classification.Categories {
 				left = append(left, k.Name)
@@ -142,9 +125,7 @@ func TestClassificationProblems(t *testing.T) {
 			for _, r := range c.Router.Classification.Rules {
 				left = append(left, r.Model)
 			}
-			if got := strings.Join(left, " "); got != tt.left {
-				t.Errorf("left are %q, want %q", got, tt.left)
-			}
+			expect.Equal(t, strings.Join(left, " "), tt.left, "left")
 			if c.Router.Classification.Outside != nil || c.Router.Classification.Fallback != "" {
 				t.Errorf("got %+v with what is wrong in it", c.Router.Classification)
 			}
@@ -153,17 +134,11 @@ func TestClassificationProblems(t *testing.T) {
 }
 
 func TestMergeClassification(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
-		"/2/b.json": `{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"mcpServers": {"s": {"command": "c"}}, "metarouter": {"classification": {"categories": [{"name": "x"}, {"name": "y"}], "threshold": 0.9, "type": "mcp", "server": "s"}}}`,
+		`{"metarouter": {"classification": {"categories": [{"name": "z"}], "fallback": "z", "timeout": "1s"}}}`)
 	k := c.Router.Classification
-	if got := fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout); got != "z1 0.9zs1s" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(k.Categories[0].Name, len(k.Categories), k.Threshold, k.Fallback, k.Outside.Server, k.Outside.Timeout), "z1 0.9zs1s")
 }
 
 // An outside server that is an entry which can't be started is asked all the same,

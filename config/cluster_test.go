@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/nodekey"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const (
@@ -127,14 +128,10 @@ func checkJoined(t *testing.T, c *Cluster) {
 		}
 	}
 	for _, key := range c.Trusted {
-		if err := nodekey.Check(key); err != nil {
-			t.Errorf("%q is trusted: %v", key, err)
-		}
+		expect.OK(t, nodekey.Check(key), "%q is trusted", key)
 	}
 	for _, text := range append(slices.Clone(c.Share), c.Use...) {
-		if err := checkPattern(text); err != nil {
-			t.Errorf("the pattern %q: %v", text, err)
-		}
+		expect.OK(t, checkPattern(text), "the pattern %q", text)
 	}
 }
 
@@ -142,9 +139,7 @@ func checkJoined(t *testing.T, c *Cluster) {
 func TestClusterOfSeveralFiles(t *testing.T) {
 	read := func(first, second string) Config {
 		c, err := load([]string{"/a", "/b"}, fakeWorld(map[string]string{"/a": `{"metarouter": {"cluster": ` + first + `}}`, "/b": `{"metarouter": {"cluster": ` + second + `}}`}, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return c
 	}
 	c := read(`{"urls": "nats://[::1]", "name": "office", "trusted": ["`+keyA+`"], "use": ["*@a"], "tls": {"cert": "c", "key": "k"}}`, `{"urls": "tls://b", "trusted": ["`+keyB+`"], "tls": {"ca": "x"}}`)
@@ -209,17 +204,13 @@ func TestService(t *testing.T) {
 // Examine looks at the files for connections to NATS.
 func TestExamineCluster(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "ca.pem"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(folder, "ca.pem"), []byte("x"), 0o600))
 	c, err := readExpanded(filepath.Join(folder, "mcp.json"), []byte(`{"metarouter": {"cluster": {"urls": "tls://a", "creds": "none", "tls": {"ca": "ca.pem", "cert": "c", "key": "k"}}}}`))
 	if err != nil || len(c.Problems) > 0 {
 		t.Fatal(err, c.Problems)
 	}
 	got := saidOf(c.Examine())
 	for _, want := range []string{`with this "creds": no such file`, `with this "ca": it holds no certificate in PEM`, `with this "cert": no such file`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("it lacks %s:\n%s", want, got)
-		}
+		expect.Contains(t, got, want)
 	}
 }

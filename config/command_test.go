@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A command line in "command" is split, unless it is the path of a program.
@@ -51,9 +53,7 @@ func TestCommandLines(t *testing.T) {
 			world.asWritten = asWritten
 			world.readFile = func(string) ([]byte, error) { return []byte(`{"mcpServers": {"a": {` + tt.entry + `}}}`), nil }
 			c, err := load([]string{testFile}, world)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			var said []string
 			for _, p := range c.Problems {
 				if strings.Contains(p.Message, "write ") && !strings.Contains(p.Message, "a stdio server needs") && !strings.Contains(p.Message, "nothing to start") {

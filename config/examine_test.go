@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The folders, logs, certificates and addresses that only a look at the system shows to be
@@ -15,9 +17,7 @@ func TestExamine(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("GONE", filepath.Join(dir, "gone"))
 	write(t, filepath.Join(dir, "file"), "x")
-	if err := os.Mkdir(filepath.Join(dir, "there"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(filepath.Join(dir, "there"), 0o700))
 	q := func(path string) string { b, _ := json.Marshal(filepath.Join(dir, path)); return string(b) }
 	fs := func(folders string) string {
 		return `"a": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem@2025.1.1", ` + folders + `]}`
@@ -53,9 +53,7 @@ func TestExamine(t *testing.T) {
 		path := filepath.Join(dir, "c.json")
 		write(t, path, `{"mcpServers": {`+tt.servers+`}, "metarouter": {`+tt.router+`}}`)
 		text, err := LoadText(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if said := text.Examine().Problems; len(said) > 0 && !strings.Contains(tt.says, "must be") {
 			t.Errorf("%s%s: not trusted, and it says %v", tt.servers, tt.router, said)
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The place of the only error is marked with § in the text.
@@ -41,11 +43,8 @@ func TestGuards(t *testing.T) {
 		{"a public URL", `{"metarouter": {"http": {§"publicUrl": 7}}}`, `"publicUrl" must be a string, so no client is let in without a token until it is corrected; put it in quotes`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before, after, _ := strings.Cut(tt.text, "§")
-			c := anyText(t, before+after)
-			if len(c.Problems) != 1 || c.Problems[0].Severity == severityWarning || c.Problems[0].Column != len(before)+1 || !strings.Contains(c.Problems[0].Message, tt.says) {
-				t.Errorf("got %v, want %q at %d", c.Problems, tt.says, len(before)+1)
-			}
+			_, p := marked(t, tt.text, tt.says)
+			expect.Equal(t, p.Severity, severityError)
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // repeat returns n texts, each made from its number, one after the other.
@@ -74,9 +76,7 @@ func TestLoadText(t *testing.T) {
 	}, "metarouter": {"accessLog": "${WISHED}", "http": {"tokens": ["${WISHED}"], "tlsCert": "${WISHED}", "tlsKey": "k"},
 		"assist": {"url": "${WISHED}", "model": "m"}, "classification": {"type": "mcp", "url": "${WISHED}", "rules": [{"model": "m", "patterns": ["("]}]}}}`)
 	text, err := LoadText(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := fmt.Sprintf("%+v %+v %+v", text.Servers, text.Problems, text.Router); strings.Contains(got, "mine") || len(text.Problems) > 0 {
 		t.Errorf("an untrusted text became %s", got)
 	}
@@ -84,9 +84,7 @@ func TestLoadText(t *testing.T) {
 		t.Errorf("not as written: %+v", s)
 	}
 	full, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := text.Expand(); !got.Equal(full) || got.Servers[0].Env["FROM_FILE"] != "content-of-mine" {
 		t.Errorf("expanded, it is\n%+v\nwant\n%+v", got, full)
 	}

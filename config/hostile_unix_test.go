@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A configuration and an envFile are regular files. Nothing waits for a FIFO or reads a
@@ -16,16 +18,10 @@ import (
 func TestIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, device, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "device"), filepath.Join(dir, "large")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/zero", device); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, syscall.Mkfifo(fifo, 0o600))
+	expect.OK(t, os.Symlink("/dev/zero", device))
 	write(t, large, "")
-	if err := os.Truncate(large, 1<<40); err != nil { // a sparse file
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Truncate(large, 1<<40))
 	for path, want := range map[string]string{fifo: "not a regular file", device: "not a regular file", large: "larger than 4 MiB"} {
 		for _, load := range []func(...string) (Config, error){Load, LoadText} {
 			if _, err := inTime(t, func() (Config, error) { return load(path) }); err == nil || !strings.Contains(err.Error(), want) {
@@ -47,31 +43,21 @@ func TestTrustNeedsAnOwnFolder(t *testing.T) {
 	file, data := filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "data")
 	write(t, file, `{"mcpServers": {"a": {"command": "x"}}}`)
 	c := loaded(t, file)
-	if err := c.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Text.Trust(data))
 	for _, path := range []string{data, filepath.Join(data, "trust.json")} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s was made with mode %v", path, info.Mode())
 		}
-		if err := os.Chmod(path, info.Mode().Perm()|0o020); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chmod(path, info.Mode().Perm()|0o020))
 		if err := c.Text.Trusted(data); err == nil || !strings.Contains(err.Error(), "chmod go-w '"+path+"'") {
 			t.Errorf("others can write to %s: %v", path, err)
 		}
 		if err := c.Text.Trust(data); err == nil {
 			t.Errorf("others can write to %s, and an approval was added to theirs", path)
 		}
-		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chmod(path, info.Mode().Perm()))
 	}
-	if err := c.Text.Trusted(data); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.Text.Trusted(data))
 }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // loadHTTP reads a file with "http" that has the members, a public URL and two profiles.
@@ -19,6 +21,14 @@ func saidOf(c Config) string {
 		all = append(all, p.Severity+": "+p.Message)
 	}
 	return strings.Join(all, "\n")
+}
+
+// says wants the problems of a text to begin so, and none for "".
+func says(t *testing.T, c Config, text, want string) {
+	t.Helper()
+	if said := saidOf(c); !strings.HasPrefix(said, want) || want == "" && said != "" || strings.Contains(said, "sk-secret") {
+		t.Errorf("%s: it says %q, want %q", text, said, want)
+	}
 }
 
 func TestIssuers(t *testing.T) {
@@ -97,9 +107,7 @@ error: "profiles.h=" must be NAME=VALUE`},
 		if got := c.Router.HTTP.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
 			t.Errorf("%s: got %+v, want %+v", tt.issuer, got, tt.want)
 		}
-		if said := saidOf(c); !strings.HasPrefix(said, tt.says) || tt.says == "" && said != "" || strings.Contains(said, "sk-secret") {
-			t.Errorf("%s: it says %q, want %q", tt.issuer, said, tt.says)
-		}
+		says(t, c, tt.issuer, tt.says)
 	}
 }
 
@@ -191,9 +199,7 @@ func TestPublicURLNeedsProof(t *testing.T) {
 		}
 	}
 	t.Setenv("METAROUTER_TOKEN", "0123456789abcdef")
-	if said := saidOf(loadText(t, `{"metarouter": {"http": {"publicUrl": "https://r.example"}}}`).Examine()); said != "" {
-		t.Errorf("with a token of the environment: %q", said)
-	}
+	expect.Equal(t, saidOf(loadText(t, `{"metarouter": {"http": {"publicUrl": "https://r.example"}}}`).Examine()), "", "with a token of the environment")
 }
 
 // Metadata and audience come from "publicUrl".

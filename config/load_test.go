@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/internal/urls"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fakeWorld is an environment of these files and variables, and nothing else.
@@ -36,9 +39,7 @@ const testFile = "/project/.mcp.json"
 func loadText(t *testing.T, text string) Config {
 	t.Helper()
 	c, err := tryText(text)
-	if err != nil {
-		t.Fatalf("load: %v", err)
-	}
+	expect.OK(t, err, "load")
 	return c
 }
 
@@ -50,6 +51,35 @@ func anyText(t *testing.T, text string) Config {
 		return Config{Problems: []Problem{why}}
 	}
 	return loadText(t, text)
+}
+
+// marked returns the configuration of a text, and its only problem, which says this of the place marked with §.
+func marked(t *testing.T, text, says string) (Config, Problem) {
+	t.Helper()
+	before, after, ok := strings.Cut(text, "§")
+	if !ok {
+		t.Fatal("no place is marked")
+	}
+	c := anyText(t, before+after)
+	if len(c.Problems) != 1 {
+		t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
+	}
+	p := c.Problems[0]
+	line, column := strings.Count(before, "\n")+1, len(before)-strings.LastIndex(before, "\n")
+	if p.File != testFile || p.Line != line || p.Column != column || !strings.Contains(p.Message, says) || strings.Contains(p.Message, "secret") {
+		t.Errorf("got %v, want %q at %d:%d", p, says, line, column)
+	}
+	return c, p
+}
+
+// merged returns the configuration of two files without a problem.
+func merged(t *testing.T, first, second string) Config {
+	t.Helper()
+	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{"/1/a.json": first, "/2/b.json": second}, nil))
+	if err != nil || len(c.Problems) > 0 {
+		t.Fatal(err, c.Problems)
+	}
+	return c
 }
 
 func tryText(text string) (Config, error) {
@@ -165,16 +195,12 @@ func TestDialects(t *testing.T) {
 				s.Transport, s.Command, s.Args, s.Self = Stdio, "metarouter", []string{"serve"}, true
 			})},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := only(t, tt.text)
-			got.Variables = nil // see TestVariables
-			if tt.want.Transport == Stdio && tt.want.Cwd == "" {
-				tt.want.Cwd = "/project"
-			}
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, tt.want)
-			}
-		})
+		got := only(t, tt.text)
+		got.Variables = nil // see TestVariables
+		if tt.want.Transport == Stdio && tt.want.Cwd == "" {
+			tt.want.Cwd = "/project"
+		}
+		expect.Deep(t, got, tt.want, "%s", tt.name)
 	}
 }
 
@@ -213,9 +239,7 @@ func TestRouter(t *testing.T) {
 	}
 	want.Gateway.Name, want.Gateway.Prefix = "dwo", "gw."
 	want.Scripts.Timeout, want.Scripts.CPU, want.Scripts.Memory, want.Scripts.Calls, want.Scripts.Concurrent = 2*time.Minute, 10*time.Second, 1<<30, 7, 8
-	if !reflect.DeepEqual(c.Router, want) {
-		t.Errorf("got  %+v\nwant %+v", c.Router, want)
-	}
+	expect.Deep(t, c.Router, want)
 	if len(c.Problems) > 0 {
 		t.Errorf("problems: %v", c.Problems)
 	}
@@ -225,26 +249,18 @@ func TestRouter(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"mcpServers": {"x": {"command": "${NOT_SET}"}, "y": {"command": "one"}}, "metarouter": {"mode": "direct", "lazy": true}}`,
-		"/2/b.json": `{"mcpServers": {"z": {"command": "two"}, "x": {"command": "two"}}, "metarouter": {"mode": "search"}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"mcpServers": {"x": {"command": "${NOT_SET}"}, "y": {"command": "one"}}, "metarouter": {"mode": "direct", "lazy": true}}`,
+		`{"mcpServers": {"z": {"command": "two"}, "x": {"command": "two"}}, "metarouter": {"mode": "search"}}`)
 	var got []string
 	for _, s := range c.Servers {
 		got = append(got, fmt.Sprint(s.Name, "=", s.Command, s.Lazy))
 	}
-	if want := []string{"x=twotrue", "y=onetrue", "z=twotrue"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("servers: got %q, want %q", got, want)
-	}
+	expect.Deep(t, got, []string{"x=twotrue", "y=onetrue", "z=twotrue"}, "servers")
 	if c.Router.Mode != "search" || !c.Router.Lazy {
 		t.Errorf("router: got %+v", c.Router)
 	}
-	if want := []string{"/1/a.json", "/2/b.json"}; !reflect.DeepEqual(c.Files, want) {
-		t.Errorf("files: got %q, want %q", c.Files, want)
-	}
+	expect.Deep(t, c.Files, []string{"/1/a.json", "/2/b.json"}, "files")
 }
 
 // Values that clients take for strings are strings, in every dialect, and null is left out.
@@ -339,26 +355,8 @@ func TestProblems(t *testing.T) {
 		{"tokens", `{"metarouter": {"http": {§"tokens": "${TOKEN}"}}}`, "", `must be an array, so no token of the file lets a client in until it is corrected; write [{"token"`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before, after, ok := strings.Cut(tt.text, "§")
-			if !ok {
-				t.Fatal("no place is marked")
-			}
-			c := anyText(t, before+after)
-			if len(c.Problems) != 1 {
-				t.Fatalf("got %d problems, want 1: %v", len(c.Problems), c.Problems)
-			}
-			p := c.Problems[0]
-			line := strings.Count(before, "\n") + 1
-			column := len(before) - strings.LastIndex(before, "\n")
-			if p.File != testFile || p.Line != line || p.Column != column || p.Server != tt.server {
-				t.Errorf("got %s:%d:%d server %q, want %s:%d:%d server %q", p.File, p.Line, p.Column, p.Server, testFile, line, column, tt.server)
-			}
-			if !strings.Contains(p.Message, tt.says) {
-				t.Errorf("message %q does not say %q", p.Message, tt.says)
-			}
-			if strings.Contains(p.Message, "secret") {
-				t.Errorf("message %q tells a secret", p.Message)
-			}
+			c, p := marked(t, tt.text, tt.says)
+			expect.Equal(t, p.Server, tt.server, "server")
 			for _, s := range c.Servers {
 				if fine := s.Name == "good" || tt.harmless; fine != (s.Misconfigured == "") {
 					t.Errorf("server %q is misconfigured: %q", s.Name, s.Misconfigured)
@@ -371,9 +369,7 @@ func TestProblems(t *testing.T) {
 func TestTokensFailClosed(t *testing.T) {
 	for _, tokens := range []string{`["${NOPE}"]`, `["${EMPTY}"]`, `"${TOKEN}"`, `[5]`, `["${input:x}"]`} {
 		c := loadText(t, `{"metarouter": {"http": {"tokens": `+tokens+`}}}`)
-		if got := c.Router.HTTP.Tokens; !reflect.DeepEqual(got, []Token{{}}) {
-			t.Errorf("%s: got %+v, want one that nobody has", tokens, got)
-		}
+		expect.Deep(t, c.Router.HTTP.Tokens, []Token{{}}, "%s", tokens)
 	}
 }
 
@@ -420,9 +416,7 @@ func TestProblemError(t *testing.T) {
 		`f:1:2: server "s": m`: {File: "f", Line: 1, Column: 2, Server: "s", Message: "m"},
 		`f: m`:                 {File: "f", Message: "m"},
 	} {
-		if got := p.Error(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		expect.Equal(t, p.Error(), want)
 	}
 }
 
@@ -458,9 +452,7 @@ func checkAccess(t *testing.T, r Router) {
 	for _, i := range r.HTTP.Issuers {
 		u, err := url.Parse(i.URL)
 		if i.URL == "" {
-			if !reflect.DeepEqual(i, Issuer{}) {
-				t.Errorf("something is left of an issuer with a mistake: %+v", i)
-			}
+			expect.Deep(t, i, Issuer{}, "something is left of an issuer with a mistake")
 		} else if err != nil || u.Scheme != "https" && !urls.IsLoopback(u.Hostname()) || i.User == "" {
 			t.Errorf("%+v can't be asked safely", i)
 		}
@@ -573,4 +565,91 @@ func TestFolders(t *testing.T) {
 			t.Errorf("%s: the servers run in %q, want %q", path, got, want)
 		}
 	}
+}
+
+func TestAccessLog(t *testing.T) {
+	for _, tt := range []struct {
+		said string
+		want AccessLog
+		says string // a problem
+	}{
+		{`""`, AccessLog{"", false, false, 100 << 20, 5}, ""},
+		{`"logs/calls.jsonl"`, AccessLog{"/project/logs/calls.jsonl", false, false, 100 << 20, 5}, ""},
+		{`"~/calls.jsonl"`, AccessLog{"/home/me/calls.jsonl", false, false, 100 << 20, 5}, ""},
+		{`"/var/${TOKEN}"`, AccessLog{"/var/sk-secret", false, false, 100 << 20, 5}, ""},
+		{`{"file": "a", "arguments": true, "results": true, "maxSize": "1MiB", "maxFiles": 2}`, AccessLog{"/project/a", true, true, 1 << 20, 2}, ""},
+		{`{"arguments": true}`, AccessLog{"", true, false, 100 << 20, 5}, "names no file"},
+		{`"${NOT_SET}/a"`, AccessLog{"", false, false, 100 << 20, 5}, "no access log is written: "},
+		{`7`, AccessLog{"", false, false, 100 << 20, 5}, "must be the path of a file, or an object"},
+		{`{"file": "a", "maxFiles": 0}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `"maxFiles" must be a whole number of at least 1`},
+		{`{"file": "a", "maxSize": "much"}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `"maxSize" must be a size`},
+		{`{"file": "a", "maxfile": 3}`, AccessLog{"/project/a", false, false, 100 << 20, 5}, `did you mean`},
+	} {
+		c := loadText(t, fmt.Sprintf(`{"metarouter": {"accessLog": %s}}`, tt.said))
+		expect.Equal(t, c.Router.AccessLog, tt.want, "%s", tt.said)
+		said := ""
+		for _, p := range c.Problems {
+			said += p.Message
+		}
+		if (said == "") != (tt.says == "") || !strings.Contains(said, tt.says) {
+			t.Errorf("%s: says %q, want %q", tt.said, said, tt.says)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "there is no such.json")
+	c, err := readExpanded(path, []byte(`{"$schema": "`+schemaURL+`", "mcpServers": {"a": {"command": "x", "cwd": "sub"}}}`))
+	if err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 || c.Servers[0].Cwd != filepath.Join(filepath.Dir(path), "sub") || c.Files[0] != path {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	// Nor is it a server where those have no key of their own.
+	if c, err = readExpanded(path, []byte(`{"$schema": "x", "a": {"command": "x"}}`)); err != nil || len(c.Problems) > 0 || len(c.Servers) != 1 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if _, err := readExpanded(path, []byte(`{`)); err == nil {
+		t.Error("half an object was read")
+	}
+}
+
+func TestServersKey(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                                        "mcpServers",
+		`{"metarouter": {}}`:                        "mcpServers",
+		`{"servers": {}, "inputs": []}`:             "servers",
+		`{"context_servers": {}}`:                   "context_servers",
+		`{"servers": {}, "mcpServers": {}}`:         "mcpServers",
+		`{"a": {"command": "x"}, "metarouter": {}}`: "",
+	} {
+		if got, err := ServersKey("f", []byte(text)); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if got, err := ServersKey("f", []byte(`{"history": "`+strings.Repeat("x", maxFile)+`", "servers": {}}`)); got != "servers" || err != nil {
+		t.Errorf("a long history: %q, %v", got, err)
+	}
+	if _, err := ServersKey("f", []byte(`[]`)); err == nil {
+		t.Error("an array has servers")
+	}
+}
+
+// schemaURL is the "$id" of the schema.
+var schemaURL = func() string {
+	var root struct {
+		ID string `json:"$id"`
+	}
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		panic(err)
+	}
+	return root.ID
+}()
+
+// readExpanded returns the value of a text, with variables expanded.
+func readExpanded(path string, data []byte) (Config, error) { return read(path, data, system()) }
+
+// plainToken returns the token of an element of "tokens" that is a string.
+func plainToken(text string) Token {
+	t := Token{Role: roleAdmin, Plain: true}
+	t.Hash, t.Text, _ = secret.ParseToken(text)
+	return t
 }

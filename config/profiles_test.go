@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestProfiles(t *testing.T) {
@@ -36,9 +38,7 @@ func TestProfiles(t *testing.T) {
 		},
 		"list": {AskFor: []string{"pay*", "create_*"}, Pinned: []string{}},
 	}
-	if !reflect.DeepEqual(c.Router.Profiles, want) {
-		t.Errorf("got  %+v\nwant %+v", c.Router.Profiles, want)
-	}
+	expect.Deep(t, c.Router.Profiles, want)
 	if len(c.Problems) > 0 {
 		t.Errorf("problems: %v", c.Problems)
 	}
@@ -113,9 +113,7 @@ func TestProfileProblems(t *testing.T) {
 			if tt.name != "no object" && (len(c.Problems) != 2 || !strings.Contains(fmt.Sprint(c.Problems), `the profile "p" allows nothing because of mistakes in it`)) {
 				t.Errorf("nothing says that the profile allows nothing: %v", c.Problems)
 			}
-			if want := (map[string]Profile{"good": {Servers: []string{"s"}}, "p": noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) {
-				t.Errorf("profiles are %+v", c.Router.Profiles)
-			}
+			expect.Deep(t, c.Router.Profiles, (map[string]Profile{"good": {Servers: []string{"s"}}, "p": noProfile()}), "profiles")
 		})
 	}
 }
@@ -126,9 +124,7 @@ func TestProfileNames(t *testing.T) {
 		if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "write 1 to 32 of a-z, 0-9 and -") {
 			t.Errorf("%q: problems are %v", name, c.Problems)
 		}
-		if want := (map[string]Profile{"a-1": {}, DefaultProfile: noProfile()}); !reflect.DeepEqual(c.Router.Profiles, want) {
-			t.Errorf("%q: profiles are %v", name, c.Router.Profiles)
-		}
+		expect.Deep(t, c.Router.Profiles, (map[string]Profile{"a-1": {}, DefaultProfile: noProfile()}), "%q: profiles", name)
 	}
 }
 
@@ -169,15 +165,9 @@ func TestProfileWarnings(t *testing.T) {
 		{"a pinned name", `{"pinned": [§"read"]}`, `pins "read", which is not the ID of a tool`, `write "server:read"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before, after, _ := strings.Cut(tt.profile, "§")
-			head := `{"mcpServers": {"github": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"profiles": {"p": `
-			c := loadText(t, head+before+after+"}}}")
-			if len(c.Problems) != 1 {
-				t.Fatalf("problems are %v", c.Problems)
-			}
-			p := c.Problems[0]
-			if p.Severity != severityWarning || p.Column != len(head)+len(before)+1 || !strings.Contains(p.Message, tt.says) || p.Fix != tt.fix {
-				t.Errorf("got column %d, %q, fix %q", p.Column, p.Message, p.Fix)
+			c, p := marked(t, `{"mcpServers": {"github": {"command": "x"}, "files": {"command": "x"}}, "metarouter": {"profiles": {"p": `+tt.profile+"}}}", tt.says)
+			if p.Severity != severityWarning || p.Fix != tt.fix {
+				t.Errorf("severity %s, fix %q", p.Severity, p.Fix)
 			}
 			if reflect.DeepEqual(c.Router.Profiles["p"], noProfile()) {
 				t.Error("the profile is not used")
@@ -196,13 +186,9 @@ func TestProfileOfOtherNodes(t *testing.T) {
 
 // TestMergeProfiles has a later file replace single profiles.
 func TestMergeProfiles(t *testing.T) {
-	c, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
-		"/1/a.json": `{"metarouter": {"profiles": {"a": {"servers": ["s"]}, "b": {"servers": ["gone"], "readOnly": true}}}}`,
-		"/2/b.json": `{"mcpServers": {"s": {"command": "x"}}, "metarouter": {"profiles": {"b": {"ask": "always"}, "c": {}}}}`,
-	}, nil))
-	if err != nil || len(c.Problems) > 0 {
-		t.Fatal(err, c.Problems)
-	}
+	c := merged(t,
+		`{"metarouter": {"profiles": {"a": {"servers": ["s"]}, "b": {"servers": ["gone"], "readOnly": true}}}}`,
+		`{"mcpServers": {"s": {"command": "x"}}, "metarouter": {"profiles": {"b": {"ask": "always"}, "c": {}}}}`)
 	c2, err := load([]string{"/1/a.json", "/2/b.json"}, fakeWorld(map[string]string{
 		"/1/a.json": `{"metarouter": {"profiles": {"a": {"servers": ["gone"]}}}}`,
 		"/2/b.json": `{"metarouter": {"profiles": {"a": true}}}`,
@@ -211,7 +197,5 @@ func TestMergeProfiles(t *testing.T) {
 		t.Errorf("a later file with a mistake: %+v, %v", c2.Router.Profiles, c2.Problems)
 	}
 	want := map[string]Profile{"a": {Servers: []string{"s"}}, "b": {Ask: "always"}, "c": {}}
-	if !reflect.DeepEqual(c.Router.Profiles, want) {
-		t.Errorf("got %+v", c.Router.Profiles)
-	}
+	expect.Deep(t, c.Router.Profiles, want)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestReferences(t *testing.T) {
@@ -20,9 +21,7 @@ func TestReferences(t *testing.T) {
 	t.Setenv("LOOKS_LIKE_ONE", "${cmd:evil}")
 	t.Setenv(vault.KeyringVariable, "off")
 	file := filepath.Join(folder, "x.json")
-	if err := os.WriteFile(filepath.Join(folder, "vars"), []byte("FROM_FILE=${cmd:evil}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(folder, "vars"), []byte("FROM_FILE=${cmd:evil}\n"), 0o600))
 	c, err := readExpanded(file, []byte(`{
   "inputs": [{"id": "key", "password": true}, {"id": "open"}],
   "mcpServers": {
@@ -35,9 +34,7 @@ func TestReferences(t *testing.T) {
     "url": {"url": "https://h.example/${keyring:GH}"}
   }
 }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	a := c.Servers[0]
 	want := []reference.Reference{
 		{Text: "${keyring:GH}", Kind: reference.Keyring, Body: "GH"},
@@ -46,18 +43,14 @@ func TestReferences(t *testing.T) {
 		{Text: "${op://v/i/f}", Kind: reference.OnePassword, Body: "op://v/i/f", Dir: folder},
 		{Text: "${input:key}", Kind: reference.Keyring, Body: "input-key"},
 	}
-	if !reflect.DeepEqual(a.References, want) {
-		t.Errorf("got  %+v\nwant %+v", a.References, want)
-	}
+	expect.Deep(t, a.References, want)
 	if a.Misconfigured != "" || a.Env["A"] != "Bearer ${keyring:GH}" || a.Env["B"] != "${keyring:GH}" || a.Args[0] != "${cmd:evil}" || a.Args[1] != "${cmd:evil}" {
 		t.Errorf("%+v", a)
 	}
 	if open := c.Servers[1]; len(open.References) > 0 || !strings.Contains(open.Misconfigured, "a prompt") {
 		t.Errorf("an input that is no password: %+v", open)
 	}
-	if c.Servers[3].Misconfigured != "" {
-		t.Errorf("url: %s", c.Servers[3].Misconfigured)
-	}
+	expect.Equal(t, c.Servers[3].Misconfigured, "", "url")
 
 	// Which secrets are missing can be told without the key of the store.
 	missing := func() (all []string) {
@@ -73,13 +66,10 @@ func TestReferences(t *testing.T) {
 		t.Errorf("missing %q, want %q", got, want)
 	}
 	own, err := configpath.Own()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, name := range []string{"GH", "input-key"} {
-		if _, err := vault.Of(own).Set(t.Context(), name, "value"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := vault.Of(own).Set(t.Context(), name, "value")
+		expect.OK(t, err)
 	}
 	if got := missing(); len(got) > 0 {
 		t.Errorf("still missing: %q", got)
@@ -102,12 +92,8 @@ func TestWrongReferences(t *testing.T) {
 	} {
 		text := []byte(`{"mcpServers": {"a": {` + entry + `}}}`)
 		c, err := readExpanded("x.json", text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.Servers[0].Misconfigured; !strings.Contains(got, says) {
-			t.Errorf("%s: %q", entry, got)
-		}
+		expect.OK(t, err)
+		expect.Contains(t, c.Servers[0].Misconfigured, says, "%s", entry)
 		if c, err = ReadText("x.json", text); err != nil || len(c.Servers[0].References) > 0 {
 			t.Errorf("%s: as text: %+v, %v", entry, c.Servers[0].References, err)
 		}
@@ -137,9 +123,7 @@ func TestSecretsInClearText(t *testing.T) {
 		`"url": "http://h/", "headers": {"X-Version": "1"}`:                         "",
 	} {
 		c, err := ReadText("/m.json", []byte(`{"mcpServers": {"my server": {`+entry+`}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var says []string
 		for _, p := range c.Problems {
 			if strings.Contains(p.Message, "clear text") {

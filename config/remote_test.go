@@ -1,12 +1,12 @@
 package config
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestRemoteKeysOfClaudeCode(t *testing.T) {
@@ -24,9 +24,7 @@ func TestRemoteKeysOfClaudeCode(t *testing.T) {
 	if len(remote.References) != 1 || remote.References[0].Kind != reference.Headers || remote.References[0].Body != "./print example.com" || remote.References[0].Dir == "" {
 		t.Errorf("references %+v", remote.References)
 	}
-	if want := (&OAuth{ClientID: "c", CallbackPort: 8080, AuthServerMetadataURL: "https://b.example/x", Scopes: []string{"a", "b"}}); !reflect.DeepEqual(remote.OAuth, want) {
-		t.Errorf("oauth %+v", remote.OAuth)
-	}
+	expect.Deep(t, remote.OAuth, (&OAuth{ClientID: "c", CallbackPort: 8080, AuthServerMetadataURL: "https://b.example/x", Scopes: []string{"a", "b"}}), "oauth")
 	if s := byName["switch"]; s.Misconfigured != "" || s.OAuth != nil {
 		t.Errorf("a switch: %+v", s)
 	}
@@ -42,9 +40,7 @@ func TestRemoteKeysOfClaudeCode(t *testing.T) {
 		`local: "headersHelper" has no effect`, `wrong: "headersHelper" must be a string`, `wrong: "callbackPort" must be a port`,
 		`wrong: "authServerMetadataUrl" must be a whole URL`, `wrong: "scopes`,
 	} {
-		if !strings.Contains(all, want) {
-			t.Errorf("no %q in\n%s", want, all)
-		}
+		expect.Contains(t, all, want)
 	}
 }
 
@@ -74,9 +70,7 @@ func TestOAuthKeys(t *testing.T) {
 		if len(got.Scopes) == 0 {
 			got.Scopes = want[s.Name].Scopes
 		}
-		if !reflect.DeepEqual(got, want[s.Name]) {
-			t.Errorf("%s: %+v, want %+v", s.Name, got, want[s.Name])
-		}
+		expect.Deep(t, got, want[s.Name], "%s", s.Name)
 		if n := len(s.References); (s.Name == "all" || s.Name == "key") != (n == 1) {
 			t.Errorf("%s has %d references", s.Name, n)
 		}

@@ -20,22 +20,17 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(schemaURL, doc); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, compiler.AddResource(schemaURL, doc))
 	compiled, err := compiler.Compile(schemaURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if doc.(map[string]any)["$id"] != schemaURL {
 		t.Errorf("its $id is not %s", schemaURL)
 	}
@@ -50,9 +45,7 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return schema.Validate(doc)
 }
 
@@ -75,9 +68,7 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 	}
 	for _, name := range []string{".mcp.json.example", "categories.example.json"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		check(name, text)
 		// A line in a comment is an example too.
 		var whole []string
@@ -93,15 +84,11 @@ func TestSchemaAcceptsExamples(t *testing.T) {
 		}
 	}
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	n := 0
 	for _, page := range append(pages, filepath.Join("..", "README.md")) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, block := range regexp.MustCompile("(?s)```jsonc?\n(\\{.*?)```").FindAllStringSubmatch(string(text), -1) {
 			if regexp.MustCompile(`"(mcpServers|metarouter)"\s*:\s*\{`).MatchString(block[1]) {
 				check(page+":\n"+block[1], []byte(block[1]))
@@ -142,9 +129,7 @@ func TestSchemaRejects(t *testing.T) {
 		`{"metarouter": {"profiles": {}}}`, `{"metarouter": {"profiles": {"work": {"servers": [], "tools": {"allow": [], "deny": ["x"], "ask": ["y"]}, "readOnly": true, "ask": "writes", "mode": "search", "pinned": [], "arguments": {"*": {"n": null}}}}}}`,
 		`{"metarouter": {"profiles": {"a-1": {"ask": ["create_*"]}}}, "mcpServers": {"a": {"command": "x", "trustHints": true}}}`,
 	} {
-		if err := checkSchema(t, schema, []byte(text)); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		expect.OK(t, checkSchema(t, schema, []byte(text)), "%s", text)
 	}
 }
 
@@ -188,9 +173,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		read["/"+key] = true
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	add := func(of string, keysAt func(place string) map[string]bool) {
 		if readers[of] == nil && len(keysAt("")) > 0 {
 			t.Errorf("%s reads %q; say in readers where in the file they stand", of, slices.Sorted(maps.Keys(keysAt(""))))
@@ -204,9 +187,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.TypeSpec:
@@ -226,9 +207,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		})
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	known := make(map[string]bool)
 	properties(doc.(map[string]any), doc.(map[string]any), "/", known, t)
 	for _, key := range slices.Sorted(maps.Keys(read)) {
@@ -336,9 +315,7 @@ func asList(v any) []any {
 // which RestartKeys reports.
 func TestSchemaNamesRestartKeys(t *testing.T) {
 	var doc map[string]any
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(Schema(), &doc))
 	var said []string
 	var look func(path string, schema map[string]any)
 	look = func(path string, schema map[string]any) {
@@ -354,9 +331,7 @@ func TestSchemaNamesRestartKeys(t *testing.T) {
 	look("", doc)
 	slices.Sort(said)
 	edited := Router{HTTP: HTTP{Addr: "127.0.0.1:1", ClientCA: "a", TLSCert: "c", TLSKey: "k", MaxHeader: 1}}
-	if got := slices.Sorted(slices.Values(RestartKeys(Router{}, edited))); !slices.Equal(said, got) {
-		t.Errorf("the schema names %q, an edit of all keys is reported as %q", said, got)
-	}
+	expect.List(t, said, slices.Sorted(slices.Values(RestartKeys(Router{}, edited))), "the keys that the schema names, and those of an edit of all")
 	edited = Router{Mode: "search", ToolBudget: 1, HTTP: HTTP{Tokens: []Token{plainToken("t")}}}
 	if got := RestartKeys(Router{}, edited); got != nil {
 		t.Errorf("live keys are reported: %q", got)
@@ -373,9 +348,7 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	var all strings.Builder
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		all.Write(text)
 	}
 	dialects := strings.Fields("path transport transportType httpUrl serverUrl enabled includeTools excludeTools disabledTools")
@@ -390,13 +363,9 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	_, section, _ := strings.Cut(all.String(), "## Which keys does the router have?\n\n```jsonc\n")
 	block, _, _ := strings.Cut(section, "```")
 	plain, err := hujson.Standardize([]byte(block))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var said map[string]any
-	if err := json.Unmarshal(plain, &said); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(plain, &said))
 	shown := 0
 	var compare func(level string, value any)
 	compare = func(level string, value any) {
@@ -417,4 +386,46 @@ func TestDocumentsHaveEveryKey(t *testing.T) {
 	if shown < 30 {
 		t.Errorf("docs/configuration.md shows only %d defaults", shown)
 	}
+}
+
+// Editors show a description as a hover text, without its surroundings: each must be
+// made of full sentences.
+func TestSchemaDescriptionsAreSentences(t *testing.T) {
+	var schema any
+	expect.OK(t, json.Unmarshal(Schema(), &schema))
+	all := descriptions("", schema)
+	for place, text := range all {
+		if !sentence.MatchString(text) || len(strings.Fields(text)) < 4 {
+			t.Errorf("the description of %s is not a sentence that begins with a capital, ends with a period and has at least four words: %q", place, text)
+		}
+	}
+	if len(all) < 100 {
+		t.Errorf("there are only %d descriptions", len(all))
+	}
+}
+
+var sentence = regexp.MustCompile(`^[A-Z].*\.$`)
+
+// descriptions returns the texts under "description" in a schema, by their JSON pointers.
+func descriptions(place string, value any) map[string]string {
+	all := make(map[string]string)
+	add := func(key string, inner any) {
+		for k, v := range descriptions(place+"/"+key, inner) {
+			all[k] = v
+		}
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if text, ok := inner.(string); ok && key == "description" {
+				all[place] = text
+			}
+			add(key, inner)
+		}
+	case []any:
+		for i, inner := range value {
+			add(strconv.Itoa(i), inner)
+		}
+	}
+	return all
 }

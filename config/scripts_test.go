@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // project makes a folder with files, and returns the paths of the files in their order.
@@ -19,9 +20,7 @@ func project(t *testing.T, texts ...[2]string) (paths []string) {
 	dir := t.TempDir()
 	for _, text := range texts {
 		path := filepath.Join(dir, filepath.FromSlash(text[0]))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		write(t, path, text[1])
 		paths = append(paths, path)
 	}
@@ -52,9 +51,7 @@ func TestStoredScripts(t *testing.T) {
 	if got := tools(c); !slices.Equal(got, []string{"scripts:a", "scripts:b"}) || s.Transport != Scripts || s.Misconfigured != "" || s.Scripts[0].Code != hello {
 		t.Errorf("%v: %+v", got, s)
 	}
-	if want := filepath.Join(filepath.Dir(paths[0]), "scripts"); c.Router.Scripts.Folder != want {
-		t.Errorf("folder %s, want %s", c.Router.Scripts.Folder, want)
-	}
+	expect.Equal(t, c.Router.Scripts.Folder, filepath.Join(filepath.Dir(paths[0]), "scripts"), "folder")
 	edited := s
 	edited.Scripts = []stored.Script{s.Scripts[0]}
 	if edited.Hash() == s.Hash() {
@@ -98,9 +95,7 @@ func TestStoredScriptsMistakes(t *testing.T) {
 		{File: paths[2], Line: 3, Column: 5, Severity: severityError, Message: "the schema in the header is no JSON: invalid literal; write keys and strings in double quotes", Fix: "write keys and strings in double quotes"},
 		{File: paths[1], Line: 1, Column: 1, Severity: severityError, Message: "the script has no description, so it is no tool; begin it with a comment such as /* Closes stale issues. */", Fix: "begin it with a comment such as /* Closes stale issues. */"},
 	} {
-		if c.Problems[i] != want {
-			t.Errorf("got %+v\nwant %+v", c.Problems[i], want)
-		}
+		expect.Equal(t, c.Problems[i], want)
 	}
 	for folder, want := range map[string]string{
 		`"none"`: `mcp.json:1:31: the folder "none" can't be read: `, `"../x"`: "must be a path inside of the project's folder",
@@ -121,15 +116,11 @@ func TestStoredScriptsTrust(t *testing.T) {
 	text := func() Config {
 		t.Helper()
 		c, err := LoadText(paths[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return c
 	}
 	checked := text()
-	if err := checked.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, checked.Text.Trust(data))
 	if !trusted(t, text(), data) {
 		t.Error("the approved text is not trusted")
 	}
@@ -141,9 +132,7 @@ func TestStoredScriptsTrust(t *testing.T) {
 		{func() error { return os.WriteFile(fresh, []byte(hello), 0o600) }, "added: scripts/c.js; edited: scripts/a.js"},
 		{func() error { return os.Remove(paths[2]) }, "added: scripts/c.js; removed: scripts/b.js; edited: scripts/a.js"},
 	} {
-		if err := test.edit(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, test.edit())
 		u, ok := errors.AsType[*trustfile.Untrusted](text().Text.Trusted(data))
 		if !ok || !strings.HasSuffix(u.Error(), "("+test.want+")") {
 			t.Errorf("got %v, want %s", u, test.want)
@@ -154,9 +143,7 @@ func TestStoredScriptsTrust(t *testing.T) {
 		t.Errorf("%v run, which are not the ones that were checked: %+v", got, runs.Servers[1])
 	}
 	edited := text()
-	if err := edited.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, edited.Text.Trust(data))
 	if trusted(t, runs, data) || !reflect.DeepEqual(edited.Expand(), loaded(t, paths[0])) {
 		t.Error("an approval does not take the place of the one before")
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestStartsRouter(t *testing.T) {
@@ -15,13 +17,9 @@ func TestStartsRouter(t *testing.T) {
 	write(t, us, "")
 	write(t, filepath.Join(dir, "other"), "")
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink(us, filepath.Join(dir, "soft")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Symlink(us, filepath.Join(dir, "soft")))
 	}
-	if err := os.Link(us, filepath.Join(dir, "hard")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Link(us, filepath.Join(dir, "hard")))
 	env := environment{executable: us, lookPath: func(program string) (string, error) {
 		if path := filepath.Join(dir, program); isThere(path) {
 			return path, nil
@@ -72,9 +70,7 @@ func TestStartsRouter(t *testing.T) {
 		{"sh|-c", false},
 	} {
 		words := strings.Split(tt.line, "|")
-		if got := env.startsRouter(words[0], words[1:], dir); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.line, got, tt.want)
-		}
+		expect.Equal(t, env.startsRouter(words[0], words[1:], dir), tt.want, "%s", tt.line)
 	}
 }
 

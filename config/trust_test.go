@@ -12,24 +12,21 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // loaded is the file as it is now.
 func loaded(t *testing.T, file string) Config {
 	t.Helper()
 	c, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return c
 }
 
@@ -54,16 +51,12 @@ func TestTrust(t *testing.T) {
 	check := func(text string, want bool) {
 		t.Helper()
 		write(t, file, text)
-		if got := trusted(t, loaded(t, file), data); got != want {
-			t.Errorf("%s: got %v, want %v", text, got, want)
-		}
+		expect.Equal(t, trusted(t, loaded(t, file), data), want, "%s", text)
 	}
 	const approved = `{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}", "L": "1"}}}, "metarouter": {"mode": "auto"}}`
 
 	check(approved, false)
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, loaded(t, file).Text.Trust(data))
 	t.Setenv("K", "another value")
 	check(approved, true)
 	check("// mine\n{\"metarouter\": {\"mode\": \"auto\"},\n\"mcpServers\": {\"a\": {\"env\": {\"L\": \"\\u0031\", \"K\": \"${K}\",}, \"command\": \"x\"}}, \"theme\": \"dark\"}", true)
@@ -75,9 +68,7 @@ func TestTrust(t *testing.T) {
 
 	const bare = `{"a": {"command": "x"}}`
 	check(bare, false)
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, loaded(t, file).Text.Trust(data))
 	check(bare, true)
 	check(`{"a": {"command": "x"}, "b": {"command": "x"}}`, false)
 
@@ -87,9 +78,7 @@ func TestTrust(t *testing.T) {
 	if got := trusted(t, loaded(t, copied), data); got {
 		t.Error("the same text elsewhere is trusted")
 	}
-	if err := loaded(t, copied).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, loaded(t, copied).Text.Trust(data))
 	if got := trusted(t, loaded(t, file), data); !got {
 		t.Error("one approval took another's place")
 	}
@@ -101,15 +90,11 @@ func TestTrust(t *testing.T) {
 	if trusted(t, edit, data) {
 		t.Error("an edit that was undone is trusted")
 	}
-	if err := edit.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, edit.Text.Trust(data))
 	check(bare, false)
 	check(approved, true)
 	write(t, file, bare)
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, loaded(t, file).Text.Trust(data))
 
 	info, err := os.Stat(filepath.Join(data, "trust.json"))
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
@@ -122,9 +107,7 @@ func TestTrust(t *testing.T) {
 	if got := trusted(t, loaded(t, file), data); got {
 		t.Error("damaged approvals approve")
 	}
-	if err := loaded(t, file).Text.Trust(data); err != nil {
-		t.Errorf("damaged: %v", err)
-	}
+	expect.OK(t, loaded(t, file).Text.Trust(data), "damaged")
 	if got := trusted(t, loaded(t, file), ""); got {
 		t.Error("trusted without a data folder")
 	}
@@ -140,9 +123,7 @@ func TestUntrusted(t *testing.T) {
 		t.Helper()
 		write(t, file, text)
 		c, err := LoadText(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		u, ok := errors.AsType[*trustfile.Untrusted](c.Text.Trusted(data))
 		if !ok {
 			t.Fatalf("it is trusted: %s", text)
@@ -153,9 +134,7 @@ func TestUntrusted(t *testing.T) {
 	if want := file + " is not trusted: it was found in this folder, and what it says runs commands"; u.Error() != want {
 		t.Errorf("got %s", u)
 	}
-	if err := u.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, u.Text.Trust(data))
 	for text, want := range map[string]string{
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "the value"}}, "b": {"command": "x"}, "c": {"url": "u"}}}`:                             "edited: a",
 		`{"mcpServers": {"a": {"command": "x", "env": {"K": "${K}"}}, "c": {"url": "${K}"}, "d": {"url": "u"}}, "metarouter": {"mode": "direct"}}`: `added: d; removed: b; edited: c; edited: the object "metarouter"`,
@@ -181,12 +160,8 @@ func TestUntrusted(t *testing.T) {
 	}
 	text := `{"mcpServers": {` + strings.Join(many, ",") + `}}`
 	u = untrusted(text)
-	if err := u.Text.Trust(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.Text.Trusted(data); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, u.Text.Trust(data))
+	expect.OK(t, u.Text.Trusted(data))
 	if got := untrusted(`{}`); !got.Before || len(got.Removed) > 0 {
 		t.Errorf("got %v", got)
 	}

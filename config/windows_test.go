@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An entry for Windows runs its command on other systems, or says why it can't.
@@ -40,9 +42,7 @@ func TestEntriesForWindows(t *testing.T) {
 		{`"command": "cmd", "args": ["/c", "metarouter", "serve"]`, world(false), "", "runs here as"},
 	} {
 		c, err := read(testFile, []byte(`{"mcpServers": {"a": {`+tc.entry+`}}}`), tc.env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		s, said := c.Servers[0], ""
 		for _, p := range c.Problems {
 			said += p.Message + "\n"

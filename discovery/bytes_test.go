@@ -13,6 +13,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
 // An endless server has lists of pages without end, each with one element and much else.
@@ -52,9 +54,7 @@ func TestListBytes(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "list tools of demo") || !strings.Contains(err.Error(), "64 MiB") {
 		t.Errorf("error %v", err)
 	}
-	if n := s.asked["tools/list"]; n != 8 {
-		t.Errorf("%d pages of 8 MiB were read", n)
-	}
+	expect.Equal(t, s.asked["tools/list"], 8, "pages of 8 MiB were read")
 }
 
 // All lists of a server have the bound together. The tools do not suffer from the others.
@@ -96,5 +96,26 @@ func TestListReleasesPages(t *testing.T) {
 	}
 	if kept > 1 {
 		t.Errorf("%d pages are kept", kept)
+	}
+}
+
+// TestHostileSchemas checks that the definitions of tools with hostile schemas are read in a bounded
+// number of steps, and do not grow much. Without the bounds, the test does not end.
+func TestHostileSchemas(t *testing.T) {
+	taxonomy := capability.NewTaxonomy(nil)
+	for name, schema := range schemas.Hostile() {
+		raw := json.RawMessage(`{"name":"t","description":"Reads.","inputSchema":` + schema + `,"outputSchema":` + schema + `}`)
+		if len(raw) > maxBytes {
+			raw = json.RawMessage(`{"name":"t","description":"Reads.","inputSchema":` + schema + `}`)
+		}
+		tool, err := Normalize("s", raw, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n := len(tool.Definition) + len(tool.Flat); n > 2*maxBytes {
+			t.Errorf("%s: the definitions have %d bytes", name, n)
+		}
+		taxonomy.Infer(tool)
 	}
 }

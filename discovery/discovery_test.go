@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A fake is a session whose server answers tools/list with answer, and other
@@ -85,9 +85,7 @@ func TestListPages(t *testing.T) {
 			return page, nil
 		}}
 		l, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(t.Context(), "demo", s, Rules{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := strings.Join(names(l), " "); got != want || len(l.Dropped) > 0 {
 			t.Errorf("%s: tools %s, want %s; left out: %v", revision, got, want, l.Dropped)
 		}
@@ -132,9 +130,7 @@ func TestListCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			page = 0
 			l, asked, err := list(t, Rules{}, test.answer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got := strings.Join(names(l), " "); got != test.tools || len(asked) != test.asked {
 				t.Errorf("tools %s in %d pages, want %s in %d", got, len(asked), test.tools, test.asked)
 			}
@@ -204,9 +200,7 @@ func TestListDeadline(t *testing.T) {
 	if _, err := New(capability.NewTaxonomy(nil), zap.NewNop()).List(ctx, "demo", s, Rules{}); !errors.Is(err, gone) {
 		t.Errorf("got %v, want the cause", err)
 	}
-	if page != 3 {
-		t.Errorf("asked %d times, want 3", page)
-	}
+	expect.Equal(t, page, 3, "asked … times")
 }
 
 func TestListWithoutCapability(t *testing.T) {
@@ -222,12 +216,8 @@ func TestListWithoutCapability(t *testing.T) {
 func TestListOneBadToolHarmsNoOther(t *testing.T) {
 	l, _, err := list(t, Rules{},
 		one(named("a"), `{"name":7}`, `null`, named("b"), `{"name":"a","title":"again"}`, `{"name":"c"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := names(l); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("tools %q", got)
-	}
+	expect.OK(t, err)
+	expect.List(t, names(l), []string{"a", "b", "c"}, "tools")
 	if l.Tools[0].Title != "" {
 		t.Error("kept the second of two tools with one name")
 	}
@@ -261,12 +251,8 @@ func TestRules(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			l, _, err := list(t, test.rules, tools)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := names(l); !slices.Equal(got, test.want) {
-				t.Errorf("tools %q, want %q", got, test.want)
-			}
+			expect.OK(t, err)
+			expect.List(t, names(l), test.want, "tools")
 			if len(l.Dropped) != test.dropped {
 				t.Errorf("dropped %v", l.Dropped)
 			}
@@ -278,14 +264,10 @@ func TestRules(t *testing.T) {
 	for _, d := range told.Dropped {
 		filters = append(filters, d.Name+" "+d.Filter+" "+d.Pattern)
 	}
-	if want := []string{"#2 deny #2", "x/y deny x*", "del_a allow ", "x_bad deny x*"}; !slices.Equal(filters, want) {
-		t.Errorf("dropped %q, want %q", filters, want)
-	}
+	expect.List(t, filters, []string{"#2 deny #2", "x/y deny x*", "del_a allow ", "x_bad deny x*"}, "dropped")
 	if _, _, err := list(t, Rules{Deny: []string{"[a"}}, tools); err == nil {
 		t.Error("a bad pattern is no error")
 	}
 	l, _, _ := list(t, Rules{Capabilities: []string{"z", "demo", "delete"}}, one(named("delete_x")))
-	if got := l.Tools[0].Capabilities; !slices.Equal(got, []string{"delete", "demo", "z"}) {
-		t.Errorf("capabilities %q", got)
-	}
+	expect.List(t, l.Tools[0].Capabilities, []string{"delete", "demo", "z"}, "capabilities")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // smuggled is text that a model reads and a person does not see.
@@ -24,9 +25,7 @@ func TestNormalizeRevealsText(t *testing.T) {
 		in := fmt.Sprintf(definition, hidden)
 		want := fmt.Sprintf(definition, "")
 		tool, err := Normalize("s", json.RawMessage(in), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want = strings.Replace(want, `é \u00e9`, "é é", 1) // a string that changes is written again
 		if string(tool.Definition) != want {
 			t.Errorf("%s\nbecomes\n%s\nwant\n%s", in, tool.Definition, want)
@@ -60,9 +59,7 @@ func TestHiddenName(t *testing.T) {
 	if err != nil || tool.Name != "delete_all" || tool.ID != "s:delete_all" || tool.ServerName() != "delete\u200b_all" || len(tool.Repairs) != 1 {
 		t.Errorf("%+v, %v", tool, err)
 	}
-	if want := `{"name":"delete_all","inputSchema":{"type":"object"}}`; string(tool.Definition) != want {
-		t.Errorf("the definition is %s", tool.Definition)
-	}
+	expect.Equal(t, string(tool.Definition), `{"name":"delete_all","inputSchema":{"type":"object"}}`, "the definition")
 	if _, out := (Rules{Deny: []string{"delete_*"}}).Excludes(tool.ServerName()); !out {
 		t.Error("a hidden character gets a tool past \"deny\"")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // What needs no repair keeps every byte.
@@ -22,12 +23,8 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 		"icons":[{"src":"data:,","sizes":["any"],"mimeType":"a/b","theme":"dark"}],
 		"execution":{"taskSupport":"optional","more":1},"_meta":{"ui":{"resourceUri":"ui://x"}} }`
 	got, err := Normalize("srv", json.RawMessage("\n"+raw+" "), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got.Definition) != raw {
-		t.Errorf("definition is now\n%s", got.Definition)
-	}
+	expect.OK(t, err)
+	expect.Equal(t, string(got.Definition), raw, "definition is now")
 	if len(got.Repairs) > 0 {
 		t.Errorf("repairs %q", got.Repairs)
 	}
@@ -44,9 +41,7 @@ func TestNormalizeKeepsBytes(t *testing.T) {
 // appended to it does not reach the definition.
 func TestNormalizeSharesSchema(t *testing.T) {
 	got, err := Normalize("srv", json.RawMessage(`{"name":"x","inputSchema":{"type":"object","properties":{"a":true}},"title":"T"}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	schema := got.InputSchema
 	if at := bytes.Index(got.Definition, schema); at < 0 || &got.Definition[at] != &schema[0] {
 		t.Error("the schema is a copy")
@@ -99,15 +94,9 @@ func TestNormalizeRepairs(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := Normalize("srv", json.RawMessage(test.raw), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got.Definition) != test.want {
-				t.Errorf("definition\n%s, want\n%s", got.Definition, test.want)
-			}
-			if !strings.Contains(strings.Join(got.Repairs, "\n"), test.repair) {
-				t.Errorf("repairs %q, want %q", got.Repairs, test.repair)
-			}
+			expect.OK(t, err)
+			expect.Equal(t, string(got.Definition), test.want, "definition")
+			expect.Contains(t, strings.Join(got.Repairs, "\n"), test.repair, "repairs")
 		})
 	}
 }
@@ -171,23 +160,15 @@ func TestNormalizeFlattens(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := Normalize("srv", json.RawMessage(`{"name":"x","description":"D.","inputSchema":`+test.in+`}`), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			description := "D."
 			if test.hint != "" {
 				description = `D.\n\n` + test.hint
 			}
 			want := `{"name":"x","description":"` + description + `","inputSchema":` + test.want + `}`
-			if string(got.Flat) != want {
-				t.Errorf("flat definition\n%s, want\n%s", got.Flat, want)
-			}
-			if !strings.Contains(string(got.Definition), test.in) {
-				t.Errorf("definition\n%s", got.Definition)
-			}
-			if string(got.InputSchema) != test.in {
-				t.Errorf("inputSchema became\n%s", got.InputSchema)
-			}
+			expect.Equal(t, string(got.Flat), want, "flat definition")
+			expect.Contains(t, string(got.Definition), test.in, "definition")
+			expect.Equal(t, string(got.InputSchema), test.in, "inputSchema became")
 			if at := bytes.Index(got.Definition, got.InputSchema); at < 0 || &got.Definition[at] != &got.InputSchema[0] {
 				t.Error("inputSchema is no part of the definition")
 			}
@@ -216,27 +197,20 @@ func TestNormalizeDrops(t *testing.T) {
 		"huge":             {tool(`"description":"` + strings.Repeat("a", maxBytes) + `"`), "bytes"},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if _, err := Normalize("srv", json.RawMessage(test.raw), nil); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
-		})
+		if _, err := Normalize("srv", json.RawMessage(test.raw), nil); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
 	}
 	brackets := tool(`"description":"` + strings.Repeat(`[\"`, 300) + `"`)
-	if _, err := Normalize("srv", json.RawMessage(brackets), nil); err != nil {
-		t.Errorf("brackets in a string: %v", err)
-	}
+	_, err := Normalize("srv", json.RawMessage(brackets), nil)
+	expect.OK(t, err, "brackets in a string")
 }
 
 func TestNormalizeRenames(t *testing.T) {
 	raw := `{"description":"name", "name" : "old" ,"inputSchema":{"type":"object"}}`
 	got, err := Normalize("srv", json.RawMessage(raw), map[string]string{"old": `ne"w`, "x": "y"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := strings.Replace(raw, `"old"`, `"ne\"w"`, 1); string(got.Definition) != want {
-		t.Errorf("definition %s, want %s", got.Definition, want)
-	}
+	expect.OK(t, err)
+	expect.Equal(t, string(got.Definition), strings.Replace(raw, `"old"`, `"ne\"w"`, 1), "definition")
 	if got.Name != `ne"w` || got.ServerName() != "old" || got.ID != registry.ID("srv", `ne"w`) || len(got.Repairs) > 0 {
 		t.Errorf("tool %+v", got)
 	}
@@ -264,9 +238,7 @@ func TestNormalizeAtTheLimit(t *testing.T) {
 					taxonomy.Infer(got)
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			// Today 250 MiB at most. To copy the definition once for each repetition takes
 			// a thousand times as much.
 			if n > 1<<30 {
@@ -308,18 +280,14 @@ func FuzzNormalize(f *testing.F) {
 			Annotations map[string]json.RawMessage
 		}
 		var exact map[string]json.RawMessage
-		if err := json.Unmarshal(got.Definition, &exact); err != nil {
-			t.Fatalf("definition %s: %v", got.Definition, err)
-		}
+		expect.OK(t, json.Unmarshal(got.Definition, &exact), "definition %s", got.Definition)
 		for key := range exact { // encoding/json would take Name for name
 			if strings.ToLower(key) != key && key != "inputSchema" && key != "outputSchema" {
 				delete(exact, key)
 			}
 		}
 		clean, _ := json.Marshal(exact)
-		if err := json.Unmarshal(clean, &d); err != nil {
-			t.Fatalf("definition %s: %v", got.Definition, err)
-		}
+		expect.OK(t, json.Unmarshal(clean, &d), "definition %s", got.Definition)
 		if d.Name == nil || *d.Name != got.Name || got.Name == "" {
 			t.Errorf("name of %s is not %q", got.Definition, got.Name)
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/capability"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // keys returns what a listing has beside tools, by their names and URIs.
@@ -74,22 +74,16 @@ func TestListOthers(t *testing.T) {
 			if err != nil || len(l.Tools) != 1 {
 				t.Fatalf("tools %v, error %v", l.Tools, err)
 			}
-			if got := keys(l); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			expect.Equal(t, keys(l), test.want)
 			var dropped []string
 			for _, d := range l.Dropped {
 				dropped = append(dropped, d.Kind+" "+d.Name)
 			}
-			if got := strings.Join(dropped, ", "); got != test.dropped {
-				t.Errorf("dropped %s, want %s", got, test.dropped)
-			}
+			expect.Equal(t, strings.Join(dropped, ", "), test.dropped, "dropped")
 			if seen.Len() != test.warns {
 				t.Errorf("%d warnings: %v", seen.Len(), seen.All())
 			}
-			if string(l.Capabilities) != test.capabilities {
-				t.Errorf("capabilities %s", l.Capabilities)
-			}
+			expect.Equal(t, string(l.Capabilities), test.capabilities, "capabilities")
 			if want := strings.Contains(test.capabilities, "extensions"); want != (string(l.Extensions) == `{"x/y": {}}`) {
 				t.Errorf("extensions %s", l.Extensions)
 			}
@@ -128,9 +122,7 @@ func TestListOfMuteServer(t *testing.T) {
 		if err != nil || len(l.Tools) != 1 || keys(l) != "" {
 			t.Errorf("tools %v, others %q, error %v", l.Tools, keys(l), err)
 		}
-		if !slices.Equal(s.asked, []string{"{}", "prompts/list"}) {
-			t.Errorf("asked %q, though the time was up", s.asked)
-		}
+		expect.List(t, s.asked, []string{"{}", "prompts/list"}, "asked before the time was up")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
@@ -227,9 +219,7 @@ func TestOthersRepairs(t *testing.T) {
 			if err != nil || got != test.want {
 				t.Errorf("definition\n%s, want\n%s; error %v", got, test.want, err)
 			}
-			if !strings.Contains(strings.Join(repairs, "\n"), test.repair) {
-				t.Errorf("repairs %q, want %q", repairs, test.repair)
-			}
+			expect.Contains(t, strings.Join(repairs, "\n"), test.repair, "repairs")
 		})
 	}
 }
@@ -269,9 +259,7 @@ func FuzzNormalizeOthers(f *testing.F) {
 			var o map[string]any
 			d := json.NewDecoder(strings.NewReader(got))
 			d.UseNumber() // of any size
-			if err := d.Decode(&o); err != nil {
-				t.Fatalf("%s %s: %v", kind, got, err)
-			}
+			expect.OK(t, d.Decode(&o), "%s %s", kind, got)
 			for _, member := range []string{"name", "title", "description"} {
 				if v, ok := o[member]; ok {
 					if _, ok := v.(string); !ok {

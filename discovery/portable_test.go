@@ -7,6 +7,7 @@ import (
 
 	validation "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // What APIs of models refuse in a schema is not shown, and what is compared with it stays.
@@ -35,9 +36,7 @@ func TestNormalizeForModels(t *testing.T) {
 	} {
 		raw := `{"name":"t","inputSchema":{"type":"object","properties":{"a":` + tc.schema + `}}}`
 		got, err := Normalize("s", json.RawMessage(raw), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		a := func(schema json.RawMessage) string {
 			return string(wire.Member(wire.Member(schema, "properties"), "a"))
 		}
@@ -47,9 +46,8 @@ func TestNormalizeForModels(t *testing.T) {
 		if changed := tc.shown != tc.schema; changed != (len(got.Repairs) > 0 && strings.HasPrefix(got.Repairs[0], "inputSchema.a")) {
 			t.Errorf("%s: %q", tc.name, got.Repairs)
 		}
-		if _, err := validation.Compile(got.InputSchema); err != nil {
-			t.Errorf("%s: %v", tc.name, err)
-		}
+		_, err = validation.Compile(got.InputSchema)
+		expect.OK(t, err, "%s", tc.name)
 	}
 }
 
@@ -59,8 +57,6 @@ func TestIsCommon(t *testing.T) {
 		`^(?!-)a`: false, `(?<=a)b`: false, `(?<n>a)`: false, `(?P<n>a)`: false, `(?i)a`: false, `(a)\1`: false, `\k<n>`: false, `\p{L}`: false, `\Aa\z`: false,
 		`[[:alpha:]]`: false, `a++`: false, `(a`: false, `[]a]`: false, `[^]`: false, `a{3,2}`: false, `\`: false, `\Qa\E`: false, `\u12`: false,
 	} {
-		if got := isCommon(expr); got != want {
-			t.Errorf("%s: %v", expr, got)
-		}
+		expect.Equal(t, isCommon(expr), want, "%s", expr)
 	}
 }

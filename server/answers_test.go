@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A searching router finds tools as the real one does.
@@ -43,13 +44,9 @@ func TestAnswers(t *testing.T) {
 	for _, file := range files {
 		corpus := filepath.Dir(file)
 		tools, err := evaluation.ReadCatalog(zap.NewNop(), filepath.Join(corpus, "tools.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		queries, err := evaluation.ReadExamples(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		fake := newFake(tools...)
 		found := selector.New(fake.Registry, selector.Options{})
 		s := newAlone(searching{fake, found}, Options{Mode: exposure.Search})
@@ -59,13 +56,9 @@ func TestAnswers(t *testing.T) {
 		for _, q := range queries[:min(len(queries), most)] {
 			args := wire.Marshal(map[string]string{"query": q.Text})
 			raw, err := perform(t.Context(), s, []byte(`{"name":"find_tools","arguments":`+string(args)+`}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			var answer toolResult[json.RawMessage]
-			if err := json.Unmarshal(raw, &answer); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, json.Unmarshal(raw, &answer))
 			tokens = append(tokens, len(answer.Content[0].Text)/tokencount.Bytes)
 			for _, r := range q.Relevant {
 				if strings.Contains(answer.Content[0].Text, `"`+r.Server+":"+r.Name+`"`) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A configured is the model that the configuration names.
@@ -46,9 +47,8 @@ func TestSearchMayAskClientsModel(t *testing.T) {
 					if name == "route_task" {
 						arguments = json.RawMessage(`{"task":"store it"}`)
 					}
-					if _, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments}); err != nil {
-						t.Fatal(err)
-					}
+					_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+					expect.OK(t, err)
 				}
 				if search(); index != 1 || err != nil {
 					t.Errorf("it chose %d, %v", index, err)
@@ -85,9 +85,8 @@ func TestSearchAsksOnlyModelsThatAreMeant(t *testing.T) {
 			}
 		}
 		cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, Samples: test.samples}), "2025-11-25", test.client)
-		if _, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "find_tools", Arguments: json.RawMessage(`{"query":"x"}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "find_tools", Arguments: json.RawMessage(`{"query":"x"}`)})
+		expect.OK(t, err)
 		if asked == 0 {
 			t.Errorf("%s: there was no search", test.name)
 		}
@@ -145,9 +144,7 @@ func TestSearchGoesOnWithoutClientsModel(t *testing.T) {
 					t.Fatalf("%+v, %v", result, err)
 				}
 			}
-			if times != 3 {
-				t.Errorf("the model is asked %d times", times)
-			}
+			expect.Equal(t, times, 3, "the model is asked … times")
 		})
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
+	"github.com/mcp-metarouter/metarouter/server/internal/tools"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // serveTwo serves the profiles one and two, whose tool a__x is run by execute.
@@ -70,20 +73,12 @@ func TestSuspendedCallsOfProfiles(t *testing.T) {
 			state, key = found[1], keyIn(t, answer) // in the end of two
 		}
 		for _, profile := range []string{"one", "two"} {
-			if answer := w.callAt(profile, "a__x", ""); !strings.Contains(answer, "busy") {
-				t.Errorf("one more in %s: %s", profile, answer)
-			}
+			expect.Contains(t, w.callAt(profile, "a__x", ""), "busy", "one more in %s", profile)
 		}
 		reply := `,"inputResponses":{"` + key + `":{"action":"accept"}},"requestState":` + state
-		if answer := w.callAt("one", "a__x", reply); !strings.Contains(answer, "-32602") {
-			t.Errorf("resumed in another profile: %s", answer)
-		}
-		if answer := w.callAt("two", "a__x", reply); !strings.Contains(answer, `accept`) {
-			t.Errorf("resumed: %s", answer)
-		}
-		if answer := w.callAt("one", "a__x", ""); !strings.Contains(answer, "input_required") {
-			t.Errorf("in the place of the one that has ended: %s", answer)
-		}
+		expect.Contains(t, w.callAt("one", "a__x", reply), "-32602", "resumed in another profile")
+		expect.Contains(t, w.callAt("two", "a__x", reply), `accept`, "resumed")
+		expect.Contains(t, w.callAt("one", "a__x", ""), "input_required", "in the place of the one that has ended")
 		p.set("two", "")
 		synctest.Wait()
 		for i := range 49 {
@@ -125,13 +120,9 @@ func TestKeptResultsOfProfiles(t *testing.T) {
 			if strings.Contains(read(name, uris[name]), "xxxxxxxxxx") {
 				left++
 			}
-			if answer := read(names[(i+1)%len(names)], uris[name]); !strings.Contains(answer, "no result is kept") {
-				t.Errorf("%s reads what %s got: %.200s", names[(i+1)%len(names)], name, answer)
-			}
+			expect.Contains(t, read(names[(i+1)%len(names)], uris[name]), "no result is kept", "%s reads what %s", names[(i+1)%len(names)], name)
 		}
-		if want := 128 / 10; left != want {
-			t.Errorf("%d results of 10 MiB are kept, want %d", left, want)
-		}
+		expect.Equal(t, left, 128/10, "results of 10 MiB are kept")
 	})
 }
 
@@ -219,15 +210,11 @@ func TestDroppedServerEnds(t *testing.T) {
 		}
 		dropped, _ := s.Of("two")
 		synctest.Wait()
-		if n := listening.Load(); n != 3 {
-			t.Errorf("%d servers listen", n)
-		}
+		expect.Equal(t, listening.Load(), 3, "servers listen")
 		p.set("two", "")
 		time.Sleep(time.Second) // as long as a notifier may gather changes
 		synctest.Wait()
-		if n := listening.Load(); n != 2 {
-			t.Errorf("%d servers listen after one was dropped", n)
-		}
+		expect.Equal(t, listening.Load(), 2, "servers listen after one was dropped")
 		if all := dropped.clients.Infos(); len(all) > 0 {
 			t.Errorf("the dropped server has clients: %+v", all)
 		}
@@ -254,9 +241,7 @@ func TestCallOfDroppedServerIsNotSuspended(t *testing.T) {
 		if got := <-answer; strings.Contains(got, "input_required") {
 			t.Errorf("answered %s", got)
 		}
-		if n := dropped.clients.Suspended(); n != 0 {
-			t.Errorf("%d calls are suspended", n)
-		}
+		expect.Equal(t, dropped.clients.Suspended(), 0, "calls are suspended")
 	})
 }
 
@@ -281,9 +266,7 @@ func TestIdleServerIsDropped(t *testing.T) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if n := len(s.all()); n != want {
-				t.Errorf("%d servers, want %d", n, want)
-			}
+			expect.Equal(t, len(s.all()), want, "servers")
 		}
 		want(idleTime/2, 4)
 		want(2*idleTime, 3)
@@ -296,3 +279,40 @@ func TestIdleServerIsDropped(t *testing.T) {
 		want(3*idleTime, 1)
 	})
 }
+
+// Limits of the packages below, which the tests of the whole server reach.
+const (
+	maxInFlight        = 1000
+	maxID              = 1024
+	maxBatch           = 100
+	batchWidth         = 16
+	maxAnswers         = wire.MaxLine
+	suspendTime        = 10 * time.Minute
+	readerCheck        = time.Second
+	maxQueued          = 10_000
+	defaultReadTimeout = time.Minute
+	patience           = time.Minute
+	lastPatience       = 2 * time.Second
+	lazily             = 50 * time.Millisecond
+	longer             = 5 * time.Second
+	keepAlive          = 25 * time.Second
+	maxKept            = 2 << 20
+	maxUnreadMessages  = 10_000
+	defaultBudget      = 2000
+	unsureLimit        = 10
+	maxMore            = 10
+	headerSession      = "Mcp-Session-Id"
+	headerVersion      = "Mcp-Protocol-Version"
+	headerMethod       = "Mcp-Method"
+	headerName         = "Mcp-Name"
+	headerLastID       = "Last-Event-Id"
+)
+
+// What our own tools and routes answer.
+type (
+	found       = tools.Found
+	description = tools.Description
+	proposal    = tools.Proposal
+	truncation  = tools.Truncation
+	meshNode    = httpd.MeshNode
+)

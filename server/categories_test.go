@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The two tools of the classification protocol can always be called, and are listed
 // if the configuration has it.
 func TestClassification(t *testing.T) {
-	c := connect(t, newFake(), Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, newFake(), Options{Mode: exposure.Direct})
 	if got := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); strings.Contains(got, "classify_text") {
 		t.Errorf("listed: %s", got)
 	}
@@ -72,7 +72,5 @@ func (c *client) ownTool(call string, v any) {
 	if err := json.Unmarshal([]byte(got), &answer); err != nil || answer.Result.IsError || len(answer.Result.Content) != 1 {
 		c.t.Fatalf("%s: %s, %v", call, got, err)
 	}
-	if err := json.Unmarshal([]byte(answer.Result.Content[0].Text), v); err != nil {
-		c.t.Fatalf("%s: %s, %v", call, got, err)
-	}
+	expect.OK(c.t, json.Unmarshal([]byte(answer.Result.Content[0].Text), v), "%s: %s", call, got)
 }

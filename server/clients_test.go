@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // known returns the clients of a server as lines, sorted.
@@ -49,9 +50,7 @@ func TestClients(t *testing.T) {
 new 2 2026-07-28 http 2
 other 2 2026-07-28 http 1
 test 1 2025-11-25 http 3`
-	if got := known(w.server); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, known(w.server), want)
 }
 
 // Over stdio, a client of the modern era is known by its requests, one of an older revision by
@@ -68,21 +67,13 @@ func TestClientsOverStdio(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- s.Serve(t.Context(), in, out) }()
 			answers := bufio.NewScanner(fromServer)
-			if got := known(s); got != "" {
-				t.Errorf("before its first request: %s", got)
-			}
+			expect.Equal(t, known(s), "", "before its first request")
 			io.WriteString(toServer, test.request+"\n")
 			answers.Scan()
-			if got := known(s); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			expect.Equal(t, known(s), test.want)
 			toServer.Close()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			if got := known(s); got != "" {
-				t.Errorf("at the end: %s", got)
-			}
+			expect.OK(t, <-ended)
+			expect.Equal(t, known(s), "", "at the end")
 		})
 	}
 }
@@ -102,8 +93,6 @@ func TestVisitorsAreForgotten(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		w.text(http.MethodPost, "/mcp", rpc("tools/list", ""), "User-Agent", "agent60/1")
 		time.Sleep(2 * time.Minute)
-		if got := known(w.server); got != "agent60 1 - plain 0" {
-			t.Errorf("later: %s", got)
-		}
+		expect.Equal(t, known(w.server), "agent60 1 - plain 0", "later")
 	})
 }

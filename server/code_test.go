@@ -3,16 +3,20 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/internal/script"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // echoScripts answers with the scripts that are run.
@@ -42,17 +46,13 @@ func TestCodeMode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFake(tool("a", "one"))
 			s := newAlone(r, test.options)
-			if s.Mode() != test.mode {
-				t.Errorf("mode %q", s.Mode())
-			}
+			expect.Equal(t, s.Mode(), test.mode, "mode")
 			c := connect(t, r, test.options)
 			greeted := c.ask(initializing)
 			if strings.Contains(greeted, "call them in scripts") != (test.mode == exposure.Code) || test.mode != exposure.Direct && !strings.Contains(greeted, "Search before you say") {
 				t.Errorf("the instructions: %s", greeted)
 			}
-			if got := c.listed(); !slices.Equal(got, test.listed) {
-				t.Errorf("listed are %q", got)
-			}
+			expect.List(t, c.listed(), test.listed, "listed")
 			for _, own := range []string{"call_tool", "call_read_only_tool", "route_task", "list_categories", "classify_text", "run_script"} {
 				_, err := perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":{}}`, own))
 				mayCall := test.mode != exposure.Code
@@ -119,5 +119,45 @@ func TestLongResultOfScript(t *testing.T) {
 	now = &Options{}
 	if result := calls[any](t, s, "read_result", note[1]); !result.IsError {
 		t.Errorf("without scripts: %+v", result)
+	}
+}
+
+// realScripts runs scripts with the tools of a router.
+type realScripts struct {
+	engine *script.Engine
+	router Router
+}
+
+func (realScripts) IsScript(*registry.NormalizedTool) (bool, string) { return false, "" }
+
+func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
+	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)
+}
+
+// newEngine returns an engine that has loaded its interpreter, which takes longer than a client of a test waits.
+func newEngine(t *testing.T) *script.Engine {
+	t.Helper()
+	e := script.New("")
+	t.Cleanup(func() { e.Close() })
+	if o := e.Run(t.Context(), script.Script{Code: "1"}, nil, script.Options{}); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	return e
+}
+
+// A token that may only read runs scripts that read: other tools are not known to them.
+func TestScopeOfScript(t *testing.T) {
+	engine := newEngine(t)
+	f := newFakeIssuer()
+	f.proofs["rita"] = f.proof("rita", clientauth.Principal{Reads: true}, "tools.read")
+	w := serveIssuedWith(t, f.options(), func(r Router) Options {
+		return Options{Mode: exposure.Code, Scripts: true, Runner: realScripts{engine, r}}
+	})
+	for token, want := range map[string]string{"ann": `"text":"a:read a:write"`, "rita": `"text":"a:read -"`} {
+		code := `const tried = []; for (const t of ["a:read", "a:write"]) tried.push((await callSafe(t)).ok ? t : "-"); return tried.join(" ")`
+		status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"run_script","arguments":{"code":`+string(wire.Marshal(code))+`}`), bearer(token)...)
+		if status != http.StatusOK || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s, want %s", token, status, answer, want)
+		}
 	}
 }

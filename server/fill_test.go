@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Missing arguments come from the client's model, then from the person, who also
@@ -85,9 +86,7 @@ func TestRouteTaskFills(t *testing.T) {
 				})
 				result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task",
 					Arguments: json.RawMessage(`{"task":"write to Ada","arguments":` + tc.args + `}`)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				if !sameJSON(ran, tc.want) || strings.Join(asked, " ") != tc.wantAsked {
 					t.Errorf("ran %s, asked %q\nwant %s, asked %q", ran, asked, tc.want, tc.wantAsked)
 				}
@@ -116,9 +115,7 @@ func TestRouteTaskAsksOnlyWhoAnswers(t *testing.T) {
 		}
 		cs := connectSDK(t, newAlone(r, Options{Mode: exposure.Search, FillArguments: fill}), "2025-11-25", options)
 		result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "route_task", Arguments: json.RawMessage(`{"task":"write"}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if text := result.Content[0].(*mcp.TextContent).Text; string(wire.Member([]byte(text), "missing")) != `["to"]` {
 			t.Errorf("fill %v: %s", fill, text)
 		}
@@ -135,9 +132,7 @@ func connectSDK(t *testing.T, s *alone, version string, options *mcp.ClientOptio
 	c := mcp.NewClient(&mcp.Implementation{Name: "test"}, options)
 	c.AddRoots(roots...)
 	cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() {
 		cs.Close()
 		<-done

@@ -9,6 +9,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // everything returns a router of a server that offers one of each kind.
@@ -47,9 +48,7 @@ func TestFindOtherKinds(t *testing.T) {
 	r := everything(t)
 	s := newAlone(r, Options{Mode: exposure.Search})
 	result := calls[found](t, s, "find_tools", `{"query":"x","kinds":["tool","resource","prompt"]}`)
-	if strings.Join(r.query.Kinds, " ") != "tool resource prompt" {
-		t.Errorf("asked for %q", r.query.Kinds)
-	}
+	expect.Equal(t, strings.Join(r.query.Kinds, " "), "tool resource prompt", "asked for")
 	text := result.Content[0].Text
 	for _, want := range []string{
 		`{"id":"lib:essay","kind":"prompt","name":"` + s.catalog.View().Prompts.Exposed(r.Snapshot().Prompts()[0]) + `","arguments":[{"name":"topic","required":true},{"name":"tone","description":"How"}],"description":"Writes an essay. At length.","score":4,"confidence":0.8}`,
@@ -57,9 +56,7 @@ func TestFindOtherKinds(t *testing.T) {
 		`{"id":"lib:file:///tides","kind":"resource","uri":"file:///tides","description":"Tide tables","score":2,"confidence":0.6}`,
 		`{"id":"lib:weather://{city}","kind":"template","uri_template":"weather://{city}","description":"weather","score":1,"confidence":0.5}`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the answer lacks %s:\n%s", want, text)
-		}
+		expect.Contains(t, text, want, "the answer")
 	}
 
 	for _, budget := range []int{1, 40, 80, 120} {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // One prefix is taken off the names of tools, on every path, and an edit changes it.
@@ -41,9 +42,7 @@ func TestPrefix(t *testing.T) {
 	check := func(name, want string) {
 		t.Helper()
 		for path, answer := range call(name) {
-			if !strings.Contains(answer, want) {
-				t.Errorf("%s over %s: %s\nlacks %s", name, path, answer, want)
-			}
+			expect.Contains(t, answer, want, "%s over %s", name, path)
 		}
 	}
 	const refused = "unknown tool"
@@ -53,9 +52,7 @@ func TestPrefix(t *testing.T) {
 	check("a__b", `"ran":"a:b"`)
 	check("gx.a__b", refused)
 	for path, answer := range call("gw.a__c") {
-		if !strings.Contains(answer, refused) {
-			t.Errorf("%s: %s", path, answer)
-		}
+		expect.Contains(t, answer, refused, "%s", path)
 	}
 	if _, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"gw.find_tools","arguments":{"query":"b"}}`); !strings.Contains(answer, `"tool_name":"find_tools"`) {
 		t.Errorf("our own tool: %s", answer)
@@ -97,9 +94,7 @@ func TestName(t *testing.T) {
 			"modern":   second(w.text(http.MethodPost, "/mcp", rpc("tools/call", `"name":"a__b","arguments":{},`+modernMeta), modernHeaders("tools/call", "a__b")...)),
 			"discover": second(w.text(http.MethodPost, "/mcp", rpc("server/discover", modernMeta), modernHeaders("server/discover", "")...)),
 		} {
-			if !strings.Contains(answer, want) {
-				t.Errorf("%s: %s\nlacks %s", path, answer, want)
-			}
+			expect.Contains(t, answer, want, "%s", path)
 		}
 	}
 	check(`erverInfo":{"name":"dwo","version":"1"}`)

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A call that asked for progress gets a heartbeat while its server says nothing. The server's own
@@ -84,9 +85,7 @@ func TestHeartbeat(t *testing.T) {
 				if !ask.heard {
 					want = nil
 				}
-				if strings.Join(got, "\n") != strings.Join(want, "\n") {
-					t.Errorf("%s, %s:\n%s\nwant\n%s", name, ask.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
+				expect.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "%s, %s", name, ask.name)
 			})
 		}
 	}
@@ -100,8 +99,7 @@ func TestHeartbeatOfCancelled(t *testing.T) {
 			time.Sleep(time.Minute) // it does not look at its context
 			return selector.Result{}, nil
 		}
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","_meta":{"progressToken":"p"}}}`)
 		synctest.Wait()
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A body that never comes holds nobody up: neither a request that is refused
@@ -31,9 +32,7 @@ func TestUnsentBody(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := serveWeb(t, newFake(tool("a", "b")), Options{}, HTTPOptions{Tokens: tokens("x")})
 					conn, err := w.dial(t.Context(), "", "")
-					if err != nil {
-						t.Fatal(err)
-					}
+					expect.OK(t, err)
 					defer conn.Close()
 					answered := make(chan struct{})
 					go func() {
@@ -84,9 +83,7 @@ func TestUnreadNotifications(t *testing.T) {
 		r.replace("a", tool("a", "c"))
 		time.Sleep(time.Second)
 		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-ran)
 		if err := <-served; err == nil {
 			t.Error("Serve says nothing of it")
 		}
@@ -98,9 +95,7 @@ func TestUnreadNotifications(t *testing.T) {
 func TestPrincipals(t *testing.T) {
 	r := newFake(tool("s", "long"))
 	r.offer("s", registry.Offer{Tools: []registry.NormalizedTool{tool("s", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/tasks":{}}`)})
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"resultType":"task","taskId":"1","status":"working"}`)}, nil
-	}
+	r.execute = answering(`{"resultType":"task","taskId":"1","status":"working"}`)
 	r.relay = func(_ context.Context, _ string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"asked":%s}`, q.Params), nil
 	}
@@ -132,12 +127,8 @@ func TestPrincipals(t *testing.T) {
 	stream.want("0_1", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"`)
 
 	w.session(one...) // in the place of an own one
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), mine...); status != http.StatusNotFound {
-		t.Errorf("the principal's own idle session: %d", status)
-	}
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), theirs...); status != http.StatusOK {
-		t.Errorf("another principal's session: %d", status)
-	}
+	w.gets("the principal's own idle session", http.StatusNotFound, "", http.MethodPost, "/mcp", rpc("ping", ""), mine...)
+	w.gets("another principal's session", http.StatusOK, "", http.MethodPost, "/mcp", rpc("ping", ""), theirs...)
 }
 
 // Ids, subscriptions and parked requests are bounded.
@@ -150,9 +141,7 @@ func TestBounds(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a","x:none"]}`)
 	for range 2 { // told once each
 		r.say("a", nil, session.Message{Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"x:a"}`)})
-		if got := c.receive(); !strings.Contains(got, "resources/updated") {
-			t.Errorf("heard %s", got)
-		}
+		expect.Contains(t, c.receive(), "resources/updated", "heard")
 	}
 	c.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}
 {"jsonrpc":"2.0","id":3,"method":"ping","params":{}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)
@@ -183,4 +172,36 @@ func TestCancelledWhileParking(t *testing.T) {
 			t.Fatal("a request was left behind, suspended")
 		}
 	}
+}
+
+// What a client sends reaches servers as UTF-8 only: strict servers end at anything else.
+func TestClientNotUTF8(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	var got []string
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		got = append(got, string(c.Arguments))
+		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	c := initialized(t, r, Options{Mode: exposure.Direct})
+	call := func(id, argument string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"a__b","arguments":{"x":"` + argument + `"}}}`
+	}
+	c.want(call("7", "caf\xe9"), `{"jsonrpc":"2.0","id":7,"error":{"code":-32700,"message":"the message is not UTF-8"}}`)
+	c.want(call("\"\xff\"", "x"), `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the message is not UTF-8"}}`)
+	c.want(call("8", `é \ud83e\udd89 \ud800 \\ud800`), `{"jsonrpc":"2.0","id":8,"result":{"content":[]}}`)
+	if len(got) != 1 || got[0] != `{"x":"é \ud83e\udd89 \ufffd \\ud800"}` {
+		t.Errorf("executed with %q", got)
+	}
+}
+
+// A server whose question a client answers with other bytes does not wait for a better answer.
+func TestClientAnswersNotUTF8(t *testing.T) {
+	r := newFake(tool("a", "b"))
+	ended := r.asking("elicitation/create")
+	c := connect(t, r, Options{Mode: exposure.Direct})
+	c.wantPrefix(strings.Replace(initializing, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), `{"jsonrpc":"2.0","id":"init","result":{`)
+	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
+	c.receive()
+	c.want("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":\"accept\",\"content\":{\"x\":\"caf\xe9\"}}}", `{"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"the message is not UTF-8"}}`)
+	<-ended
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fuzzed serves requests that need no connection.
@@ -130,25 +131,16 @@ func TestSDKClientOverHTTP(t *testing.T) {
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 			})
 			cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: w.client}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			r.replace("b", tool("b", "two"))
-			select {
-			case <-changed:
-			case <-time.After(time.Minute):
-				t.Error("no list_changed")
-			}
+			<-changed
 			list, err := cs.ListTools(t.Context(), nil)
 			if err != nil || len(list.Tools) != 2 {
 				t.Errorf("list = %+v, %v", list, err)
 			}
-			if _, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}}); err != nil {
-				t.Error(err)
-			}
-			if err := cs.Close(); err != nil {
-				t.Error(err)
-			}
+			_, err = cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one", Arguments: map[string]any{"n": 1}})
+			expect.OK(t, err)
+			expect.OK(t, cs.Close())
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // REST style: the method is in the path, and the answer is the bare result.
@@ -180,19 +181,11 @@ func TestMismatch(t *testing.T) {
 		{`"name":"call_tool","arguments":{"tool":"b","arguments":{"n":"x"}}`, refused},
 		{`"name":"find_tools","arguments":{}`, ours},
 	} {
-		if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call)); status != 200 || !strings.HasPrefix(answer, `{"jsonrpc":"2.0","id":1,"error":`+test.refused) {
-			t.Errorf("plain: %d %s", status, answer)
-		}
-		if status, answer := w.text(http.MethodPost, "/mcp/tools/call", "{"+test.call+"}"); status != 400 || !strings.HasPrefix(answer, `{"error":`+test.refused) {
-			t.Errorf("REST: %d %s", status, answer)
-		}
-		if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call), w.session()...); status != 200 || !strings.Contains(answer, `"isError":true`) {
-			t.Errorf("session: %d %s", status, answer)
-		}
+		w.gets("plain", 200, `{"jsonrpc":"2.0","id":1,"error":`+test.refused, http.MethodPost, "/mcp", rpc("tools/call", test.call))
+		w.gets("REST", 400, `{"error":`+test.refused, http.MethodPost, "/mcp/tools/call", "{"+test.call+"}")
+		w.gets("session", 200, `"isError":true`, http.MethodPost, "/mcp", rpc("tools/call", test.call), w.session()...)
 		name, _ := wire.String(wire.Member([]byte("{"+test.call+"}"), "name"))
-		if status, answer := w.text(http.MethodPost, "/mcp", rpc("tools/call", test.call+","+modernMeta), modernHeaders("tools/call", name)...); status != 200 || !strings.Contains(answer, `"isError":true`) {
-			t.Errorf("modern: %d %s", status, answer)
-		}
+		w.gets("modern", 200, `"isError":true`, http.MethodPost, "/mcp", rpc("tools/call", test.call+","+modernMeta), modernHeaders("tools/call", name)...)
 	}
 }
 
@@ -206,8 +199,7 @@ func TestSeparators(t *testing.T) {
 			if _, list := w.text(http.MethodPost, "/mcp/tools/list", ``); !strings.Contains(list, `"name":"`+exposed+`"`) {
 				t.Errorf("%s is not in %s", exposed, list)
 			}
-			c := connect(t, r, Options{Mode: exposure.Search, Separator: separator})
-			c.initialize()
+			c := initialized(t, r, Options{Mode: exposure.Search, Separator: separator})
 			legacy := w.session()
 			const want = `"tool":"dwo:unit_convert"`
 			for _, name := range []string{exposed, "dwo:unit_convert", "dwo__unit_convert", "dwo.unit_convert", "unit_convert"} {
@@ -276,9 +268,7 @@ func TestOwnMeta(t *testing.T) {
 				} `json:"_meta"`
 			} `json:"result"`
 		}
-		if err := json.Unmarshal([]byte(answer), &said); err != nil {
-			t.Fatalf("%s: %v", answer, err)
-		}
+		expect.OK(t, json.Unmarshal([]byte(answer), &said), "%s", answer)
 		m := said.Result.Meta
 		if m.Trace != "0123456789abcdef0123456789abcdef" || m.Tool != test.tool || m.Version == nil || *m.Version != test.version || m.Server != test.server ||
 			m.Node != execute.Node() || len(m.Path) != 1 || m.Path[0] != "local" || m.Verified == nil || *m.Verified || m.Checked == nil || *m.Checked != test.checked ||
@@ -287,9 +277,7 @@ func TestOwnMeta(t *testing.T) {
 		}
 	}
 	// What a server's tool says of its run stays as it is.
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"content":[],"_meta":{"tool_name":"b"}}`)}, nil
-	}
+	r.execute = answering(`{"content":[],"_meta":{"tool_name":"b"}}`)
 	if status, answer := w.text(http.MethodPost, "/mcp/tools/call", `{"name":"call_tool","arguments":{"tool":"b"}}`); answer != `{"content":[],"_meta":{"tool_name":"b"},"isError":false}` {
 		t.Errorf("%d %s", status, answer)
 	}
@@ -313,9 +301,7 @@ func TestMeshScan(t *testing.T) {
 	if len(n.Servers) != 2 || n.Servers[0].State != "ready" || n.Servers[1] != (serverrow.Row{Name: "c", State: "failed", Restarts: 3, LastError: "no licence"}) {
 		t.Errorf("servers %+v", n.Servers)
 	}
-	if !strings.Contains(answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`) {
-		t.Error(answer)
-	}
+	expect.Contains(t, answer, `{"name":"c","state":"failed","transport":"","era":"","protocol_version":"","tools":0,"pid":0,"restarts":3,"last_error":"no licence"}`)
 }
 
 // A router says the same of itself wherever it is asked.

@@ -28,9 +28,7 @@ func TestStandingStream(t *testing.T) {
 		synctest.Wait()
 		r.replace("e", tool("e", "f"))
 		time.Sleep(time.Hour) // the session has expired meanwhile
-		if status, _ := w.text(http.MethodGet, "/mcp", "", header...); status != 404 {
-			t.Errorf("an expired session: %d", status)
-		}
+		w.gets("an expired session", 404, "", http.MethodGet, "/mcp", "", header...)
 		header = w.session()
 		s = reading(t, w.get(header))
 		heard := make(chan struct{})
@@ -41,13 +39,9 @@ func TestStandingStream(t *testing.T) {
 		time.Sleep(time.Hour) // an open stream keeps it
 		r.replace("g", tool("g", "h"))
 		<-heard
-		if status, _ := w.text(http.MethodDelete, "/mcp", "", header...); status != 204 {
-			t.Errorf("DELETE: %d", status)
-		}
+		w.gets("DELETE", 204, "", http.MethodDelete, "/mcp", "", header...)
 		s.end()
-		if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), header...); status != 404 {
-			t.Errorf("a deleted session: %d", status)
-		}
+		w.gets("a deleted session", 404, "", http.MethodPost, "/mcp", rpc("ping", ""), header...)
 	})
 }
 
@@ -60,14 +54,10 @@ func TestSessionsMakeRoom(t *testing.T) {
 		time.Sleep(time.Second)
 		w.text(http.MethodPost, "/mcp", rpc("ping", ""), first...)
 		w.session()
-		if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), second...); status != 404 {
-			t.Errorf("the one that was idle for the longest: %d", status)
-		}
+		w.gets("the one that was idle for the longest", 404, "", http.MethodPost, "/mcp", rpc("ping", ""), second...)
 		defer w.get(first).Body.Close()
 		defer w.get(w.session()).Body.Close()
-		if status, answer := w.text(http.MethodPost, "/mcp", initializing, both...); status != 503 || !strings.Contains(answer, "too many sessions") {
-			t.Errorf("with no room: %d %s", status, answer)
-		}
+		w.gets("with no room", 503, "too many sessions", http.MethodPost, "/mcp", initializing, both...)
 	})
 }
 
@@ -100,9 +90,7 @@ func TestCloseHandler(t *testing.T) {
 			closed <- time.Since(began)
 		}()
 		synctest.Wait()
-		if status, answer := w.text(http.MethodPost, "/mcp", legacyCall, header...); status != 503 {
-			t.Errorf("a new call: %d %s", status, answer)
-		}
+		w.gets("a new call", 503, "", http.MethodPost, "/mcp", legacyCall, header...)
 		finish <- struct{}{}
 		one, other := call, stuck
 		line, ok := one.next()
@@ -120,9 +108,7 @@ func TestCloseHandler(t *testing.T) {
 			s.end()
 		}
 		listening.body.Close()
-		if status, _ := w.text(http.MethodGet, "/health", ""); status != 503 {
-			t.Errorf("after the end: %d", status)
-		}
+		w.gets("after the end", 503, "", http.MethodGet, "/health", "")
 	})
 }
 

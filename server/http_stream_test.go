@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // progress is what the tools of these tests say on their way.
@@ -81,9 +82,7 @@ func TestLazyStream(t *testing.T) {
 					response := w.post(body, header)
 					if test.stream == nil || body == test.json {
 						defer response.Body.Close()
-						if kind := response.Header.Get("Content-Type"); kind != "application/json" {
-							t.Errorf("the answer is %s", kind)
-						}
+						expect.Equal(t, response.Header.Get("Content-Type"), "application/json", "the answer")
 						continue
 					}
 					s, id := reading(t, response), func(int) string { return "" }
@@ -211,9 +210,7 @@ func TestDroppedConnection(t *testing.T) {
 			cancel()
 			<-ended
 			synctest.Wait()
-			if got := len(cancelled) == 1; got != cancels {
-				t.Errorf("%s: cancelled: %v", body, got)
-			}
+			expect.Equal(t, len(cancelled) == 1, cancels, "%s: cancelled", body)
 		})
 	}
 }
@@ -294,9 +291,7 @@ func TestStuckReader(t *testing.T) {
 			<-ctx.Done()
 		}), Options{Mode: exposure.Direct}, HTTPOptions{})
 		conn, err := w.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: a__b\r\nContent-Length: %d\r\n\r\n%s", len(modernCall), modernCall)
 		defer bounded(conn)()

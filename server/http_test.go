@@ -6,10 +6,21 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+// gets wants the answer to a request to have the status and the part.
+func (w *web) gets(what string, status int, part, method, path, body string, header ...string) {
+	w.t.Helper()
+	if got, answer := w.text(method, path, body, header...); got != status || !strings.Contains(answer, part) {
+		w.t.Errorf("%s: %d %.300s, want %d and %q", what, got, answer, status, part)
+	}
+}
 
 // Each request stands for itself, with the status that proxies go by.
 func TestDispatch(t *testing.T) {
@@ -145,9 +156,7 @@ func TestOtherRoutes(t *testing.T) {
 			t.Errorf("%s %s: %d %q %s", test.method, test.path, response.StatusCode, response.Header, answer)
 		}
 	}
-	if status, answer := w.text("PUT", "/mcp", "{}"); status != 405 {
-		t.Errorf("PUT with a body: %d %s", status, answer)
-	}
+	w.gets("PUT with a body", 405, "", "PUT", "/mcp", "{}")
 }
 
 // Who comes by a strange name, from a strange page or without a token stays out.
@@ -200,12 +209,8 @@ func TestDoor(t *testing.T) {
 	}
 	// A session is its owner's alone.
 	header := w.session(bearer...)
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), append(header, "Authorization", "Bearer one")...); status != 404 {
-		t.Errorf("another's session: %d", status)
-	}
-	if status, _ := w.text(http.MethodPost, "/mcp", rpc("ping", ""), header...); status != 200 {
-		t.Errorf("own session: %d", status)
-	}
+	w.gets("another's session", 404, "", http.MethodPost, "/mcp", rpc("ping", ""), append(header, "Authorization", "Bearer one")...)
+	w.gets("own session", 200, "", http.MethodPost, "/mcp", rpc("ping", ""), header...)
 }
 
 // What a schema wants in headers must be there as in the arguments.
@@ -239,4 +244,41 @@ func TestParamHeaders(t *testing.T) {
 			t.Errorf("%s with %q: %d %s", test.args, test.header, status, answer)
 		}
 	}
+}
+
+// Clients that stall within a body lose their connections soon, and keep no one else's calls
+// from being answered, even if they hold all memory for bodies.
+func TestStalledBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{MaxBodyMemory: 110_000})
+		stalled := make(chan string, 2)
+		for range 2 {
+			conn, err := w.dial(t.Context(), "", "")
+			expect.OK(t, err)
+			defer conn.Close()
+			io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"+strings.Repeat(" ", 33_000))
+			go func() {
+				began := time.Now()
+				answer, _ := io.ReadAll(conn)
+				head, _, _ := strings.Cut(string(answer), "\r\n")
+				stalled <- head + " " + time.Since(began).String()
+			}()
+		}
+		synctest.Wait()
+		call := `{"id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"n":"`
+		for _, path := range []string{"/mcp", "/mcp/tools/call"} {
+			large := w.do(http.MethodPost, path, call+strings.Repeat("x", 20_000)+`"}}}`)
+			large.Body.Close()
+			if large.StatusCode != http.StatusServiceUnavailable || large.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d %v", path, large.StatusCode, large.Header)
+			}
+			if status, answer := w.text(http.MethodPost, path, call+`"}}}`); status != 200 {
+				t.Errorf("%s: a small call gets %d %s", path, status, answer)
+			}
+		}
+		for range 2 {
+			expect.Equal(t, <-stalled, "HTTP/1.1 408 Request Timeout 17.32434082s")
+		}
+		w.gets("afterwards a large call gets", 200, "", http.MethodPost, "/mcp", call+strings.Repeat("x", 20_000)+`"}}}`)
+	})
 }

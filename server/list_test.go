@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -18,8 +19,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // list asks for all pages, and returns the names on each.
@@ -58,8 +62,7 @@ func TestListPages(t *testing.T) {
 	for i := range 2500 {
 		tools = append(tools, tool("many", fmt.Sprintf("tool_%04d", i)))
 	}
-	c := connect(t, newFake(tools...), Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, newFake(tools...), Options{Mode: exposure.Direct})
 	pages := c.list()
 	if len(pages) != 3 || len(pages[0]) != 1000 || len(pages[1]) != 1000 || len(pages[2]) != 500 {
 		t.Fatalf("%d pages", len(pages))
@@ -88,8 +91,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 func TestSearchList(t *testing.T) {
 	r := newFake(tool("files", "read"), tool("files", "write"), tool("git", "log"))
 	r.late, r.settled = []string{"late"}, make(chan struct{}) // search mode never waits
-	c := connect(t, r, Options{Mode: exposure.Search, ListWait: time.Hour, Pinned: []string{"files:read", "files__read", "git.log", "no:such"}})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Search, ListWait: time.Hour, Pinned: []string{"files:read", "files__read", "git.log", "no:such"}})
 	want := [][]string{{"call_read_only_tool", "call_tool", "describe_tools", "files__read", "find_tools", "git__log", "route_task"}}
 	if got := c.list(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("list = %v, want %v", got, want)
@@ -100,8 +102,7 @@ func TestListWaitsForNewServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
 		r.settled = make(chan struct{})
-		c := connect(t, r, Options{Mode: exposure.Direct, ListWait: 10 * time.Second})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct, ListWait: 10 * time.Second})
 		go func() {
 			time.Sleep(3 * time.Second)
 			r.replace("new", tool("new", "tool"))
@@ -111,9 +112,7 @@ func TestListWaitsForNewServers(t *testing.T) {
 		if got := c.list(); fmt.Sprint(got) != "[[new__tool]]" {
 			t.Errorf("list = %v", got)
 		}
-		if waited := time.Since(start); waited != 3*time.Second {
-			t.Errorf("waited %s", waited)
-		}
+		expect.Equal(t, time.Since(start), 3*time.Second, "waited")
 	})
 }
 
@@ -121,17 +120,14 @@ func TestListWaitsNoLongerThanListWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		r.settled = make(chan struct{})
-		c := connect(t, r, Options{Mode: exposure.Direct, ListWait: 5 * time.Second})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct, ListWait: 5 * time.Second})
 		start := time.Now()
 		for range 3 { // only the first waits
 			if got := c.list(); fmt.Sprint(got) != "[[a__b]]" {
 				t.Errorf("list = %v", got)
 			}
 		}
-		if waited := time.Since(start); waited != 5*time.Second {
-			t.Errorf("waited %s", waited)
-		}
+		expect.Equal(t, time.Since(start), 5*time.Second, "waited")
 	})
 }
 
@@ -140,32 +136,23 @@ const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed
 func TestListChangedIsCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake()
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		synctest.Wait()
 		start := time.Now()
 		for i := range 10 { // all while changes are gathered
 			r.replace(fmt.Sprint("s", i), tool(fmt.Sprint("s", i), "tool"))
 			time.Sleep(gatherTime / 12)
 		}
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
 		if d := time.Since(start); d < gatherTime || d > gatherTime+50*time.Millisecond {
 			t.Errorf("told after %s", d)
 		}
 		r.replace("late", tool("late", "tool"))
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
 		if d := time.Since(start); d < gatherTime+notifyEvery || d > gatherTime+notifyEvery+50*time.Millisecond {
 			t.Errorf("told again after %s", d)
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(c.lines) > 0 {
-			t.Errorf("told of nothing: %s", <-c.lines)
-		}
+		c.quiet("told of nothing")
 	})
 }
 
@@ -193,19 +180,12 @@ func (l late) Listen(f func(string, session.Client, session.Message)) func() {
 func TestListChangedOnlyIfTheListDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
-		c := connect(t, r, Options{Mode: exposure.Search, Pinned: []string{"a:b"}})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Search, Pinned: []string{"a:b"}})
 		synctest.Wait()
 		r.replace("c", tool("c", "d"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(c.lines) > 0 {
-			t.Errorf("told of nothing: %s", <-c.lines)
-		}
+		c.quiet("told of nothing")
 		r.replace("a")
-		if got := c.receive(); got != listChanged {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, c.receive(), listChanged)
 	})
 }
 
@@ -221,11 +201,7 @@ func TestListChangedOnlyToThoseWhoWantIt(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":2,"result":`)
 		r.replace("a", tool("a", "c"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(c.lines) > 0 {
-			t.Fatalf("told unasked: %s", <-c.lines)
-		}
+		c.quiet("told unasked")
 		c.wantPrefix(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+modernMeta+`}}`,
 			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
 		r.replace("a", tool("a", "d"))
@@ -246,9 +222,7 @@ func TestBudgetCrossed(t *testing.T) {
 			r.replace(server, tool(server, "tool"))
 			time.Sleep(5 * time.Second)
 		}
-		if logs.Len() != 1 {
-			t.Errorf("%d warnings", logs.Len())
-		}
+		expect.Equal(t, logs.Len(), 1, "warnings")
 	})
 }
 
@@ -266,9 +240,7 @@ func TestInstructions(t *testing.T) {
 	search, direct, open := instructions(r, true, true), instructions(r, false, true), instructions(r, false, false)
 	for _, text := range []string{search, direct} {
 		for _, part := range []string{"2 tools of 3 MCP servers", "web (1), git (1), slow (starting).", "browser (1), web (1)."} {
-			if !strings.Contains(text, part) {
-				t.Errorf("lacks %q:\n%s", part, text)
-			}
+			expect.Contains(t, text, part)
 		}
 	}
 	if !strings.Contains(search, "find_tools") || strings.Contains(direct, "find_tools") {
@@ -280,9 +252,7 @@ func TestInstructions(t *testing.T) {
 		t.Errorf("one tool:\n%s", one)
 	}
 	for _, part := range []string{"3 MCP servers", "named server__tool.", "If find_tools is not in your list", "call_tool", "slow (starting)."} {
-		if !strings.Contains(open, part) {
-			t.Errorf("lacks %q:\n%s", part, open)
-		}
+		expect.Contains(t, open, part)
 	}
 
 	for i := range 200 { // many servers, long names, several bytes a letter
@@ -296,5 +266,38 @@ func TestInstructions(t *testing.T) {
 		if len(text) > maxInstructions || len(text) < maxInstructions*3/4 || !utf8.ValidString(text) || strings.Count(text, " more.") != 2 {
 			t.Errorf("%d: %d bytes:\n%s", i, len(text), text)
 		}
+	}
+}
+
+// Tools for the user interface of their server alone are listed for clients that show it, and are in no
+// answer for a model.
+func TestAppTools(t *testing.T) {
+	both, app := tool("a", "show_orders"), tool("a", "refresh_orders")
+	both.Definition = json.RawMessage(`{"name":"show_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["model","app"]}}}`)
+	app.Definition = json.RawMessage(`{"name":"refresh_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["app"]}}}`)
+	r := newFake(both, app)
+	s := newAlone(r, Options{Mode: exposure.Direct})
+	list := func(capabilities string) string {
+		params := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`)
+		r, err := s.clients.Visit(false, conversation.Identity{}, "").Begin(t.Context(), conversation.Read(wire.Message{ID: json.RawMessage("1"), Method: "tools/list", Params: params}), nil)
+		expect.OK(t, err)
+		defer r.Refuse(context.Canceled)
+		raw, err := s.list(t.Context(), conversation.Call{Request: r, From: r})
+		expect.OK(t, err)
+		return string(raw)
+	}
+	if got := list(`{}`); strings.Contains(got, "refresh_orders") || !strings.Contains(got, "show_orders") {
+		t.Errorf("a client without user interfaces: %s", got)
+	}
+	if got := list(`{"extensions":{"io.modelcontextprotocol/ui":{}}}`); !strings.Contains(got, `"a__refresh_orders","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://a/x","visibility":["app"]}}`) {
+		t.Errorf("a client with user interfaces: %s", got)
+	}
+	raw, err := perform(t.Context(), s, []byte(`{"name":"a__refresh_orders","arguments":{"n":1}}`))
+	if name, _ := wire.String(wire.Member(raw, "tool")); err != nil || name != "a:refresh_orders" {
+		t.Errorf("called by name: %s, %v", raw, err)
+	}
+	described := calls[struct{ Tools []description }](t, s, "describe_tools", `{"ids":["a:refresh_orders"]}`).StructuredContent.Tools
+	if len(described) != 1 || described[0].Definition != nil || !strings.Contains(described[0].Error, "user interface") {
+		t.Errorf("described: %+v", described)
 	}
 }

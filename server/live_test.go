@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // edited are options that a test edits while a server runs.
@@ -50,8 +51,7 @@ func (e *edited) edit(change func(*Options)) {
 func TestDisplayIsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdited(Options{Mode: exposure.Direct})
-		c := connect(t, newFake(tool("a", "b"), tool("c", "d")), e.options())
-		c.initialize()
+		c := initialized(t, newFake(tool("a", "b"), tool("c", "d")), e.options())
 		synctest.Wait()
 		for _, test := range []struct {
 			name string
@@ -68,23 +68,15 @@ func TestDisplayIsLive(t *testing.T) {
 			{"budget", func(o *Options) { o.ToolBudget = 10000 }, "a.b c.d"},
 		} {
 			e.edit(test.edit)
-			if got := c.receive(); got != listChanged {
-				t.Errorf("%s: got %s", test.name, got)
-			}
+			expect.Equal(t, c.receive(), listChanged, "%s", test.name)
 			names := c.list()[0]
 			slices.Sort(names)
-			if got := strings.Join(names, " "); got != test.want {
-				t.Errorf("%s: the list is %s, want %s", test.name, got, test.want)
-			}
+			expect.Equal(t, strings.Join(names, " "), test.want, "%s: the list", test.name)
 			time.Sleep(time.Second)
 		}
 		c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{}}}`, `{"jsonrpc":"2.0","id":1,"result"`)
 		e.edit(func(o *Options) { o.RouteThreshold = 0.9 })
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(c.lines) > 0 {
-			t.Errorf("an edit that clients do not see notified them: %s", <-c.lines)
-		}
+		c.quiet("an edit that clients do not see notified them")
 	})
 }
 
@@ -189,9 +181,7 @@ func TestRulesOfSuspendedCalls(t *testing.T) {
 			if err := <-ended; (err == nil) != test.resumes {
 				t.Errorf("under %q the call ended with %v", test.rules, err)
 			}
-			if left := c.server.clients.Suspended(); left != 0 {
-				t.Errorf("under %q %d calls are still suspended", test.rules, left)
-			}
+			expect.Equal(t, c.server.clients.Suspended(), 0, "under %q … calls are still suspended", test.rules)
 		})
 	}
 }

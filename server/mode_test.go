@@ -14,7 +14,9 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestDecision(t *testing.T) {
@@ -70,9 +72,7 @@ func (c *client) listed() (names []string) {
 			ID     string
 			Result struct{ Tools []struct{ Name string } }
 		}
-		if err := json.Unmarshal([]byte(c.receive()), &m); err != nil {
-			c.t.Fatal(err)
-		}
+		expect.OK(c.t, json.Unmarshal([]byte(c.receive()), &m))
 		if m.ID != "list" {
 			continue
 		}
@@ -90,9 +90,7 @@ func TestFirstListWaitsInAuto(t *testing.T) {
 		r.late, r.settled = []string{"a", "b"}, make(chan struct{})
 		r.servers = []adapter.ServerInfo{info("a", status.Starting, 0), info("b", status.Starting, 0)}
 		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
-		if greeted := c.ask(initializing); !strings.Contains(greeted, "If find_tools is not in your list of tools") {
-			t.Errorf("the instructions do not fit both modes: %s", greeted)
-		}
+		expect.Contains(t, c.ask(initializing), "If find_tools is not in your list of tools", "the instructions do not fit both modes")
 		go func() {
 			time.Sleep(time.Second)
 			r.replace("a", costing("a", "one", 400))
@@ -106,12 +104,8 @@ func TestFirstListWaitsInAuto(t *testing.T) {
 		}
 
 		later := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
-		if greeted := later.ask(initializing); !strings.Contains(greeted, "2 tools of 2 MCP servers as one list") {
-			t.Errorf("the instructions of a later start: %s", greeted)
-		}
-		if got := fmt.Sprint(later.listed()); got != "[a__one b__two]" {
-			t.Errorf("a later start: %s", got)
-		}
+		expect.Contains(t, later.ask(initializing), "2 tools of 2 MCP servers as one list", "the instructions of a later start")
+		expect.Equal(t, fmt.Sprint(later.listed()), "[a__one b__two]", "a later start")
 	})
 }
 
@@ -139,8 +133,7 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(costing("early", "tool", 100))
 		r.late, r.settled = []string{"slow", "slower"}, make(chan struct{})
-		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
-		c.initialize()
+		c := initialized(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
 		callable := func() {
 			t.Helper()
 			c.wantPrefix(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"early__tool","arguments":{}}}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"tool":"early:tool"`)
@@ -162,12 +155,8 @@ func TestLateServersChangeTheModeOnce(t *testing.T) {
 			{"slower", 700, searchTools},
 		} {
 			r.replace(step.server, costing(step.server, "tool", step.tokens))
-			if got := c.receive(); got != listChanged {
-				t.Errorf("%s: got %s", step.server, got)
-			}
-			if got := c.listed(); !slices.Equal(got, step.want) {
-				t.Errorf("%s: %s, want %s", step.server, got, step.want)
-			}
+			expect.Equal(t, c.receive(), listChanged, "%s", step.server)
+			expect.List(t, c.listed(), step.want, "%s", step.server)
 			time.Sleep(time.Second)
 		}
 		callable()
@@ -249,4 +238,50 @@ func TestModeIsTheSameForAllClients(t *testing.T) {
 			t.Error("the router says that it is in another mode")
 		}
 	})
+}
+
+// find_tools names the servers, and the text changes only when servers come or go.
+func TestFindToolsNamesServers(t *testing.T) {
+	r := newFake(tool("files", "read"), tool("git", "log"))
+	r.servers = []adapter.ServerInfo{info("git", "ready", 1), info("files", "failed", 1), info("off", "disabled", 0)}
+	s := newAlone(r, Options{Mode: exposure.Search})
+	described := func() string {
+		page, _ := s.catalog.View().Tools.Page("")
+		text := ""
+		_ = wire.Elements(wire.Member(page, "tools"), func(tool []byte) bool {
+			if name, _ := wire.String(wire.Member(tool, "name")); name == "find_tools" {
+				text, _ = wire.String(wire.Member(tool, "description"))
+			}
+			return true
+		})
+		return text
+	}
+	if got := described(); !strings.HasSuffix(got, "(prompts/get). The servers: files, git.") {
+		t.Errorf("described as %s", got)
+	}
+	options := s.display.catalogOptions()
+	r.servers[1] = info("files", "ready", 7)
+	r.replace("files", tool("files", "read"), tool("files", "write"))
+	if described(); s.display.catalogOptions() != options {
+		t.Error("another tool changes what is shown of our own")
+	}
+	r.servers = nil
+	for i := range 200 {
+		r.servers = append(r.servers, info(fmt.Sprintf("server-%03d", i), "ready", 1))
+	}
+	r.replace("files", tool("files", "read"))
+	got := described()
+	if n := len([]rune(got)); n > maxFindTools || n < maxFindTools-30 || !strings.Contains(got, "The servers: server-000, ") || !strings.HasSuffix(got, " more.") {
+		t.Errorf("%d characters: %s", n, got)
+	}
+	r.servers = r.servers[:199]
+	r.replace("files", tool("files", "write"))
+	if described() == got {
+		t.Error("the text stays after a server has gone")
+	}
+	// A profile names its own servers: they are those of its router.
+	own := newAlone(newFake(registry.NormalizedTool{ID: "a:b", Server: "a", Name: "b", Definition: json.RawMessage(`{"name":"b"}`), InputSchema: json.RawMessage(`{"type":"object"}`)}), Options{Mode: exposure.Search})
+	if page, _ := own.catalog.View().Tools.Page(""); strings.Contains(string(page), "The servers:") {
+		t.Errorf("%s", page)
+	}
 }

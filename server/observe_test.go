@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A notebook notes what it is told.
@@ -61,8 +62,7 @@ func TestSpansOfOwnTools(t *testing.T) {
 		inner = trace.SpanContextFromContext(ctx)
 		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Search, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Search, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")})
 	const of, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for i, call := range []string{`"name":"find_tools","arguments":{"query":"x"}`, `"name":"call_tool","arguments":{"tool":"a:b","arguments":{}}`} {
 		answer := c.ask(rpc("tools/call", call+`,"_meta":{"traceparent":"00-`+of+"-"+parent+`-01"}`))
@@ -95,12 +95,9 @@ func TestSearchModeSaves(t *testing.T) {
 		all += len(t.Definition)
 	}
 	var told notebook
-	c := connect(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
-	c.initialize()
+	c := initialized(t, newFake(tools...), Options{Mode: exposure.Search, Savings: &told})
 	m, err := wire.Parse([]byte(c.ask(listTools)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	shown := 0
 	wire.Elements(wire.Member(m.Result, "tools"), func(definition []byte) bool {
 		shown += len(definition)
@@ -112,13 +109,10 @@ func TestSearchModeSaves(t *testing.T) {
 	c.ask(`{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`)
 	before := told.spared["list"]
 	c.ask(listTools)
-	if told.spared["list"] != 2*before {
-		t.Errorf("told of %d tokens after two lists, want %d", told.spared["list"], 2*before)
-	}
+	expect.Equal(t, told.spared["list"], 2*before, "told of … tokens after two lists")
 
 	var direct notebook
-	c = connect(t, newFake(tools...), Options{Mode: exposure.Direct, Savings: &direct})
-	c.initialize()
+	c = initialized(t, newFake(tools...), Options{Mode: exposure.Direct, Savings: &direct})
 	c.ask(listTools)
 	if direct.spared != nil {
 		t.Errorf("told of %v in direct mode", direct.spared)
@@ -127,44 +121,30 @@ func TestSearchModeSaves(t *testing.T) {
 
 func TestResultLimitSaves(t *testing.T) {
 	var told notebook
-	c := connect(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
-	c.initialize()
+	c := initialized(t, long(strings.Repeat("x", 4000), 100), Options{Mode: exposure.Direct, Savings: &told})
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
 	if want := (4004 - len(r.Content[0].Text)) / tokencount.Bytes; told.spared["result"] != want {
 		t.Errorf("told of %v tokens, want %d", told.spared, want)
 	}
 }
 
-// A call of a server that can't be reached and has never said what tools it has is told
-// too.
+// Observers learn of a call of a server that can't be reached and has never said what tools it has, and of one of a tool
+// that nobody has.
 func TestUnreachedIsObserved(t *testing.T) {
-	r := newFake()
-	r.servers = append(r.servers, info("down", status.Failed, 0))
-	var told notebook
-	c := connect(t, r, Options{Mode: exposure.Direct, Observer: &told})
-	c.initialize()
-	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"down__x","arguments":{"a":1}}}`)
-	if len(told.called) != 1 {
-		t.Fatalf("told of %v", told.called)
-	}
-	e := told.called[0]
-	if e.Outcome != execute.NoAnswer || e.Tool.Server != "down" || e.Tool.Name != "" || e.Tool.ID != "down__x" || e.Client != "test" ||
-		!strings.Contains(e.Fault, "no licence") || len(e.Trace) != 32 || string(e.Arguments) != `{"a":1}` {
-		t.Errorf("told of %+v", e)
-	}
-}
-
-// So is one of a tool that nobody has.
-func TestUnknownIsObserved(t *testing.T) {
-	var told notebook
-	c := connect(t, newFake(tool("s", "t")), Options{Mode: exposure.Direct, Observer: &told})
-	c.initialize()
-	c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"made up","arguments":{"a":1}}}`)
-	if len(told.called) != 1 {
-		t.Fatalf("told of %v", told.called)
-	}
-	if e := told.called[0]; e.Outcome != execute.NoAnswer || e.Tool.Server != "" || e.Tool.Name != "" || e.Tool.ID != "made up" || !strings.Contains(e.Fault, "made up") {
-		t.Errorf("told of %+v", e)
+	for name, test := range map[string]struct{ server, fault string }{"down__x": {"down", "no licence"}, "made up": {"", "made up"}} {
+		r := newFake(tool("s", "t"))
+		r.servers = append(r.servers, info("down", status.Failed, 0))
+		var told notebook
+		c := initialized(t, r, Options{Mode: exposure.Direct, Observer: &told})
+		c.ask(rpc("tools/call", `"name":"`+name+`","arguments":{"a":1}`))
+		if len(told.called) != 1 {
+			t.Fatalf("told of %v", told.called)
+		}
+		e := told.called[0]
+		if e.Outcome != execute.NoAnswer || e.Tool.Server != test.server || e.Tool.Name != "" || e.Tool.ID != name || e.Client != "test" ||
+			!strings.Contains(e.Fault, test.fault) || (len(e.Trace) == 32) != (test.server != "") || string(e.Arguments) != `{"a":1}` {
+			t.Errorf("told of %+v", e)
+		}
 	}
 }
 
@@ -213,8 +193,6 @@ func TestPages(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != tt.want {
-			t.Errorf("%s %s with %q: %d, want %d", tt.method, tt.path, tt.token, w.Code, tt.want)
-		}
+		expect.Equal(t, w.Code, tt.want, "%s %s with %q", tt.method, tt.path, tt.token)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clusternode"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A request whose requestState has another router's address goes to that router, with the profiles and the principal of
@@ -48,9 +49,7 @@ func TestPass(t *testing.T) {
 				}, test.answers != nil)
 				_, answer := w.text(http.MethodPost, "/mcp/p/dev", body, modernHeaders("tools/call", "a__b")...)
 				for _, want := range test.want {
-					if !strings.Contains(answer, want) {
-						t.Errorf("%s has no %s", answer, want)
-					}
+					expect.Contains(t, answer, want, "has")
 				}
 				if strings.Contains(answer, "list_changed") {
 					t.Errorf("a message that belongs to no request: %s", answer)

@@ -5,7 +5,6 @@ package server
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Answers name all servers that have a tool, and ask which one is meant if that is not known.
@@ -45,13 +45,9 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("proposed %+v", p)
 	}
 	for _, part := range []string{"files-b, files-a", "name the server in the task", "files-b:read, files-a:read with call_tool"} {
-		if !strings.Contains(p.Reason, part) {
-			t.Errorf("%q lacks %q", p.Reason, part)
-		}
+		expect.Contains(t, p.Reason, part)
 	}
-	if string(r.query.Arguments) != `{"n":1}` {
-		t.Errorf("searched with the arguments %s", r.query.Arguments)
-	}
+	expect.Equal(t, string(r.query.Arguments), `{"n":1}`, "searched with the arguments")
 }
 
 // If nothing says which server is meant, the folders in which the client works are asked for.

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func prompt(server, name string) registry.Prompt {
@@ -59,8 +60,7 @@ func (r *fakeRouter) offer(server string, o registry.Offer) {
 }
 
 func TestListsOfOtherKinds(t *testing.T) {
-	c := connect(t, offering(), Options{Mode: exposure.Search, Names: exposure.Bare})
-	c.initialize()
+	c := initialized(t, offering(), Options{Mode: exposure.Search, Names: exposure.Bare})
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`,
 		`{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"x":1e400,"name":"a__greet"},{"x":1e400,"name":"b__greet"},{"x":1e400,"name":"only"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/list","params":{}}`,
@@ -72,8 +72,7 @@ func TestListsOfOtherKinds(t *testing.T) {
 // Where requests about prompts, resources and tasks go, and as what.
 func TestRelay(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	for i, tc := range []struct{ method, params, want string }{
 		{"prompts/get", `{"name":"b__greet","arguments":{"n":9007199254740993},"x":1}`, `{"server":"b","method":"prompts/get","params":{"name":"greet","arguments":{"n":9007199254740993},"x":1}}`},
 		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
@@ -122,15 +121,12 @@ func TestResourceLookedFor(t *testing.T) {
 		}
 		return json.RawMessage(`{"contents":[{"uri":"x:both","text":"t"}]}`), nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"z:b"}}`, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"x:both","text":"t"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"metarouter://b/x:both"}}`, `{"jsonrpc":"2.0","id":2,"result":{"contents":[{"uri":"metarouter://b/x:both","text":"t"}]}}`)
 	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"z:none"}}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32002,"message":"neither","data":2}}`)
 	c.want(`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"z:none",`+modernMeta+`}}`, `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"neither","data":{"uri":"z:none"}}}`)
-	if got := strings.Join(tried, " "); got != "a b b a b a b" {
-		t.Errorf("servers tried: %s", got)
-	}
+	expect.Equal(t, strings.Join(tried, " "), "a b b a b a b", "servers tried")
 }
 
 // A task is asked for at the server that runs it.
@@ -138,9 +134,7 @@ func TestTasks(t *testing.T) {
 	r := newFake(tool("s/1", "long"))
 	r.offer("s/1", registry.Offer{Tools: []registry.NormalizedTool{tool("s/1", "long")}, Extensions: json.RawMessage(`{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{"v":1}}`)}) // skills are not relayed
 	r.servers = append(r.servers, info("s/1", "ready", 1))
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"resultType":"task","taskId":"t/1","status":"working"}`)}, nil
-	}
+	r.execute = answering(`{"resultType":"task","taskId":"t/1","status":"working"}`)
 	r.relay = func(_ context.Context, server string, q session.Request) (json.RawMessage, error) {
 		return fmt.Appendf(nil, `{"taskId":"t/1","asked":%q,"params":%s}`, server, q.Params), nil
 	}
@@ -184,9 +178,7 @@ func (c *client) callAsking(id int, more, member string) string {
 		line = c.receive()
 	}
 	m, err := wire.Parse([]byte(line))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.OK(c.t, err)
 	if m.Error != nil {
 		return string(m.Error)
 	}
@@ -200,9 +192,7 @@ func TestParkedCall(t *testing.T) {
 	ended := r.asking("elicitation/create", "roots/list")
 	c := connect(t, r, Options{Mode: exposure.Direct})
 	first := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"n":1},` + askingMeta + `}}`)
-	if first != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}` {
-		t.Errorf("first came %s", first)
-	}
+	expect.Equal(t, first, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}`, "first came")
 	first = c.receive()
 	key := keyIn(t, first)
 	if !strings.HasPrefix(first, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"`+key+`":{"method":"elicitation/create","params":{"message":"a: Who?"}}},"requestState":"mr1.`) {
@@ -216,9 +206,7 @@ func TestParkedCall(t *testing.T) {
 		"unknown":                           `,"requestState":"mr1.AAAA"`,
 		"with a response that is no object": `,"requestState":` + state + `,"inputResponses":{"` + key + `":7}`,
 	} {
-		if got := c.callAsking(2, more, "resultType"); !strings.Contains(got, "-32602") {
-			t.Errorf("a state that is %s: %s", what, got)
-		}
+		expect.Contains(t, c.callAsking(2, more, "resultType"), "-32602", "a state that is %s", what)
 	}
 	if got := c.callAsking(3, `,"requestState":`+state, "inputRequests"); keyIn(t, got) != key {
 		t.Errorf("without the answer: %s", got)
@@ -231,12 +219,8 @@ func TestParkedCall(t *testing.T) {
 	if got := c.callAsking(5, `,"inputResponses":{"`+second+`":{"roots":[]}},"requestState":`+state, "told"); got != `"{\"action\":\"accept\",\"n\":9007199254740993}{\"roots\":[]}"` {
 		t.Errorf("the tool was told %s", got)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if got := c.callAsking(6, `,"requestState":`+state, "told"); !strings.Contains(got, "-32602") {
-		t.Errorf("the state of a call that has ended: %s", got)
-	}
+	expect.OK(t, <-ended)
+	expect.Contains(t, c.callAsking(6, `,"requestState":`+state, "told"), "-32602", "the state of a call that has ended")
 }
 
 // What cannot be asked is refused, and what nobody comes back for is given up.
@@ -245,21 +229,15 @@ func TestParkedCallEnds(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		ended := r.asking("sampling/createMessage")
 		c := connect(t, r, Options{Mode: exposure.Direct})
-		if got := c.callAsking(1, "", "told"); !strings.Contains(got, "does not support sampling") {
-			t.Errorf("a capability that the client lacks: %s", got)
-		}
+		expect.Contains(t, c.callAsking(1, "", "told"), "does not support sampling", "a capability that the client")
 		<-ended
 		ended = r.asking("roots/list")
-		if got := c.callAsking(2, "", "resultType"); got != `"input_required"` {
-			t.Errorf("answered %s", got)
-		}
+		expect.Equal(t, c.callAsking(2, "", "resultType"), `"input_required"`, "answered")
 		time.Sleep(suspendTime + time.Second)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "did not come back") {
 			t.Errorf("the call ended with %v", err)
 		}
-		if got := c.callAsking(3, "", "resultType"); got != `"input_required"` {
-			t.Errorf("answered %s", got)
-		}
+		expect.Equal(t, c.callAsking(3, "", "resultType"), `"input_required"`, "answered")
 		c.in.Close()
 		if err := <-ended; err == nil {
 			t.Error("the call of a client that has left goes on")
@@ -290,39 +268,28 @@ func TestAskLegacyClient(t *testing.T) {
 // What servers say that belongs to no request goes to those whom it concerns.
 func TestHear(t *testing.T) {
 	r := offering()
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	hear := func(method, params string) {
 		r.say("a", nil, session.Message{Method: method, Params: json.RawMessage(params)})
 	}
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	hear("notifications/resources/updated", `{"uri":"x:other"}`)
 	hear("notifications/resources/updated", `{"uri":"x:a","n":1}`)
-	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","n":1}}` {
-		t.Errorf("heard %s", got)
-	}
+	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","n":1}}`, "heard")
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 	if got := r.level.Load(); got != "error" {
 		t.Errorf("servers were told the level %v", got)
 	}
 	hear("notifications/message", `{"level":"warning","data":1}`)
 	hear("notifications/message", `{"level":"alert","data":2}`)
-	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"alert","data":2}}` {
-		t.Errorf("heard %s", got)
-	}
+	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"alert","data":2}}`, "heard")
 	hear("notifications/elicitation/complete", `{"elicitationId":"e"}`)
-	if got := c.receive(); !strings.Contains(got, "elicitation/complete") {
-		t.Errorf("heard %s", got)
-	}
+	expect.Contains(t, c.receive(), "elicitation/complete", "heard")
 	c.want(`{"jsonrpc":"2.0","id":3,"method":"resources/unsubscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":3,"result":{}}`)
-	if got := <-r.unsubscribed; got != "a x:a" {
-		t.Errorf("unsubscribed from %s", got)
-	}
+	expect.Equal(t, <-r.unsubscribed, "a x:a", "unsubscribed from")
 	// That a list has changed is passed on, though it is what it was.
 	hear("notifications/prompts/list_changed", "")
-	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}` {
-		t.Errorf("heard %s", got)
-	}
+	expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`, "heard")
 	// A modern client hears what it has subscribed to.
 	c.wantPrefix(`{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"],"other":true},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["x:a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":4}}}`)

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // long answers with a long text between other things.
@@ -50,11 +51,8 @@ func (c *client) result(t *testing.T, line string) (r cutResult) {
 // Nothing else is touched.
 func TestLongResult(t *testing.T) {
 	text := strings.Repeat("äöü\n", 3000) // 21,000 bytes
-	c := connect(t, long(text, 1000), Options{Mode: exposure.Direct, LimitsResults: true})
-	c.initialize()
-	if list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); !strings.Contains(list, `"read_result"`) {
-		t.Errorf("read_result is not listed: %.300s", list)
-	}
+	c := initialized(t, long(text, 1000), Options{Mode: exposure.Direct, LimitsResults: true})
+	expect.Contains(t, c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `"read_result"`, "read_result is not listed")
 	r := c.result(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`)
 	whole := text + "\nend"
 	if r.X != 1 || r.Structured["all"] != text || len(r.Content) != 4 || len(r.Content[2].Data) != 9000 || r.Meta.Server != "a" {
@@ -68,9 +66,7 @@ func TestLongResult(t *testing.T) {
 	if cut := r.Meta.Truncated; link.Type != "resource_link" || link.Size != len(whole) || cut == nil || *cut != (truncation{Bytes: len(whole), Shown: len(shown), URI: link.URI}) {
 		t.Errorf("link %+v, truncated %+v", link, cut)
 	}
-	if note := r.Content[1].Text; !strings.Contains(note, fmt.Sprintf(`read_result {"uri": %q, "offset": %d}`, link.URI, len(shown))) {
-		t.Errorf("note %s", note)
-	}
+	expect.Contains(t, r.Content[1].Text, fmt.Sprintf(`read_result {"uri": %q, "offset": %d}`, link.URI, len(shown)), "note")
 	for id := 3; len(shown) < len(whole); id++ {
 		piece := c.result(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"read_result","arguments":{"uri":%q,"offset":%d,"limit":5000}}}`, id, link.URI, len(shown)))
 		if piece.IsError || piece.Content[0].Text == "" || (len(piece.Content) == 2) != (len(shown)+len(piece.Content[0].Text) < len(whole)) {
@@ -82,9 +78,7 @@ func TestLongResult(t *testing.T) {
 		t.Error("the pieces are not the whole")
 	}
 	read := c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":%q}}`, link.URI))
-	if want := fmt.Sprintf(`"text":%s,"uri":%s}]`, wire.Marshal(whole), wire.Marshal(link.URI)); !strings.Contains(read, want) {
-		t.Errorf("as a resource: %.200s", read)
-	}
+	expect.Contains(t, read, fmt.Sprintf(`"text":%s,"uri":%s}]`, wire.Marshal(whole), wire.Marshal(link.URI)), "as a resource")
 	for args, want := range map[string]string{
 		fmt.Sprintf(`{"uri":%q,"offset":99999}`, link.URI): "behind the end",
 		`{"uri":"metarouter-result:x"}`:                    "no result is kept",

@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
@@ -40,8 +41,9 @@ const pay = `const a = await call("s:ledger_read", {id: "before"});
 for (const i of [1, 2]) await call("s:ledger_charge", {id: "x"});
 return [a, await call("s:ledger_read", {id: "after"})].join();`
 
-func newScripted(t *testing.T) *scriptCase {
-	s := &scriptCase{t: t, folder: t.TempDir(), data: t.TempDir(), ledger: filepath.Join(t.TempDir(), "ledger")}
+// newScripted returns a case whose routers keep in data the compiled interpreter, which takes a quarter of a second.
+func newScripted(t *testing.T, data string) *scriptCase {
+	s := &scriptCase{t: t, folder: t.TempDir(), data: data, ledger: filepath.Join(t.TempDir(), "ledger")}
 	asks := config.Profile{AskFor: []string{"ledger_put", "ledger_charge", "pay"}}
 	s.config.Router.Profiles = map[string]config.Profile{"work": asks, "other": asks}
 	s.store(pay)
@@ -84,9 +86,7 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 	}
 	if folder != "" {
 		store, err := journal.Open(folder)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		expect.OK(s.t, err)
 		profiles.Scripts = store
 	}
 	parts.Settled(s.t.Context())
@@ -102,9 +102,7 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 func (s *scriptCase) next() *scriptRouter {
 	s.t.Helper()
 	folder := s.t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS(s.folder)); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, os.CopyFS(folder, os.DirFS(s.folder)))
 	s.folder = folder
 	return s.start(folder)
 }
@@ -219,9 +217,7 @@ func (w *scriptRouter) run(c scriptCall) (a scriptAnswer) {
 			a.raw = line
 		}
 	}
-	if err := json.Unmarshal([]byte(a.raw), &a); err != nil {
-		w.t.Fatalf("%s: %v", text, err)
-	}
+	expect.OK(w.t, json.Unmarshal([]byte(a.raw), &a), "%s", text)
 	return a
 }
 
@@ -229,9 +225,7 @@ func (w *scriptRouter) run(c scriptCall) (a scriptAnswer) {
 func (w *scriptRouter) begin(c scriptCall) (leave func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(rpc("tools/call", c.params())))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.OK(w.t, err)
 	header := append(modernHeaders("tools/call", c.tool), "Authorization", "Bearer "+c.who, "Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
@@ -252,13 +246,14 @@ func (w *scriptRouter) begin(c scriptCall) (leave func()) {
 // A script goes on in the next router. An answer is for one call, although the next one asks the same; sent again, it gets the
 // same result and does nothing twice, also if it comes twice at once.
 func TestScriptGoesOn(t *testing.T) {
+	data := t.TempDir()
 	for way, c := range map[string]scriptCall{
-		"run_script": {"ada", "run_script", map[string]any{"code": pay}, scriptAnswer{}, "", false},
-		"stored":     {"ada", "scripts__pay", map[string]any{}, scriptAnswer{}, "", false},
-		"both":       {"ada", "run_script", map[string]any{"code": `return await call("scripts:pay", {})`}, scriptAnswer{}, "", false},
+		"run_script": {who: "ada", tool: "run_script", arguments: map[string]any{"code": pay}},
+		"stored":     {who: "ada", tool: "scripts__pay", arguments: map[string]any{}},
+		"both":       {who: "ada", tool: "run_script", arguments: map[string]any{"code": `return await call("scripts:pay", {})`}},
 	} {
 		t.Run(way, func(t *testing.T) {
-			s := newScripted(t)
+			s := newScripted(t, data)
 			w := s.start(s.folder)
 			first := w.run(c)
 			if way != "run_script" { // the stored script needs approval, too
@@ -296,6 +291,7 @@ func TestScriptGoesOn(t *testing.T) {
 // A call that was under way when the router ended is made again only if that does no harm; else the script ends, as does the
 // script that has called it.
 func TestScriptWithCallUnderWay(t *testing.T) {
+	data := t.TempDir()
 	for name, test := range map[string]struct {
 		tool, code string // the code is that of a stored script if it is ""
 	}{
@@ -305,7 +301,7 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 		"caught it": {"ledger_charge", strings.ReplaceAll(pay, "await call(", "await callSafe(")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScripted(t)
+			s := newScripted(t, data)
 			long := func(code string) string {
 				return strings.Replace(strings.Replace(code, `"x"`, `"x", ms: 60000`, 1), "ledger_charge", test.tool, 1)
 			}
@@ -334,7 +330,7 @@ func TestScriptWithCallUnderWay(t *testing.T) {
 
 // A state is for one principal, one profile, one script and one input, and for the rules under which the script began.
 func TestScriptOfOthers(t *testing.T) {
-	s := newScripted(t)
+	s := newScripted(t, t.TempDir())
 	w, c := s.start(s.folder), s.code(pay)
 	asked := w.run(c)
 	const notValid = "the requestState is not valid for this request"
@@ -379,7 +375,7 @@ func TestScriptOfOthers(t *testing.T) {
 // A cancelled script stops with its calls and leaves no record, nor does one that has ended without a question. Without a
 // folder, scripts go on while the router lives.
 func TestScriptLeavesNothing(t *testing.T) {
-	s := newScripted(t)
+	s := newScripted(t, t.TempDir())
 	w := s.start(s.folder)
 	asks := s.code(strings.Replace(pay, `"x"`, `"x", ms: 60000`, 1))
 	asked := w.run(asks)
@@ -406,15 +402,13 @@ func TestScriptLeavesNothing(t *testing.T) {
 	w.run(put.answering(last, "accept")).wants(t, "before,after")
 	lost := w.run(put)
 	s.start("").run(put.answering(lost, "accept")).wants(t, "the router that held it has ended")
-	if n := s.executions()["y1"]; n != 1 {
-		t.Errorf("the call was made %d times", n)
-	}
+	expect.Equal(t, s.executions()["y1"], 1, "the call was made … times")
 }
 
 // The scripts of one principal that wait leave room for others; questions that come at once are one answer; a script of a
 // client that can't be asked is held until an admin has approved its call, and makes no call twice.
 func TestScriptsThatWait(t *testing.T) {
-	s := newScripted(t)
+	s := newScripted(t, t.TempDir())
 	w, c := s.start(s.folder), s.code(`await call("s:ledger_charge", {id: "x"})`)
 	for range 16 {
 		w.run(c).wants(t, "input_required")

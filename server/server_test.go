@@ -26,6 +26,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -81,6 +82,13 @@ func newFake(tools ...registry.NormalizedTool) *fakeRouter {
 		r.replace(server, tools...)
 	}
 	return r
+}
+
+// answering answers each call with the result.
+func answering(result string) func(context.Context, selector.Call) (selector.Result, error) {
+	return func(context.Context, selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: json.RawMessage(result)}, nil
+	}
 }
 
 func (r *fakeRouter) replace(server string, tools ...registry.NormalizedTool) {
@@ -258,25 +266,37 @@ func connect(t *testing.T, r Router, o Options) *client {
 	return c
 }
 
+// initialized is a client of [connect] that has initialized its session.
+func initialized(t *testing.T, r Router, o Options) *client {
+	t.Helper()
+	c := connect(t, r, o)
+	c.initialize()
+	return c
+}
+
+// quiet wants that a minute passes without a message.
+func (c *client) quiet(what string) {
+	c.t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if len(c.lines) > 0 {
+		c.t.Errorf("%s: %s", what, <-c.lines)
+	}
+}
+
 func (c *client) send(line string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := io.WriteString(c.in, line+"\n")
+	expect.OK(c.t, err)
 }
 
 func (c *client) receive() string {
 	c.t.Helper()
-	select {
-	case line, ok := <-c.lines:
-		if !ok {
-			c.t.Fatal("the server ended")
-		}
-		return line
-	case <-time.After(time.Minute):
-		c.t.Fatal("no answer")
+	line, ok := <-c.lines
+	if !ok {
+		c.t.Fatal("the server ended")
 	}
-	return ""
+	return line
 }
 
 // ask sends one line and returns the next that comes.
@@ -288,9 +308,7 @@ func (c *client) ask(line string) string {
 
 func (c *client) want(line, want string) {
 	c.t.Helper()
-	if got := c.ask(line); got != want {
-		c.t.Errorf("%s\n got %s\nwant %s", line, got, want)
-	}
+	expect.Equal(c.t, c.ask(line), want, "%s", line)
 }
 
 func (c *client) wantPrefix(line, want string) {
@@ -316,9 +334,7 @@ func TestInitializeBeforeAnythingIsUp(t *testing.T) {
 	c := connect(t, r, Options{Mode: exposure.Direct, ListWait: time.Hour, Version: "1.2.3"})
 	answer := c.ask(initializing)
 	for _, part := range []string{`"protocolVersion":"2025-11-25"`, `"capabilities":{"tools":{"listChanged":true},`, `"version":"1.2.3"`, `"instructions":"`} {
-		if !strings.Contains(answer, part) {
-			t.Errorf("%s lacks %s", answer, part)
-		}
+		expect.Contains(t, answer, part)
 	}
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
@@ -340,9 +356,7 @@ func TestDiscoverThenInitialize(t *testing.T) {
 	c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 	answer := c.ask(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modernMeta + `}}`)
 	for _, part := range []string{`"supportedVersions":["2026-07-28"`, `"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"instructions":"`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
-		if !strings.Contains(answer, part) {
-			t.Errorf("%s lacks %s", answer, part)
-		}
+		expect.Contains(t, answer, part)
 	}
 	c.initialize()
 	c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[{"x-new":[1,{"z":1,"a":2}],"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}},"name":"a__b","description":"Does b <&>. And more."}]}}`)
@@ -352,9 +366,7 @@ func TestModernRequests(t *testing.T) {
 	c := connect(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct})
 	list := c.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`)
 	for _, part := range []string{`"resultType":"complete"`, `"cacheScope":"private"`, `"ttlMs":0`, `"io.modelcontextprotocol/serverInfo":{"name":"metarouter"`} {
-		if !strings.Contains(list, part) {
-			t.Errorf("%s lacks %s", list, part)
-		}
+		expect.Contains(t, list, part)
 	}
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b","arguments":{"n":9007199254740993},`+modernMeta+`}}`,
 		`{"jsonrpc":"2.0","id":2,"result":{"content":[],"tool":"a:b","arguments":{"n":9007199254740993},"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"metarouter","title":"Metarouter","version":"devel"}}}}`)
@@ -417,8 +429,7 @@ func TestCallPassesBytes(t *testing.T) {
 		got = c
 		return selector.Result{JSON: json.RawMessage(result)}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	const params = `{"_meta":{"progressToken":9007199254740993},"name":"a__b","arguments":{"b":1,"a":12345678901234567890},"task":{"ttl":1}}`
 	for _, id := range []string{`12345678901234567890`, `"a\u0062c"`, `1`} {
 		c.want(`{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":`+params+`}`, `{"jsonrpc":"2.0","id":`+id+`,"result":`+result+`}`)
@@ -428,9 +439,7 @@ func TestCallPassesBytes(t *testing.T) {
 	}
 	// By call_tool, the same.
 	c.want(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"call_tool","arguments":{"tool":"a.b","arguments":{"n": 1}}}}`, `{"jsonrpc":"2.0","id":2,"result":`+result+`}`)
-	if string(got.Arguments) != `{"n": 1}` {
-		t.Errorf("executed with arguments %s", got.Arguments)
-	}
+	expect.Equal(t, string(got.Arguments), `{"n": 1}`, "executed with arguments")
 }
 
 func TestServerErrorPassesOn(t *testing.T) {
@@ -438,8 +447,7 @@ func TestServerErrorPassesOn(t *testing.T) {
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
 		return selector.Result{}, &session.Error{Code: -32042, Message: "go <there>", Data: json.RawMessage(`{"n":9007199254740993}`)}
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	c.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"go <there>","data":{"n":9007199254740993}}}`)
 	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
@@ -465,8 +473,7 @@ func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		call := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"a__b","arguments":{}}}`
 		c.send(call)
 		<-started
@@ -487,14 +494,11 @@ func TestEndOfInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFake(tool("a", "b"))
 		started, cancelled := r.hang()
-		c := connect(t, r, Options{Mode: exposure.Direct})
-		c.initialize()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b"}}`)
 		<-started
 		c.in.Close()
-		if err := <-c.ended; err != nil {
-			t.Errorf("Run = %v", err)
-		}
+		expect.OK(t, <-c.ended, "Run =")
 		if len(cancelled) != 1 {
 			t.Error("Run returned with a call in flight")
 		}
@@ -517,13 +521,9 @@ func TestPipedRequests(t *testing.T) {
 		in := initializing + "\n" +
 			`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" +
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &out))
 		for _, id := range []string{`"init"`, `1`, `2`} {
-			if !strings.Contains(out.String(), `"id":`+id+`,"result":`) {
-				t.Errorf("no answer to %s in %s", id, out.String())
-			}
+			expect.Contains(t, out.String(), `"id":`+id+`,"result":`, "no answer to %s in", id)
 		}
 	})
 }
@@ -540,13 +540,9 @@ func TestDeserted(t *testing.T) {
 		_, cancelled := r.hang()
 		began := time.Now()
 		in := initializing + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__b"}}`
-		if err := serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, serve(t.Context(), newAlone(r, Options{Mode: exposure.Direct}), strings.NewReader(in), &deserted{}))
 		<-cancelled
-		if took := time.Since(began); took != readerCheck {
-			t.Errorf("it took %v", took)
-		}
+		expect.Equal(t, time.Since(began), readerCheck, "it took")
 	})
 }
 
@@ -574,19 +570,21 @@ func TestContextEnds(t *testing.T) {
 
 // A client that does not read cannot keep Run from returning.
 func TestClientDoesNotRead(t *testing.T) {
-	r := newFake(tool("a", "b"))
-	in, inW := io.Pipe()
-	outR, out := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- serve(ctx, newAlone(r, Options{Mode: exposure.Direct}), in, out) }()
-	fmt.Fprintln(inW, initializing)
-	outR.Read(make([]byte, 1))
-	cancel()
-	if err := <-done; err == nil {
-		t.Error("Run says nothing of it")
-	}
-	outR.Close()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake(tool("a", "b"))
+		in, inW := io.Pipe()
+		outR, out := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- serve(ctx, newAlone(r, Options{Mode: exposure.Direct}), in, out) }()
+		fmt.Fprintln(inW, initializing)
+		outR.Read(make([]byte, 1))
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("Run says nothing of it")
+		}
+		outR.Close()
+	})
 }
 
 type brokenWriter struct{ err error }
@@ -615,8 +613,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		<-all
 		return selector.Result{JSON: c.Arguments}, nil
 	}
-	c := connect(t, r, Options{Mode: exposure.Direct})
-	c.initialize()
+	c := initialized(t, r, Options{Mode: exposure.Direct})
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a__b","arguments":{"n":%[1]d}}}`, id)
 	}
@@ -656,9 +653,7 @@ func TestSDKClient(t *testing.T) {
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 			})
 			cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: outR, Writer: inW}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			want := version
 			if want == "" {
 				want = session.Modern
@@ -670,29 +665,19 @@ func TestSDKClient(t *testing.T) {
 			if err != nil || len(list.Tools) != 2 || list.Tools[0].Name != "a__one" {
 				t.Fatalf("list = %+v, %v", list, err)
 			}
-			r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-				return selector.Result{JSON: json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)}, nil
-			}
+			r.execute = answering(`{"content":[{"type":"text","text":"done"}]}`)
 			result, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__one"})
 			if err != nil || result.Content[0].(*mcp.TextContent).Text != "done" {
 				t.Fatalf("call = %+v, %v", result, err)
 			}
 			mcptest.WaitFor(t, "the client to listen", func() bool { return s.notifier.baseline() != nil })
 			r.replace("b", tool("b", "three"))
-			select {
-			case <-changed:
-			case <-time.After(time.Minute):
-				t.Error("no list_changed")
-			}
+			<-changed
 			if list, err = cs.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 3 {
 				t.Fatalf("list = %+v, %v", list, err)
 			}
-			if err := cs.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, cs.Close())
+			expect.OK(t, <-done)
 		})
 	}
 }

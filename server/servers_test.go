@@ -22,6 +22,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fakeProfiles are profiles, each of which allows the tools of one server.
@@ -107,9 +108,7 @@ func TestServersOfProfiles(t *testing.T) {
 			t.Errorf("%q: another server, or none", test.chosen)
 		}
 	}
-	if want := []string{"", "work", "home+work"}; !slices.Equal(p.opened, want) {
-		t.Errorf("made %q, want %q", p.opened, want)
-	}
+	expect.List(t, p.opened, []string{"", "work", "home+work"}, "made")
 }
 
 // Servers of many sets of profiles are bounded, but one with clients is kept.
@@ -153,9 +152,7 @@ func TestServersOfUnions(t *testing.T) {
 		time.Sleep(idleTime + time.Minute)
 		p.set("other", "a") // an edit
 		synctest.Wait()
-		if n := len(s.all()); n != 1 {
-			t.Errorf("%d servers are left after an hour, want that of no profile", n)
-		}
+		expect.Equal(t, len(s.all()), 1, "servers are left after an hour")
 		s.Of(union(3))
 		p.set(union(3), "")
 		synctest.Wait()
@@ -202,9 +199,7 @@ func TestProfileOfURL(t *testing.T) {
 			t.Errorf("%s: %d, tools %q, want %q", test.path, status, got, test.want)
 		}
 	}
-	if status, body := w.text(http.MethodPost, "/mcp/p", "{}"); status != http.StatusNotFound || !strings.Contains(body, `"code":-32601`) {
-		t.Errorf("a method of the name p: %d %s", status, body)
-	}
+	w.gets("a method of the name p", http.StatusNotFound, `"code":-32601`, http.MethodPost, "/mcp/p", "{}")
 }
 
 // No request tells whether there is a profile that its client may not choose.
@@ -227,15 +222,11 @@ func TestUnknownProfile(t *testing.T) {
 		}
 		for _, path := range []string{"/mcp/p/none", "/mcp/p/none/", "/mcp/p/none/tools/list", "/mcp/p/WORK", "/mcp/p/none/p/work", "/mcp/p/work+work", "/mcp/p/@read", "/mcp/p/%40read", "/mcp/p/%40read/tools/list", "/mcp/p/work|home", "/mcp/p/work%7Chome"} {
 			for _, header := range [][]string{nil, {"Mcp-Session-Id", "x"}, {"Accept", "text/html"}, {"Mcp-Protocol-Version", "1"}} {
-				if got := answer(method, path, header...); got != want {
-					t.Errorf("%s %s with %q: %s, want %s", method, path, header, got, want)
-				}
+				expect.Equal(t, answer(method, path, header...), want, "%s %s with %q", method, path, header)
 			}
 		}
 	}
-	if n := len(s.all()); n != 1 {
-		t.Errorf("%d servers", n)
-	}
+	expect.Equal(t, len(s.all()), 1, "servers")
 }
 
 // A session is unknown to requests for another profile, and ends with its profile.
@@ -285,13 +276,9 @@ func TestStdioOfRemovedProfile(t *testing.T) {
 			t.Errorf("%d servers, clients %+v", len(s.all()), all)
 		}
 		input.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-served)
 		synctest.Wait()
-		if n := len(s.all()); n != 1 {
-			t.Errorf("%d servers are left", n)
-		}
+		expect.Equal(t, len(s.all()), 1, "servers are left")
 	})
 }
 

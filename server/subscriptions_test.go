@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server/internal/catalog"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A subscription ends whose resource does not exist for its client any more. One whose server
@@ -27,8 +28,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := offering()
-				c := connect(t, r, Options{Mode: exposure.Direct})
-				c.initialize()
+				c := initialized(t, r, Options{Mode: exposure.Direct})
 				c.want(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:a"}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 				c.wantPrefix(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["x:a"]},`+modernMeta+`}}`,
 					`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"`)
@@ -48,9 +48,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 				for _, legacy := range s.legacy {
 					left += len(legacy.stop)
 				}
-				if want := map[bool]int{true: 0, false: 4}[test.ends]; left != want {
-					t.Errorf("%d subscriptions and parts of them are left, want %d", left, want)
-				}
+				expect.Equal(t, left, map[bool]int{true: 0, false: 4}[test.ends], "subscriptions and parts of them are left")
 			})
 		})
 	}
@@ -68,7 +66,5 @@ func TestEndedWatchIsNotNotified(t *testing.T) {
 	s.updated("x", nil, update)
 	close(ended)
 	s.updated("x", nil, update)
-	if heard != 1 {
-		t.Errorf("heard %d updates, want the one before the end", heard)
-	}
+	expect.Equal(t, heard, 1, "heard … updates")
 }

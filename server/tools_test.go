@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A toolResult is a CallToolResult whose structured content is a T.
@@ -43,13 +44,9 @@ func perform(ctx context.Context, s *alone, params []byte) (json.RawMessage, err
 func calls[T any](t *testing.T, s *alone, name, args string) toolResult[T] {
 	t.Helper()
 	raw, err := perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
-	if err != nil {
-		t.Fatalf("%s %s: %v", name, args, err)
-	}
+	expect.OK(t, err, "%s %s", name, args)
 	var result toolResult[T]
-	if err := json.Unmarshal(raw, &result); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
+	expect.OK(t, json.Unmarshal(raw, &result), "%s", raw)
 	if structured := wire.Member(raw, "structuredContent"); structured != nil && string(structured) != result.Content[0].Text {
 		t.Errorf("the text differs from the structured content:\n%s\n%s", result.Content[0].Text, structured)
 	}
@@ -65,9 +62,7 @@ func fails(t *testing.T, s *alone, name, args string, parts ...string) {
 		return
 	}
 	for _, part := range parts {
-		if !strings.Contains(result.Content[0].Text, part) {
-			t.Errorf("%s %s: %q lacks %q", name, args, result.Content[0].Text, part)
-		}
+		expect.Contains(t, result.Content[0].Text, part, "%s %s", name, args)
 	}
 }
 
@@ -110,9 +105,7 @@ func TestFindTools(t *testing.T) {
 	}
 
 	calls[found](t, s, "find_tools", `{"query":"x"}`)
-	if r.query.Limit != unsureLimit+maxMore {
-		t.Errorf("limit = %d", r.query.Limit)
-	}
+	expect.Equal(t, r.query.Limit, unsureLimit+maxMore, "limit")
 
 	few := calls[found](t, s, "find_tools", `{"query":"x","limit":2}`).StructuredContent
 	if len(few.Tools) != 2 || few.Omitted != 0 || len(few.More) != len(tools)-2 || few.More[0] != "s:tool02" {
@@ -164,9 +157,7 @@ func TestFindToolsUnsure(t *testing.T) {
 		}
 	}
 	for _, want := range []string{`"sure":false`, `"abstained":false`, `"confidence":0}`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("not sure: %s lacks %s", text, want)
-		}
+		expect.Contains(t, text, want, "not sure")
 	}
 
 	r.ranking = selector.Ranking{Candidates: all, Abstained: true}
@@ -277,9 +268,7 @@ func TestRoutePlan(t *testing.T) {
 		{Task: "read it", Selection: selector.Selection{Tool: all[0].Tool, Confidence: 0.91}},
 		{Task: "write it", Selection: selector.Selection{Tool: all[1].Tool, Confidence: 0.72}},
 	}
-	r.execute = func(context.Context, selector.Call) (selector.Result, error) {
-		return selector.Result{JSON: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	r.execute = answering(`{"content":[]}`)
 	s := newAlone(r, Options{})
 	p := calls[proposal](t, s, "route_task", `{"task":"read it and write it"}`).StructuredContent
 	if p.Ran || len(p.Plan) != 2 || p.Plan[0].Tool != "a:read" || p.Plan[0].Missing[0] != "path" || p.Plan[1].Signature != "write({ n?: number })" {
@@ -375,9 +364,7 @@ func TestRouteTask(t *testing.T) {
 	} {
 		choose(test.tool, test.confidence)
 		calls[any](t, s, "route_task", test.args)
-		if fmt.Sprint(executed) != test.want {
-			t.Errorf("%s executed %v, want %s", test.args, executed, test.want)
-		}
+		expect.Equal(t, fmt.Sprint(executed), test.want, "%s executed", test.args)
 	}
 
 	r.selection = selector.Selection{Abstained: true, Alternatives: all}
@@ -424,9 +411,7 @@ func TestFirstRequestsWait(t *testing.T) {
 				for range 3 {
 					_, _ = perform(t.Context(), s, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
 				}
-				if waited := time.Since(start); waited != 10*time.Second {
-					t.Errorf("waited %s", waited)
-				}
+				expect.Equal(t, time.Since(start), 10*time.Second, "waited")
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A client that gives up its end of the input, though it never reads, does not
@@ -33,11 +34,7 @@ func TestUnreadQuickAnswer(t *testing.T) {
 				outR.Read(make([]byte, 4096))
 				fmt.Fprintln(inW, last)
 				inW.Close()
-				select {
-				case <-served:
-				case <-time.After(time.Minute):
-					t.Error("Serve does not return")
-				}
+				<-served
 				outR.Close()
 			})
 		})
@@ -90,15 +87,9 @@ func TestPipelinedPings(t *testing.T) {
 			}
 			inW.Close()
 		}()
-		select {
-		case <-written:
-		case <-time.After(time.Minute):
-			t.Error("the requests are not read")
-		}
+		<-written
 		all, _ := io.ReadAll(outR)
-		if n := strings.Count(string(all), "\n"); n != 101 {
-			t.Errorf("%d answers", n)
-		}
+		expect.Equal(t, strings.Count(string(all), "\n"), 101, "answers")
 		<-served
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -67,12 +68,8 @@ func connect(t *testing.T, conn net.Conn, o ConnectOptions) *Connection {
 	if o.Capabilities == nil {
 		o.Capabilities = json.RawMessage(`{}`)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	c, err := Connect(ctx, conn, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := Connect(t.Context(), conn, o)
+	expect.OK(t, err)
 	t.Cleanup(func() { c.Close(errors.New("the test ends")) })
 	return c
 }
@@ -121,9 +118,7 @@ func TestConnect(t *testing.T) {
 				t.Errorf("a cancelled call: %v", err)
 			}
 			stop, err := s.Subscribe(t.Context(), "doc://a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if s.RefuseIfIdle(0) {
 				t.Error("a session with a subscription refuses calls")
 			}

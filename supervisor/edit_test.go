@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -54,9 +55,7 @@ func TestEdit(t *testing.T) {
 		if got := f.mustCall("b", "pid", "{}"); got != pidB {
 			t.Error("an edit of one server restarted another")
 		}
-		if err := <-slow; err != nil {
-			t.Errorf("the call under way during the edit: %v", err)
-		}
+		expect.OK(t, <-slow, "the call under way during the edit")
 
 		// What does not concern the process leaves it alone.
 		pidA = f.mustCall("a", "pid", "{}")
@@ -70,9 +69,7 @@ func TestEdit(t *testing.T) {
 		// A removed server drains.
 		slow = f.underWay("a", `{"ms":1000}`)
 		f.apply(b)
-		if err := <-slow; err != nil {
-			t.Errorf("the call under way during the removal: %v", err)
-		}
+		expect.OK(t, <-slow, "the call under way during the removal")
 		if _, err := f.call("a", "pid", "{}"); err == nil || !strings.Contains(err.Error(), "no server") {
 			t.Errorf("a call to a removed server: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -24,9 +25,7 @@ func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	stdio := func(command string, args ...string) config.Server {
@@ -35,9 +34,7 @@ func TestFaults(t *testing.T) {
 	lost := stdio("true")
 	lost.Cwd = filepath.Join(dir, "nowhere")
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	closed.Close()
 	answer := func(code int, header ...string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

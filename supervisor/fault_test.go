@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -33,9 +34,7 @@ func TestFaultsOfServers(t *testing.T) {
 			"missing":  {missing, status.Fault{Kind: status.CommandMissing, Command: missing.Command, Path: os.Getenv("PATH")}},
 			"protocol": {fake("", "-protocol", "2099-01-01"), status.Fault{Kind: status.WrongProtocol, Protocol: "2099-01-01"}},
 		})
-		if got := f.state("missing").LastError; !strings.Contains(got, `"no-such-program-anywhere" is not on PATH`) {
-			t.Error(got)
-		}
+		expect.Contains(t, f.state("missing").LastError, `"no-such-program-anywhere" is not on PATH`)
 		good := fake("exits", "-start-delay", "1s")
 		f.apply(good)
 		mcptest.WaitFor(t, "the edited server to have no fault", func() bool {
@@ -56,9 +55,7 @@ func TestFaultOfText(t *testing.T) {
 			return 0
 		})
 		f.checkFaults(map[string]faultCase{"text": {entry, status.Fault{Kind: status.PrintsText}}})
-		if said := f.state("text").Fault.Message; said != "Usage: x" {
-			t.Errorf("it prints %q", said)
-		}
+		expect.Equal(t, f.state("text").Fault.Message, "Usage: x", "it prints")
 	})
 }
 

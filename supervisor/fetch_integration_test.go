@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -47,9 +48,7 @@ func newNPM(t *testing.T, name, spec string) *fakeNPM {
 func (n *fakeNPM) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(n.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
 	return path
 }
 
@@ -65,9 +64,7 @@ func (n *fakeNPM) install(t *testing.T) config.Server {
 	program := n.file(t, "pkg/dist/server", fmt.Sprintf("%s\necho \"$*\" > %s/arguments\nexec '%s' '%s'\n", n.shebang, n.dir, command, strings.Join(args, "' '")))
 	bin := filepath.Join(n.dir, "bin")
 	os.MkdirAll(bin, 0o755)
-	if err := os.Symlink(program, filepath.Join(bin, "pkg-server")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Symlink(program, filepath.Join(bin, "pkg-server")))
 	n.file(t, "npm/bin/npx-cli.js", fmt.Sprintf(`#!/bin/sh
 cd %q
 echo $$ >> npx
@@ -77,9 +74,7 @@ echo fetched >> runs
 export PATH="%s:$PATH" npm_lifecycle_event=npx npm_config_user_agent=npm/11
 "${npm_config_script_shell:-/bin/sh}" -c "'pkg-server' 'an argument'"
 `, n.dir, n.fetch, bin))
-	if err := os.Symlink("../npm/bin/npx-cli.js", n.entry.Command); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Symlink("../npm/bin/npx-cli.js", n.entry.Command))
 	return n.entry
 }
 
@@ -104,9 +99,7 @@ func TestNPXDoesNotStay(t *testing.T) {
 	}
 	env := f.mustCall("a", "env", "{}")
 	for _, want := range []string{"npm_lifecycle_event=npx", "npm_config_user_agent=npm/11", filepath.Join(n.dir, "bin") + ":"} {
-		if !strings.Contains(env, want) {
-			t.Errorf("no %s in %s", want, env)
-		}
+		expect.Contains(t, env, want)
 	}
 	for _, ours := range []string{process.ReportVariable, "npm_config_script_shell"} {
 		if strings.Contains(env, ours) {
@@ -134,12 +127,8 @@ func TestNPXFreshness(t *testing.T) {
 			n := newNPM(t, "a", spec)
 			f := superviseProcesses(t, t.TempDir(), n.install(t))
 			f.await("a", status.Ready)
-			if err := f.Restart(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
-			if got := n.runs(); got != want {
-				t.Errorf("npx ran %d times, want %d", got, want)
-			}
+			expect.OK(t, f.Restart(t.Context(), "a"))
+			expect.Equal(t, n.runs(), want, "npx ran … times")
 			// Another version in its place is not taken for it.
 			n.file(t, "pkg/package.json", `{"name":"pkg","version":"1.2.5"}`)
 			if err := f.Restart(t.Context(), "a"); err != nil || n.runs() != want+1 {
@@ -196,12 +185,8 @@ func TestNPXFails(t *testing.T) {
 	exit 1`
 	f := superviseProcesses(t, t.TempDir(), n.install(t))
 	st := f.await("a", status.Failed)
-	if want := "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404"; st.LastError != want {
-		t.Errorf("it failed with %q", st.LastError)
-	}
-	if n.runs() != 1 {
-		t.Errorf("npx ran %d times", n.runs())
-	}
+	expect.Equal(t, st.LastError, "npx could not fetch @a/b@1.0.0: it exited with status 1; npm error code E404", "it failed with")
+	expect.Equal(t, n.runs(), 1, "npx ran … times")
 	if b, err := os.ReadFile(filepath.Join(f.data, "logs", "a.log")); err != nil || !strings.Contains(string(b), "A complete log") {
 		t.Errorf("the server's log says %q, %v", b, err)
 	}
@@ -298,9 +283,7 @@ func TestUVX(t *testing.T) {
 		uvx := filepath.Join(dir, fmt.Sprint(i), "uvx")
 		os.Mkdir(filepath.Dir(uvx), 0o755)
 		script := fmt.Sprintf("#!/bin/sh\necho %d >> %s\nexec '%s' '%s'\n", i, log, command, strings.Join(args, "' '"))
-		if err := os.WriteFile(uvx, []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(uvx, []byte(script), 0o755))
 		entries = append(entries, config.Server{
 			Name: fmt.Sprint("s", i), Transport: config.Stdio, Command: uvx, Args: []string{fmt.Sprint("mcp-", i)}, StartTimeout: 30 * time.Second,
 		})
@@ -330,9 +313,7 @@ func TestUVX(t *testing.T) {
 		Env: map[string]string{"npm_config_cache": t.TempDir()},
 	}
 	done, err := f.launcher.AwaitTurn(t.Context(), launch.Job{Entry: another, Doing: func(string) {}}) // as if it fetched
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer done()
 	f.apply(entries...)
 	for _, e := range entries {

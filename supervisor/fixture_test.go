@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
@@ -186,13 +187,11 @@ func (f *fixture) await(name string, state status.State) status.Status {
 
 // call calls a tool and returns its first text.
 func (f *fixture) call(server, tool, arguments string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	s, err := f.Session(ctx, server, nil)
+	s, err := f.Session(f.t.Context(), server, nil)
 	if err != nil {
 		return "", err
 	}
-	raw, err := s.Call(ctx, session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments)})
+	raw, err := s.Call(f.t.Context(), session.Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tool, arguments)})
 	if err != nil {
 		return "", err
 	}
@@ -206,9 +205,7 @@ func (f *fixture) call(server, tool, arguments string) (string, error) {
 func (f *fixture) mustCall(server, tool, arguments string) string {
 	f.t.Helper()
 	text, err := f.call(server, tool, arguments)
-	if err != nil {
-		f.t.Fatalf("call %s of %s: %v", tool, server, err)
-	}
+	expect.OK(f.t, err, "call %s of %s", tool, server)
 	return text
 }
 

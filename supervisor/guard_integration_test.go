@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -50,12 +51,8 @@ func startRouter(t *testing.T, servers ...string) (router *exec.Cmd, guard int) 
 	cmd := exec.Command(self, append([]string{"router"}, servers...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if _, scanErr := fmt.Sscanf(line, "ready %d", &guard); err != nil || scanErr != nil {
@@ -134,8 +131,6 @@ func TestKeptStrays(t *testing.T) {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
-		if want := map[bool]int{true: 1}[keep]; left != want {
-			t.Errorf("keep strays %v: %d processes are left, want %d", keep, left, want)
-		}
+		expect.Equal(t, left, map[bool]int{true: 1}[keep], "keep strays %v: processes are left", keep)
 	}
 }

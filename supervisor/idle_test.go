@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A server that no client uses is stopped, and started again by the next call. No
@@ -73,9 +74,7 @@ func TestIdleServerIsWokenOnce(t *testing.T) {
 		signal.Leave(s.control.woken) // as a call does that saw it idle just before
 		<-in.done
 		time.Sleep(300 * time.Millisecond)
-		if n := f.starter.Started(); n != 1 {
-			t.Errorf("one call took %d starts", n)
-		}
+		expect.Equal(t, f.starter.Started(), 1, "one call took … starts")
 	})
 }
 
@@ -88,13 +87,9 @@ func TestLongSilence(t *testing.T) {
 		f := supervise(t, entry)
 		before := f.await("s", status.Ready)
 		s, err := f.Session(t.Context(), "s", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		more := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 3<<20)) // than can be written at once
-		if err := s.Notify(t.Context(), "notifications/roots/list_changed", more); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, s.Notify(t.Context(), "notifications/roots/list_changed", more))
 		time.Sleep(entry.Timeout + time.Second)
 		f.mustCall("s", "echo", "{}")
 		if after := f.state("s"); after.PID != before.PID {

@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
@@ -31,9 +32,7 @@ func TestServeAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pids := pidFile(t)
 		f := supervise(t, fake("a", "-tools", "echo,pid", "-pid-file", pids), fake("b", "-era", "modern", "-pid-file", pids))
-		if got := f.mustCall("b", "echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
-			t.Errorf("echo answered %s", got)
-		}
+		expect.Contains(t, f.mustCall("b", "echo", `{"x":1}`), `"x":1`, "echo answered")
 		a, b := f.await("a", status.Ready), f.await("b", status.Ready)
 		if a.Era != "legacy" || b.Era != "modern" || a.PID == 0 || f.mustCall("a", "pid", "{}") != fmt.Sprint(a.PID) {
 			t.Errorf("status %+v and %+v", a, b)
@@ -114,15 +113,15 @@ func TestNoiseAndFlood(t *testing.T) {
 	})
 }
 
-// Messages far above the 16 MiB at which the SDK's transport ends are passed on.
+// Messages above the 16 MiB at which the SDK's transport ends are passed on.
 func TestLargeMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "big,echo"))
-		const size = 40 << 20
+		const size = 17 << 20
 		if got := f.mustCall("s", "big", fmt.Sprintf(`{"bytes":%d}`, size)); len(got) != size {
 			t.Errorf("a result of %d bytes, want %d", len(got), size)
 		}
-		argument := strings.Repeat("x", 20<<20)
+		argument := strings.Repeat("x", 17<<20)
 		if got := f.mustCall("s", "echo", `{"message":"`+argument+`"}`); !strings.Contains(got, argument) {
 			t.Errorf("an echo of %d bytes, want %d", len(got), len(argument))
 		}
@@ -133,9 +132,7 @@ func TestHangingCallHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := supervise(t, fake("s", "-tools", "hang,echo"))
 		s, err := f.Session(t.Context(), "s", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		hung := make(chan error, 1)
 		go func() {
@@ -300,9 +297,7 @@ func TestEnvironment(t *testing.T) {
 		if strings.Contains(env, "SECRET_OF_ANOTHER") {
 			t.Error("the server got a variable that its entry does not name")
 		}
-		if got := f.mustCall("s", "cwd", "{}"); got != entry.Cwd {
-			t.Errorf("working directory %s, want %s", got, entry.Cwd)
-		}
+		expect.Equal(t, f.mustCall("s", "cwd", "{}"), entry.Cwd, "working directory")
 	})
 }
 
@@ -318,13 +313,9 @@ func TestRestartDuringAStart(t *testing.T) {
 			}
 		}, fake("s"))
 		synctest.Wait() // the start hangs
-		if err := f.Restart(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, f.Restart(t.Context(), "s"))
 		time.Sleep(time.Minute)
 		f.mustCall("s", "echo", "{}")
-		if n := f.starter.Started(); n != 2 {
-			t.Errorf("%d processes were started, want one that hung and its replacement", n)
-		}
+		expect.Equal(t, f.starter.Started(), 2, "processes were started")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -20,20 +21,14 @@ import (
 func (f *fixture) logIn(logins *login.Logins, name string, scopes ...string) {
 	f.t.Helper()
 	s, err := f.LoginServer(f.t.Context(), name)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	expect.OK(f.t, err)
 	pending, err := logins.Begin(f.t.Context(), login.Request{Server: s, Scopes: scopes})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	expect.OK(f.t, err)
 	code, page, err := fakeissuer.Follow(f.t.Context(), pending.URL)
 	if err != nil || code != http.StatusOK {
 		f.t.Fatalf("the browser shows %d, %v\n%s", code, err, page)
 	}
-	if err := pending.Wait(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
+	expect.OK(f.t, pending.Wait(f.t.Context()))
 }
 
 // A server of a real issuer: a login of another program is noticed, the end of a login too, and

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -231,9 +232,7 @@ func TestTokenIsHidden(t *testing.T) {
 		}
 	}
 	f.stop()
-	if n := noted.Load(); n != 1 {
-		t.Errorf("the token was noted %d times", n)
-	}
+	expect.Equal(t, noted.Load(), 1, "the token was noted … times")
 	for _, line := range f.logged.All() {
 		if strings.Contains(fmt.Sprint(line.Message, line.ContextMap()), secret) {
 			t.Errorf("logged: %v", line)

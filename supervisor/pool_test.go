@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/launch"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -69,13 +70,9 @@ func TestAcquireAfterCancel(t *testing.T) {
 		t.Fatalf("the first call: %v", err)
 	}
 	for range 2 { // the second of these has the session of the first
-		if err := f.callAs(t.Context(), visitor("b")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, f.callAs(t.Context(), visitor("b")))
 	}
-	if n := len(srv.seen(by("POST", peer.Initialize))); n != 3 {
-		t.Errorf("%d sessions, want the shared one and two of the pool", n)
-	}
+	expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 3, "sessions")
 }
 
 // An acquired session ends when the server's life does, whatever is under way.
@@ -120,9 +117,7 @@ func TestOwnSessionDuringAnEdit(t *testing.T) {
 	f.launcher.Cache.Edit(edited, func(r *launch.ProbeResult) { r.AsksElicitation = true })
 	f.apply(edited)
 	<-starting
-	if err := f.callAs(t.Context(), home); err != nil { // opens a session with the entry before
-		t.Fatal(err)
-	}
+	expect.OK(t, f.callAs(t.Context(), home))
 	if f.Supervisor.servers.get("r").pool.of(home.Home()) == nil {
 		t.Error("the client has no session of its own")
 	}
@@ -135,13 +130,9 @@ func TestOwnSessionDuringAnEdit(t *testing.T) {
 	mcptest.WaitFor(t, "the client's session with the entry before to end", func() bool { // which is a moment later
 		return f.Supervisor.servers.get("r").pool.of(home.Home()) == nil
 	})
-	if err := f.callAs(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, f.callAs(t.Context(), home))
 	calls := srv.seen(by("POST", "tools/call"))
-	if got := calls[len(calls)-1].Header.Get("Authorization"); got != "Bearer new" {
-		t.Errorf("after the edit the client's call had %q", got)
-	}
+	expect.Equal(t, calls[len(calls)-1].Header.Get("Authorization"), "Bearer new", "after the edit the client's call had")
 }
 
 // Lists that differ because of what one client can do are not shown to others.
@@ -161,9 +152,7 @@ func TestListsOfAWeakerClient(t *testing.T) {
 		}
 		return true
 	})
-	if err := f.callAs(t.Context(), visitor("a")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, f.callAs(t.Context(), visitor("a")))
 	time.Sleep(2 * relistSoon)
 	if n, tools := f.listings("r"); n != 1 || !strings.Contains(tools, "echo") {
 		t.Errorf("listed %d times: %s (%v)", n, tools, methods(srv.seen(func(visit) bool { return true })))
@@ -207,16 +196,12 @@ func TestOwnSessionOnlyForWhatTheServerAsks(t *testing.T) {
 		if tc.home {
 			c.home = c
 		}
-		if err := f.callAs(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, f.callAs(t.Context(), c))
 		want := ""
 		if tc.want != "" {
 			want = "2 sessions: one is shared; one is for " + tc.want
 		}
-		if got := f.state("r").Several(); got != want {
-			t.Errorf("asked for %q of %s: %q, want %q", tc.asked, tc.capabilities, got, want)
-		}
+		expect.Equal(t, f.state("r").Several(), want, "asked for %q of %s", tc.asked, tc.capabilities)
 	}
 }
 
@@ -258,9 +243,7 @@ func TestEraOfSharedSession(t *testing.T) {
 				c.home = nil
 			}
 			for range 2 {
-				if err := f.callAs(t.Context(), c); err != nil {
-					t.Errorf("%+v: %v", tc, err)
-				}
+				expect.OK(t, f.callAs(t.Context(), c), "%+v", tc)
 			}
 			st := f.state("r")
 			_, other, _ := strings.Cut(st.Several(), " is shared; ")
@@ -282,9 +265,7 @@ func TestEraAfterCrash(t *testing.T) {
 			before := f.await("r", status.Ready)
 			c := clientOf("ann")
 			c.modern = first
-			if err := f.callAs(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, f.callAs(t.Context(), c))
 			legacy.Store(!first)
 			f.call("r", "crash", "{}")
 			mcptest.WaitFor(t, "the server to start again", func() bool { st := f.state("r"); return st.State == status.Ready && st.PID != before.PID })

@@ -20,6 +20,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/transport"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -58,9 +59,7 @@ func TestRemoteNeedsAuth(t *testing.T) {
 					t.Errorf("the call: %v", err)
 				}
 				st := f.await("r", status.NeedsAuth)
-				if !strings.Contains(st.LastError, "needs a token") {
-					t.Errorf("status says %q", st.LastError)
-				}
+				expect.Contains(t, st.LastError, "needs a token", "status")
 				n := len(srv.seen(by("POST", peer.Discover))) + len(srv.seen(by("POST", peer.Initialize)))
 				if _, err := f.call("r", "echo", "{}"); err == nil || n > 3 {
 					t.Errorf("tried %d times; %v", n, err)
@@ -110,25 +109,17 @@ func TestRemoteCancel(t *testing.T) {
 		t.Run(fmt.Sprint("modern ", modern), func(t *testing.T) {
 			t.Parallel()
 			begun, ended := make(chan struct{}), make(chan struct{})
-			srv := newFar(t, func(f *far) {
+			srv, f := remote(t, func(f *far) {
 				f.modern = modern
-				f.answer = func(w http.ResponseWriter, v visit) bool {
-					if v.m.Method != "tools/call" {
-						return false
-					}
+				f.answer = only("tools/call", func(w http.ResponseWriter, v visit) {
 					say(w, ": wait")
 					close(begun)
 					<-v.Context().Done()
 					close(ended)
-					return true
-				}
+				})
 			})
-			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			f.await("r", status.Ready)
 			s, err := f.Session(t.Context(), "r", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() { <-begun; cancel(errors.New("the user left")) }()
 			if _, err := s.Call(ctx, session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`)}); err == nil || err.Error() != "the user left" {
@@ -146,13 +137,9 @@ func TestRemoteCancel(t *testing.T) {
 // A server that is gone is looked for again, as one that has crashed.
 func TestRemoteGone(t *testing.T) {
 	t.Parallel()
-	srv := newFar(t, func(f *far) { f.id = "s1" })
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
+	srv, f := remote(t, func(f *far) { f.id = "s1" })
 	s, err := f.Session(t.Context(), "r", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	srv.Close()
 	for i := range transport.MaxUnreached {
 		_, err := s.Call(t.Context(), session.Request{Method: "tools/list"})
@@ -171,7 +158,7 @@ func TestRemoteGone(t *testing.T) {
 func TestRemoteNonsense(t *testing.T) {
 	t.Parallel()
 	limited := 0 // calls of limited, which come one after the other
-	srv := newFar(t, func(f *far) {
+	srv, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			name, _ := wire.String(wire.Member(v.m.Params, "name"))
@@ -215,8 +202,6 @@ func TestRemoteNonsense(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	for name, want := range map[string]string{
 		"html": "HTTP 200 OK: Sign in", "limited": "", "long": "HTTP 429 Too Many Requests: slow down; try again in 61 seconds", "unended": "", "502": "HTTP 502 Bad Gateway: bad bad", "accepted": "HTTP 202 Accepted", "huge": "answered with more than 64 MiB", "params": "wrong (code -32602)", "batch": "",
 	} {
@@ -225,16 +210,14 @@ func TestRemoteNonsense(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if n := len(srv.seen(by("POST", peer.Initialize))); n != 1 {
-		t.Errorf("%d sessions were opened", n)
-	}
+	expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 1, "sessions were opened")
 }
 
 // What one request may not do is no reason to end the session.
 func TestForbiddenRequest(t *testing.T) {
 	t.Parallel()
 	begun, finish := make(chan struct{}), make(chan struct{})
-	srv := newFar(t, func(f *far) {
+	_, f := remote(t, func(f *far) {
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			switch {
 			case v.m.Method == "prompts/get":
@@ -248,8 +231,6 @@ func TestForbiddenRequest(t *testing.T) {
 			return false
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	called := make(chan error, 1)
 	go func() {
 		_, err := f.call("r", "echo", "{}")
@@ -257,16 +238,12 @@ func TestForbiddenRequest(t *testing.T) {
 	}()
 	<-begun
 	s, err := f.Session(t.Context(), "r", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := s.Call(t.Context(), session.Request{Method: "prompts/get", Params: json.RawMessage("{}")}); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("what is forbidden: %v", err)
 	}
 	close(finish)
-	if err := <-called; err != nil {
-		t.Errorf("another call: %v", err)
-	}
+	expect.OK(t, <-called, "another call")
 	if st := f.state("r"); st.State != status.Ready {
 		t.Errorf("the server is %s", st.State)
 	}

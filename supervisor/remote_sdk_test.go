@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -50,9 +51,7 @@ func TestRemoteSDK(t *testing.T) {
 			call := func(tool, arguments, want string) {
 				t.Helper()
 				s, err := f.Session(t.Context(), "r", c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				raw, err := s.Call(t.Context(), session.Request{
 					Method: "tools/call", Params: []byte(`{"name":"` + tool + `","arguments":` + arguments + `}`),
 					Meta: []byte(`{"progressToken":"p","` + peer.MetaLogLevel + `":"debug"}`), From: agreeable{c},
@@ -104,7 +103,5 @@ func TestRemoteSDKResumes(t *testing.T) {
 	t.Cleanup(far.Close)
 	f := supervise(t, at(far.URL, config.StreamableHTTP))
 	f.await("r", status.Ready)
-	if got := f.mustCall("r", "close", "{}"); !strings.Contains(got, "resumed") {
-		t.Errorf("the call answered %s", got)
-	}
+	expect.Contains(t, f.mustCall("r", "close", "{}"), "resumed", "the call answered")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -88,9 +89,7 @@ func TestSSE(t *testing.T) {
 			if st.Transport != transport || st.ProtocolVersion != revision {
 				t.Errorf("status = %+v", st)
 			}
-			if got := strings.Join(methods(srv.seen(func(visit) bool { return true })), ", "); got != want {
-				t.Errorf("asked:\n%s, want\n%s", got, want)
-			}
+			expect.Equal(t, strings.Join(methods(srv.seen(func(visit) bool { return true })), ", "), want, "asked")
 			srv.mu.Lock()
 			srv.visits = nil
 			srv.mu.Unlock()
@@ -104,9 +103,7 @@ func TestSSEEnds(t *testing.T) {
 	f := supervise(t, at(srv.URL, config.SSE))
 	f.await("r", status.Ready)
 	s, err := f.Session(t.Context(), "r", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	srv.CloseClientConnections()
 	<-s.Done()
 	f.mustCall("r", "x", "{}") // over the next one
@@ -123,9 +120,7 @@ func TestSSERefused(t *testing.T) {
 	f := supervise(t, a, b, c)
 	for name, want := range map[string]string{"a": "at another place", "b": "neither streamable HTTP nor SSE", "c": "HTTP 404"} {
 		mcptest.WaitFor(t, name+" to fail", func() bool { return f.state(name).LastError != "" })
-		if got := f.state(name).LastError; !strings.Contains(got, want) {
-			t.Errorf("%s: %s", name, got)
-		}
+		expect.Contains(t, f.state(name).LastError, want, "%s", name)
 	}
 	if n := len(neither.seen(func(v visit) bool { return v.Request.Method == "GET" })); n == 0 || n > 10 {
 		t.Errorf("the event stream was asked for %d times", n)

@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -128,6 +129,25 @@ func at(url string, t config.Transport) config.Server {
 	return config.Server{Name: "r", Transport: t, URL: url, StartTimeout: 30 * time.Second, Headers: map[string]string{"Authorization": "Bearer x"}}
 }
 
+// remote runs a supervisor of a far server that is ready.
+func remote(t *testing.T, set func(*far)) (*far, *fixture) {
+	t.Helper()
+	srv := newFar(t, set)
+	f := supervise(t, at(srv.URL, config.StreamableHTTP))
+	f.await("r", status.Ready)
+	return srv, f
+}
+
+// only answers requests of one method.
+func only(method string, answer func(http.ResponseWriter, visit)) func(http.ResponseWriter, visit) bool {
+	return func(w http.ResponseWriter, v visit) bool {
+		if v.m.Method == method {
+			answer(w, v)
+		}
+		return v.m.Method == method
+	}
+}
+
 func TestRemoteEras(t *testing.T) {
 	t.Parallel()
 	refusal := func(supported string) func(http.ResponseWriter, visit) bool {
@@ -166,16 +186,12 @@ func TestRemoteEras(t *testing.T) {
 			if st.ProtocolVersion != test.revision || st.Transport != "http" {
 				t.Errorf("status = %+v, want revision %s over http", st, test.revision)
 			}
-			if n := len(srv.seen(by("POST", peer.Discover))); n != test.probes {
-				t.Errorf("%d probes, want %d", n, test.probes)
-			}
+			expect.Equal(t, len(srv.seen(by("POST", peer.Discover))), test.probes, "probes")
 			asked := ""
 			for _, v := range srv.seen(by("POST", peer.Initialize)) {
 				asked, _ = wire.String(wire.Member(v.m.Params, "protocolVersion"))
 			}
-			if asked != test.asked {
-				t.Errorf("initialize asked for %q, want %q", asked, test.asked)
-			}
+			expect.Equal(t, asked, test.asked, "initialize asked for")
 			checkHeaders(t, srv, test.revision)
 		})
 	}
@@ -205,9 +221,7 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 			if v.Request.Method != "POST" && (name == "Accept" || name == "Content-Type") {
 				continue
 			}
-			if h.Get(name) != want[name] {
-				t.Errorf("%s %s has %s %q, want %q", v.Request.Method, v.m.Method, name, h.Get(name), want[name])
-			}
+			expect.Equal(t, h.Get(name), want[name], "%s %s has %s", v.Request.Method, v.m.Method, name)
 		}
 	}
 	if n := len(srv.seen(by("DELETE", ""))); n != len(srv.id)/2 {
@@ -220,7 +234,7 @@ func checkHeaders(t *testing.T, srv *far, revision string) {
 func TestRemoteStreamOfARequest(t *testing.T) {
 	t.Parallel()
 	answered := make(chan string, 1)
-	srv := newFar(t, func(f *far) {
+	_, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			switch {
@@ -240,13 +254,9 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	c, stranger := clientOf("c"), clientOf("stranger")
 	s, err := f.Session(t.Context(), "r", c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	raw, err := s.Call(t.Context(), session.Request{Method: "tools/call", Params: []byte(`{"name":"x"}`), Meta: []byte(`{"progressToken":"mine"}`), From: c})
 	if want := `{"got":{"by":"c","to":"elicitation/create","params":{"n":1}}}`; err != nil || string(raw) != want {
 		t.Errorf("Call = %s, %v, want %s", raw, err, want)
@@ -265,7 +275,7 @@ func TestRemoteStreamOfARequest(t *testing.T) {
 func TestRemoteResumes(t *testing.T) {
 	t.Parallel()
 	var id string
-	srv := newFar(t, func(f *far) {
+	_, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			switch last := v.Header.Get("Last-Event-ID"); {
@@ -284,11 +294,7 @@ func TestRemoteResumes(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
-	if got := f.mustCall("r", "echo", "{}"); got != `{"ok":1}` {
-		t.Errorf("the resumed call answered %s", got)
-	}
+	expect.Equal(t, f.mustCall("r", "echo", "{}"), `{"ok":1}`, "the resumed call answered")
 	if _, err := f.call("r", "lost", "{}"); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("the broken call: %v", err)
 	}
@@ -300,7 +306,7 @@ func TestRemoteResumes(t *testing.T) {
 // The server's own stream is opened again when it ends.
 func TestRemoteListens(t *testing.T) {
 	t.Parallel()
-	srv := newFar(t, func(f *far) {
+	srv, f := remote(t, func(f *far) {
 		f.id = "s1"
 		f.answer = func(w http.ResponseWriter, v visit) bool {
 			if v.Request.Method != "GET" {
@@ -316,8 +322,6 @@ func TestRemoteListens(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	mcptest.WaitFor(t, "the tools to be listed again, and the ping to be answered", func() bool {
 		n, _ := f.listings("r")
 		return n >= 2 && len(srv.seen(func(v visit) bool { return v.m.IsResponse() && string(v.m.ID) == "7" })) == 1
@@ -337,7 +341,7 @@ func TestRemoteForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			forget := make(chan struct{}, 1)
-			srv := newFar(t, func(f *far) {
+			srv, f := remote(t, func(f *far) {
 				f.id = "s1"
 				f.answer = func(w http.ResponseWriter, v visit) bool {
 					if v.m.Method != "tools/call" {
@@ -352,16 +356,12 @@ func TestRemoteForgets(t *testing.T) {
 					}
 				}
 			})
-			f := supervise(t, at(srv.URL, config.StreamableHTTP))
-			f.await("r", status.Ready)
 			forget <- struct{}{}
 			if _, err := f.call("r", "echo", "{}"); !errors.Is(err, session.ErrNotSent) {
 				t.Errorf("the call: %v, want one that was not sent", err)
 			}
 			f.mustCall("r", "echo", "{}")
-			if n := len(srv.seen(by("POST", peer.Initialize))); n != 2 {
-				t.Errorf("%d sessions were opened, want 2", n)
-			}
+			expect.Equal(t, len(srv.seen(by("POST", peer.Initialize))), 2, "sessions were opened")
 		})
 	}
 }
@@ -371,7 +371,7 @@ func TestRemoteForgets(t *testing.T) {
 func TestRemoteMirrors(t *testing.T) {
 	t.Parallel()
 	const valid = `{"name":"ok","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`
-	srv := newFar(t, func(f *far) {
+	srv, f := remote(t, func(f *far) {
 		f.modern = true
 		f.tools = `[` + valid + `,{"name":"bad","inputSchema":{"type":"object","properties":{"o":{"type":"object","x-mcp-header":"O"}}}}]`
 		f.answer = func(w http.ResponseWriter, v visit) bool {
@@ -386,8 +386,6 @@ func TestRemoteMirrors(t *testing.T) {
 			return true
 		}
 	})
-	f := supervise(t, at(srv.URL, config.StreamableHTTP))
-	f.await("r", status.Ready)
 	if _, tools := f.listings("r"); tools != `{"tools":[`+valid+`]}` {
 		t.Errorf("the tools are %s", tools)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -24,9 +25,7 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 	folder := t.TempDir()
 	token, runs := filepath.Join(folder, "token"), filepath.Join(folder, "runs")
 	write := func(text string) {
-		if err := os.WriteFile(token, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(token, []byte(text+"\n"), 0o600))
 	}
 	write("one")
 	var valid atomic.Value
@@ -51,15 +50,9 @@ func TestExpiredTokenOfACommand(t *testing.T) {
 		data, _ := os.ReadFile(runs)
 		return strings.Count(string(data), "run")
 	}
-	if n := ran(); n != 1 {
-		t.Errorf("the command ran %d times for the start", n)
-	}
+	expect.Equal(t, ran(), 1, "the command ran … times for the start")
 	write("two")
 	valid.Store("two")
-	if got := f.mustCall("r", "echo", "{}"); !strings.Contains(got, "called") {
-		t.Errorf("answer %s", got)
-	}
-	if n := ran(); n != 2 {
-		t.Errorf("the command ran %d times, want once more", n)
-	}
+	expect.Contains(t, f.mustCall("r", "echo", "{}"), "called", "answer")
+	expect.Equal(t, ran(), 2, "the command ran … times")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A call has a failed server tried again, but not more often than every 15
@@ -132,9 +133,7 @@ func TestStateAtFirst(t *testing.T) {
 	for want, entry := range map[status.State]config.Server{
 		status.Starting: {}, status.Disabled: {Disabled: true}, status.Misconfigured: {Misconfigured: "no"}, status.Self: {Self: true},
 	} {
-		if got := newServer(t.Context(), nil, v.common, entry).status().State; got != want {
-			t.Errorf("it is %s, want %s", got, want)
-		}
+		expect.Equal(t, newServer(t.Context(), nil, v.common, entry).status().State, want, "it")
 	}
 }
 

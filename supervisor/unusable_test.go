@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -30,24 +31,16 @@ func TestRemoteUnusable(t *testing.T) {
 		name, _ := wire.String(wire.Member(v.m.Params, "name"))
 		return answers[name]
 	}
-	call := func(answer func(w http.ResponseWriter, v visit, what string)) func(http.ResponseWriter, visit) bool {
-		return func(w http.ResponseWriter, v visit) bool {
-			if v.m.Method == "tools/call" {
-				answer(w, v, which(v))
-				return true
-			}
-			return false
-		}
-	}
 	servers := map[string]func(*testing.T) config.Server{
 		"json": func(t *testing.T) config.Server {
 			return at(newFar(t, func(f *far) {
-				f.answer = call(func(w http.ResponseWriter, v visit, what string) { result(w, v.m, what) })
+				f.answer = only("tools/call", func(w http.ResponseWriter, v visit) { result(w, v.m, which(v)) })
 			}).URL, config.StreamableHTTP)
 		},
 		"json, an error": func(t *testing.T) config.Server {
 			return at(newFar(t, func(f *far) {
-				f.answer = call(func(w http.ResponseWriter, v visit, what string) {
+				f.answer = only("tools/call", func(w http.ResponseWriter, v visit) {
+					what := which(v)
 					if what == half {
 						result(w, v.m, what)
 						return
@@ -59,8 +52,8 @@ func TestRemoteUnusable(t *testing.T) {
 		},
 		"events": func(t *testing.T) config.Server {
 			return at(newFar(t, func(f *far) {
-				f.answer = call(func(w http.ResponseWriter, v visit, what string) {
-					say(w, `data: {"jsonrpc":"2.0","id":%s,"result":%s}`, v.m.ID, what)
+				f.answer = only("tools/call", func(w http.ResponseWriter, v visit) {
+					say(w, `data: {"jsonrpc":"2.0","id":%s,"result":%s}`, v.m.ID, which(v))
 				})
 			}).URL, config.StreamableHTTP)
 		},
@@ -75,18 +68,14 @@ func TestRemoteUnusable(t *testing.T) {
 			t.Parallel()
 			f := supervise(t, server(t))
 			f.await("r", status.Ready)
-			if got := f.mustCall("r", "half", "{}"); got != "\ufffd" {
-				t.Errorf("half a pair became %q", got)
-			}
+			expect.Equal(t, f.mustCall("r", "half", "{}"), "\ufffd", "half a pair became")
 			for tool, want := range map[string]error{"bytes": wire.ErrNotUTF8, "deep": wire.ErrTooDeep} {
 				_, err := f.call("r", tool, "{}")
 				if bad, ok := errors.AsType[*peer.AnswerError](err); !ok || bad.Server != "r" || !errors.Is(err, want) {
 					t.Errorf("%s: %v", tool, err)
 				}
 			}
-			if got, want := f.state("r").Unusable, (status.Unusable{NotUTF8: 1, TooDeep: 1}); got != want {
-				t.Errorf("counted %+v, want %+v", got, want)
-			}
+			expect.Equal(t, f.state("r").Unusable, status.Unusable{NotUTF8: 1, TooDeep: 1}, "counted")
 		})
 	}
 }
@@ -98,17 +87,13 @@ func TestListTooLong(t *testing.T) {
 	}
 	t.Parallel()
 	srv := newFar(t, func(f *far) {
-		f.answer = func(w http.ResponseWriter, v visit) bool {
-			if v.m.Method != "tools/list" {
-				return false
-			}
+		f.answer = only("tools/list", func(w http.ResponseWriter, v visit) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[],"x":"`, v.m.ID)
 			for range 65 {
 				fmt.Fprint(w, strings.Repeat("x", 1<<20))
 			}
 			fmt.Fprint(w, `"}}`)
-			return true
-		}
+		})
 	})
 	f := supervise(t, at(srv.URL, config.StreamableHTTP))
 	mcptest.WaitFor(t, "the start to fail", func() bool { return f.state("r").Fault != nil })

@@ -10,13 +10,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/internal/inprocess"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
 
 type sum struct {
 	A    int    `json:"a" jsonschema:"the first number"`
@@ -31,38 +38,28 @@ type total struct {
 
 func add(_ context.Context, in sum) (total, error) { return total{in.A + in.B}, nil }
 
-// must fails the test unless err is nil.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // provider returns a provider that is closed with the test.
 func provider(t *testing.T, name string, o Options) *Provider {
 	f := New(name, o)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		expect.OK(t, f.Close(), "Close")
 	})
 	return f
 }
 
 func TestFunctions(t *testing.T) {
 	f := provider(t, "own", Options{Version: "7"})
-	must(t, Add(f, Function{Name: "add", Description: "Add two numbers.", Capabilities: []string{"Sums"}, Hints: registry.Hints{ReadOnly: new(true)}}, add))
-	must(t, Add(f, Function{Name: "greet", Description: "Greet somebody."}, func(_ context.Context, in struct {
+	expect.OK(t, Add(f, Function{Name: "add", Description: "Add two numbers.", Capabilities: []string{"Sums"}, Hints: registry.Hints{ReadOnly: new(true)}}, add))
+	expect.OK(t, Add(f, Function{Name: "greet", Description: "Greet somebody."}, func(_ context.Context, in struct {
 		Name string `json:"name"`
 	}) (string, error) {
 		return "Hello, <" + in.Name + ">", nil
 	}))
-	must(t, Add(f, Function{Name: "list"}, func(context.Context, *struct{}) ([]int, error) { return []int{1, 2}, nil }))
-	must(t, Add(f, Function{Name: "fail"}, func(context.Context, struct{}) (any, error) { return nil, errors.New("no luck today") }))
-	must(t, Add(f, Function{Name: "panic"}, func(context.Context, map[string]any) (any, error) { panic("oh no") }))
-	must(t, Add(f, Function{Name: "exit"}, func(context.Context, struct{}) (any, error) { runtime.Goexit(); return nil, nil }))
-	must(t, Add(f, Function{Name: "odd"}, func(context.Context, struct{}) (any, error) { return func() {}, nil }))
+	expect.OK(t, Add(f, Function{Name: "list"}, func(context.Context, *struct{}) ([]int, error) { return []int{1, 2}, nil }))
+	expect.OK(t, Add(f, Function{Name: "fail"}, func(context.Context, struct{}) (any, error) { return nil, errors.New("no luck today") }))
+	expect.OK(t, Add(f, Function{Name: "panic"}, func(context.Context, map[string]any) (any, error) { panic("oh no") }))
+	expect.OK(t, Add(f, Function{Name: "exit"}, func(context.Context, struct{}) (any, error) { runtime.Goexit(); return nil, nil }))
+	expect.OK(t, Add(f, Function{Name: "odd"}, func(context.Context, struct{}) (any, error) { return func() {}, nil }))
 	for _, tc := range []struct {
 		tool, args       string
 		text, structured string
@@ -92,12 +89,8 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	tool, _ := adapter.Tool(f, "own:add")
-	if got := strings.Join(tool.Capabilities, " "); got != "sums" {
-		t.Errorf("capabilities of add: %s", got)
-	}
-	if want := `"description":"the first number"`; !strings.Contains(string(tool.InputSchema), want) {
-		t.Errorf("schema %s", tool.InputSchema)
-	}
+	expect.Equal(t, strings.Join(tool.Capabilities, " "), "sums", "capabilities of add")
+	expect.Contains(t, string(tool.InputSchema), `"description":"the first number"`, "schema")
 	if found := f.FindByCapability("sums"); len(found) != 1 || found[0] != tool {
 		t.Errorf("found %v", found)
 	}
@@ -129,9 +122,7 @@ func TestFunctionsThatCantBe(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	if n := len(f.Tools()); n != 0 {
-		t.Errorf("%d tools", n)
-	}
+	expect.Equal(t, len(f.Tools()), 0, "tools")
 }
 
 type chain struct{ Next *chain }
@@ -140,10 +131,10 @@ type chain struct{ Next *chain }
 func TestFunctionsChange(t *testing.T) {
 	f := provider(t, "own", Options{})
 	changed := f.Changed()
-	must(t, Add(f, Function{Name: "add"}, add))
+	expect.OK(t, Add(f, Function{Name: "add"}, add))
 	<-changed
 	changed = f.Changed()
-	must(t, Add(f, Function{Name: "add", Description: "Another one."}, add))
+	expect.OK(t, Add(f, Function{Name: "add", Description: "Another one."}, add))
 	<-changed
 	if tools := f.Tools(); len(tools) != 1 || tools[0].Description != "Another one." {
 		t.Errorf("%v", tools)
@@ -167,9 +158,9 @@ func TestFunctionsEnd(t *testing.T) {
 		release, returned := make(chan struct{}), 0
 		stubborn := func(context.Context, struct{}) (string, error) { <-release; returned++; return "late", nil }
 		obedient := func(ctx context.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() }
-		must(t, Add(f, Function{Name: "stubborn"}, stubborn))
-		must(t, Add(f, Function{Name: "obedient", Timeout: time.Second}, obedient))
-		must(t, Add(f, Function{Name: "endless", Timeout: -1}, obedient))
+		expect.OK(t, Add(f, Function{Name: "stubborn"}, stubborn))
+		expect.OK(t, Add(f, Function{Name: "obedient", Timeout: time.Second}, obedient))
+		expect.OK(t, Add(f, Function{Name: "endless", Timeout: -1}, obedient))
 
 		began := time.Now()
 		r, err := adapter.Execute(t.Context(), f, "own:stubborn", nil)
@@ -210,9 +201,7 @@ func TestFunctionsEnd(t *testing.T) {
 		if r, err := adapter.Execute(t.Context(), f, "own:endless", nil); err != nil || !errors.Is(r.Err, session.ErrNotSent) {
 			t.Errorf("after Close: %s, %v", r.JSON, err)
 		}
-		if err := f.Close(); err != nil {
-			t.Errorf("Close again: %v", err)
-		}
+		expect.OK(t, f.Close(), "Close again")
 		if Add(f, Function{Name: "more"}, add) == nil || f.Health(t.Context()).State != adapter.Down {
 			t.Error("a closed provider takes functions, or is up")
 		}
@@ -221,23 +210,21 @@ func TestFunctionsEnd(t *testing.T) {
 
 func TestFunctionsHints(t *testing.T) {
 	f := provider(t, "own", Options{})
-	must(t, Add(f, Function{Name: "delete_all", Description: "Delete everything.", Hints: registry.Hints{Destructive: new(true)}}, add))
+	expect.OK(t, Add(f, Function{Name: "delete_all", Description: "Delete everything.", Hints: registry.Hints{Destructive: new(true)}}, add))
 	tool := f.Tools()[0]
 	if !tool.Hints.IsDestructive() || !strings.Contains(string(tool.Definition), `"annotations":{"destructiveHint":true}`) || !strings.Contains(string(tool.Definition), `"outputSchema"`) {
 		t.Errorf("%s", tool.Definition)
 	}
-	if strings.Join(tool.Capabilities, " ") != "delete" {
-		t.Errorf("capabilities %v", tool.Capabilities)
-	}
+	expect.Equal(t, strings.Join(tool.Capabilities, " "), "delete", "capabilities")
 }
 
 // A tool that the caller holds may be older, or made up: arguments are checked against the
 // schema of the function that is called.
 func TestFunctionsStale(t *testing.T) {
 	f := provider(t, "own", Options{})
-	must(t, Add(f, Function{Name: "add"}, func(context.Context, struct{}) (string, error) { return "nothing to add", nil }))
+	expect.OK(t, Add(f, Function{Name: "add"}, func(context.Context, struct{}) (string, error) { return "nothing to add", nil }))
 	stale := f.Tools()[0]
-	must(t, Add(f, Function{Name: "add"}, add))
+	expect.OK(t, Add(f, Function{Name: "add"}, add))
 	for _, tool := range []*registry.NormalizedTool{stale, {ID: "own:add", Server: "own", Name: "add"}} {
 		if r, err := f.Execute(t.Context(), selector.Call{Tool: tool}); err != nil || len(r.Mismatch) == 0 {
 			t.Errorf("%s, %v", r.JSON, err)
@@ -247,10 +234,8 @@ func TestFunctionsStale(t *testing.T) {
 
 func TestFunctionsBelowZero(t *testing.T) {
 	f := provider(t, "own", Options{MaxConcurrent: -1})
-	must(t, Add(f, Function{Name: "add"}, add))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if r, err := adapter.Execute(ctx, f, "own:add", sum{A: 1, B: 2}); err != nil || r.Text() != `{"sum":3}` {
+	expect.OK(t, Add(f, Function{Name: "add"}, add))
+	if r, err := adapter.Execute(t.Context(), f, "own:add", sum{A: 1, B: 2}); err != nil || r.Text() != `{"sum":3}` {
 		t.Errorf("%s, %v", r.JSON, err)
 	}
 	if err := Add[sum, total](f, Function{Name: "nothing"}, nil); err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 type (
@@ -50,7 +51,7 @@ func (c *choice) UnmarshalJSON(b []byte) error { c.text = "chosen"; return nil }
 func echo[T any](t *testing.T, arguments string) {
 	t.Helper()
 	f := provider(t, "own", Options{})
-	must(t, Add(f, Function{Name: "echo"}, func(_ context.Context, in T) (T, error) { return in, nil }))
+	expect.OK(t, Add(f, Function{Name: "echo"}, func(_ context.Context, in T) (T, error) { return in, nil }))
 	r, err := adapter.Execute(t.Context(), f, "own:echo", json.RawMessage(arguments))
 	if err != nil || r.IsError || string(r.Structured()) != arguments {
 		t.Errorf("%s became %s, %v; schema %s", arguments, r.JSON, err, f.Tools()[0].InputSchema)
@@ -67,13 +68,11 @@ func fits(t *testing.T, definition json.RawMessage, r selector.Result) {
 	}
 	var s jsonschema.Schema
 	var value any
-	must(t, json.Unmarshal(raw, &s))
-	must(t, json.Unmarshal(r.Structured(), &value))
+	expect.OK(t, json.Unmarshal(raw, &s))
+	expect.OK(t, json.Unmarshal(r.Structured(), &value))
 	resolved, err := s.Resolve(nil)
-	must(t, err)
-	if err := resolved.Validate(value); err != nil {
-		t.Errorf("%s does not fit %s: %v", r.Structured(), raw, err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, resolved.Validate(value), "%s does not fit %s", r.Structured(), raw)
 }
 
 func TestSchemas(t *testing.T) {
@@ -126,7 +125,7 @@ func TestOutputs(t *testing.T) {
 
 func returns[T any](t *testing.T, f *Provider, out T, want string) {
 	t.Helper()
-	must(t, Add(f, Function{Name: "out"}, func(context.Context, struct{}) (T, error) { return out, nil }))
+	expect.OK(t, Add(f, Function{Name: "out"}, func(context.Context, struct{}) (T, error) { return out, nil }))
 	r, err := adapter.Execute(t.Context(), f, "own:out", nil)
 	if err != nil || r.IsError || string(r.Structured()) != want {
 		t.Errorf("%#v became %s, %v", out, r.JSON, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A session of this process refuses all other methods.
@@ -17,14 +18,12 @@ func TestBench(t *testing.T) {
 	if _, err := s.Subscribe(t.Context(), "file:///x"); err == nil {
 		t.Error("it takes subscriptions")
 	}
-	if err := s.Notify(t.Context(), "notifications/initialized", nil); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, s.Notify(t.Context(), "notifications/initialized", nil))
 	s.Listen(func(session.Message) {})()
 	if !s.Info().Has("tools") || s.Info().Has("prompts") {
 		t.Errorf("%+v", s.Info())
 	}
-	must(t, f.Close())
+	expect.OK(t, f.Close())
 	<-s.Done()
 	if _, err := f.server.Session(context.Background(), "f", nil); err == nil {
 		t.Error("it has a session after its end")

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/functions"
@@ -18,7 +19,35 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
+
+func TestMain(m *testing.M) {
+	mcptest.ServeIfAsked()
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
+}
+
+type sum struct {
+	A    int    `json:"a" jsonschema:"the first number"`
+	B    int    `json:"b"`
+	Note string `json:"note,omitempty"`
+}
+
+type total struct {
+	Sum int `json:"sum"`
+}
+
+func add(_ context.Context, in sum) (total, error) { return total{in.A + in.B}, nil }
+
+// provider returns a provider of functions that is closed with the test.
+func provider(t *testing.T, name string, o functions.Options) *functions.Provider {
+	f := functions.New(name, o)
+	t.Cleanup(func() {
+		expect.OK(t, f.Close(), "Close")
+	})
+	return f
+}
 
 // A stub is a provider of another author: some tools, and the outcomes
 // of calls.
@@ -118,7 +147,7 @@ func (s *stub) Close() error {
 func mux(t *testing.T, providers ...adapter.ProviderAdapter) *Mux {
 	t.Helper()
 	m, err := New("all", providers...)
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -134,17 +163,8 @@ func ids(tools []*registry.NormalizedTool) string {
 // until waits until the provider has these tools.
 func until(t *testing.T, p adapter.ProviderAdapter, want string) {
 	t.Helper()
-	late := time.After(30 * time.Second)
-	for {
-		changed := p.Changed()
-		if ids(p.Tools()) == want {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late:
-			t.Fatalf("%s has %s, want %s", p.Name(), ids(p.Tools()), want)
-		}
+	for changed := p.Changed(); ids(p.Tools()) != want; changed = p.Changed() {
+		<-changed
 	}
 }
 
@@ -205,7 +225,7 @@ func TestMuxFollows(t *testing.T) {
 	m := mux(t, f, g)
 	changed := m.Changed()
 	x, _ := m.Tool("g:x")
-	must(t, functions.Add(f, functions.Function{Name: "add", Description: "Add two numbers.", Capabilities: []string{"sums"}}, add))
+	expect.OK(t, functions.Add(f, functions.Function{Name: "add", Description: "Add two numbers.", Capabilities: []string{"sums"}}, add))
 	<-changed
 	if ids(m.Tools()) != "f:add g:x" || ids(m.FindByCapability("sums")) != "f:add" {
 		t.Errorf("%s", ids(m.Tools()))
@@ -216,19 +236,17 @@ func TestMuxFollows(t *testing.T) {
 	changed = m.Changed()
 	f.Remove("add")
 	<-changed
-	if ids(m.Tools()) != "g:x" {
-		t.Errorf("%s", ids(m.Tools()))
-	}
+	expect.Equal(t, ids(m.Tools()), "g:x")
 }
 
 // One ranking over all: the scores are the same as in one router with all the tools.
 func TestMuxRanks(t *testing.T) {
 	one, two, all := provider(t, "one", functions.Options{}), provider(t, "two", functions.Options{}), provider(t, "one", functions.Options{})
 	for _, f := range []*functions.Provider{one, all} {
-		must(t, functions.Add(f, functions.Function{Name: "add_numbers", Description: "Add two numbers."}, add))
-		must(t, functions.Add(f, functions.Function{Name: "read_file", Description: "Read a file from the disk."}, add))
+		expect.OK(t, functions.Add(f, functions.Function{Name: "add_numbers", Description: "Add two numbers."}, add))
+		expect.OK(t, functions.Add(f, functions.Function{Name: "read_file", Description: "Read a file from the disk."}, add))
 	}
-	must(t, functions.Add(two, functions.Function{Name: "send_mail", Description: "Send a mail to somebody."}, add))
+	expect.OK(t, functions.Add(two, functions.Function{Name: "send_mail", Description: "Send a mail to somebody."}, add))
 	m := mux(t, one, two)
 	q := selector.Query{Task: "read the file notes.txt"}
 	s, err := m.Select(t.Context(), q)
@@ -321,10 +339,8 @@ func TestMuxOfTheSick(t *testing.T) {
 	b.close = errors.New("it is stuck")
 	a.sick = true
 	m, err := New("all", a, b)
-	must(t, err)
-	if ids(m.Tools()) != "y:find" {
-		t.Errorf("%s", ids(m.Tools()))
-	}
+	expect.OK(t, err)
+	expect.Equal(t, ids(m.Tools()), "y:find")
 	h := m.Health(t.Context())
 	if h.State != adapter.Degraded || h.Err() != nil || h.String() != "all is degraded: a is down: it panicked: I feel sick" {
 		t.Errorf("%+v", h)
@@ -345,11 +361,9 @@ func TestMuxOfTheSick(t *testing.T) {
 func TestMuxNests(t *testing.T) {
 	inner := mux(t, of("a", "x:find"), of("b", "x:find", "y:find"))
 	outer, err := New("outer", inner, of("c", "x:find", "y:find"))
-	must(t, err)
+	expect.OK(t, err)
 	defer outer.Close()
-	if got := ids(outer.Tools()); got != "a/x:find all/y:find b/x:find c/y:find x:find" {
-		t.Errorf("%s", got)
-	}
+	expect.Equal(t, ids(outer.Tools()), "a/x:find all/y:find b/x:find c/y:find x:find")
 	r, err := adapter.Execute(t.Context(), outer, "b/x:find", nil)
 	if err != nil || string(wire.Member(r.Meta(), "provider")) != `"all/b"` || r.Tool.ID != "b/x:find" {
 		t.Errorf("%s, %v", r.JSON, err)
@@ -359,13 +373,13 @@ func TestMuxNests(t *testing.T) {
 // Close waits for calls under way, and Health not for a provider that hangs.
 func TestMuxHangs(t *testing.T) {
 	f, under, ended := functions.New("f", functions.Options{}), make(chan bool), make(chan selector.Result)
-	must(t, functions.Add(f, functions.Function{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+	expect.OK(t, functions.Add(f, functions.Function{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
 		close(under)
 		<-ctx.Done()
 		return "", ctx.Err()
 	}))
 	m, err := New("all", f, &hanging{stub: of("h"), until: make(chan struct{})})
-	must(t, err)
+	expect.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if h := m.Health(ctx); h.State == adapter.Up || h.Parts[1].Reason != "it did not answer in time" {
@@ -381,8 +395,8 @@ func TestMuxHangs(t *testing.T) {
 	if r := <-ended; !r.IsError || r.Err != inprocess.ErrEnded {
 		t.Errorf("%s", r.JSON)
 	}
-	must(t, <-closed)
-	must(t, m.Close())
+	expect.OK(t, <-closed)
+	expect.OK(t, m.Close())
 }
 
 // A hanging provider does not answer how it is until it is closed.
@@ -398,7 +412,7 @@ func (h *hanging) Close() error                          { h.once.Do(func() { cl
 // Whatever is done at once is done in order: to be run with -race.
 func TestMuxAtOnce(t *testing.T) {
 	f, g := provider(t, "f", functions.Options{}), provider(t, "g", functions.Options{})
-	must(t, functions.Add(f, functions.Function{Name: "stays", Description: "Add two numbers."}, add))
+	expect.OK(t, functions.Add(f, functions.Function{Name: "stays", Description: "Add two numbers."}, add))
 	m := mux(t, f, g)
 	var working sync.WaitGroup
 	for i := range 4 {
@@ -439,11 +453,11 @@ func TestMuxAtTheSameTime(t *testing.T) {
 	f := provider(t, "f", functions.Options{})
 	inner := mux(t, f)
 	outer, err := New("outer", inner, of("g", "g:x"))
-	must(t, err)
+	expect.OK(t, err)
 	defer outer.Close()
 	for n := range 50 {
 		name := fmt.Sprintf("tool_%d", n)
-		must(t, functions.Add(f, functions.Function{Name: name, Description: "Add two numbers."}, add))
+		expect.OK(t, functions.Add(f, functions.Function{Name: name, Description: "Add two numbers."}, add))
 		if r, err := outer.Execute(t.Context(), selector.Call{Tool: f.Tools()[0], Arguments: json.RawMessage(`{"a":1,"b":2}`)}); err != nil || r.IsError {
 			t.Fatalf("%s is not there: %s, %v", name, r.JSON, err)
 		}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // answers is an endpoint's answer with a status and a body.
@@ -67,20 +69,14 @@ func TestDialects(t *testing.T) {
 				e := &endpoint{t: t, answers: tc.answers}
 				o := e.serve()
 				o.Models = []Model{{ID: "m"}}
-				c, err := New("ai", o)
-				must(t, err)
-				defer c.Close()
+				c := open(t, o)
 				r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "Say hello."})
 				text, reasoning, _ := strings.Cut(tc.text, "|")
 				if err != nil || r.IsError != tc.failed || !tc.failed && r.Text() != text || !strings.Contains(r.Text(), text) {
 					t.Errorf("%s, %v", r.JSON, err)
 				}
-				if got := string(wire.Member(r.Structured(), "reasoning")); got != reasoning {
-					t.Errorf("reasoning %s", got)
-				}
-				if n := len(e.requests()); n != tc.tries {
-					t.Errorf("%d tries, want %d", n, tc.tries)
-				}
+				expect.Equal(t, string(wire.Member(r.Structured(), "reasoning")), reasoning, "reasoning")
+				expect.Equal(t, len(e.requests()), tc.tries, "tries")
 			})
 		})
 	}
@@ -99,12 +95,12 @@ func TestModelLists(t *testing.T) {
 		c, err := New("ai", Options{BaseURL: "http://ai.test/v1", Refresh: -1, Transport: transport(func(*http.Request) (*http.Response, error) {
 			return response(200, list), nil
 		})})
-		must(t, err)
+		expect.OK(t, err)
 		err = c.Health(t.Context()).Err()
 		if got := ids(c.Tools()); err == nil && got != want || err != nil && want != "error" {
 			t.Errorf("%s: %q, %v", list, got, err)
 		}
-		must(t, c.Close())
+		expect.OK(t, c.Close())
 	}
 }
 
@@ -116,7 +112,7 @@ func TestBaseURLWithQuery(t *testing.T) {
 			asked = append(asked, r.URL.Path+"?"+r.URL.Query().Get("api-version"))
 			return nil, errors.New("no route")
 		})})
-	must(t, err)
+	expect.OK(t, err)
 	defer c.Close()
 	r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "x"})
 	h := c.Health(t.Context())
@@ -132,17 +128,13 @@ func TestBaseURLWithQuery(t *testing.T) {
 func TestOptionsBelowZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		c, err := New("ai", Options{Refresh: -1, MaxConcurrent: -1, Transport: transport(func(r *http.Request) (*http.Response, error) {
+		c := open(t, Options{Refresh: -1, MaxConcurrent: -1, Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asked++
 			return response(200, `{"data":[{"id":"m"}],"choices":[{"message":{"content":"Hello"}}]}`), nil
 		})})
-		must(t, err)
-		defer c.Close()
 		time.Sleep(time.Hour)
-		if asked != 0 {
-			t.Errorf("asked %d times", asked)
-		}
-		must(t, c.Health(t.Context()).Err())
+		expect.Equal(t, asked, 0, "asked … times")
+		expect.OK(t, c.Health(t.Context()).Err())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || r.Text() != "Hello" {
@@ -159,11 +151,9 @@ func TestOptionsBelowZero(t *testing.T) {
 
 // Who panics in the middle of a call ends the call and nothing else.
 func TestPanicInCall(t *testing.T) {
-	c, err := New("ai", Options{Models: []Model{{ID: "m"}}, Transport: transport(func(*http.Request) (*http.Response, error) {
+	c := open(t, Options{Models: []Model{{ID: "m"}}, Transport: transport(func(*http.Request) (*http.Response, error) {
 		return response(200, `{"choices":[{"message":{"content":"Hello"}}]}`), nil
 	})})
-	must(t, err)
-	defer c.Close()
 	ctx := WithDeltas(t.Context(), func(string) { panic("oh no") })
 	if r, err := adapter.Execute(ctx, c, "ai:m", map[string]string{"prompt": "x"}); err != nil || !r.IsError || !strings.Contains(r.Text(), "m panicked: oh no") {
 		t.Errorf("%s, %v", r.JSON, err)
@@ -177,4 +167,28 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func response(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// For every response a call has a valid result, and the parts that were passed on are the beginning
+// of the answer.
+func FuzzAnswer(f *testing.F) {
+	f.Add(delta("a") + "\n\n" + finished + "\n\n" + used + "\n\n" + done + "\n\n")
+	f.Add(`data: {"choices":[{"index":0,"message":{"content":[{"text":"a"},{"text":7}]},"finish_reason":"length"}],"usage":7}` + "\n\n")
+	f.Add(`data: {"error":"no"}` + "\n\n")
+	f.Add(`data: {"error":{"code":7,"message":"\ud800"}}` + "\n\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		said := ""
+		a := &answer{model: "m", limit: 1000, onText: func(text string) { said += text }}
+		err := a.read(&http.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(in))})
+		result := a.result(1)
+		if err != nil {
+			if result, err = a.failed(err, 2); err != nil {
+				expect.Equal(t, said, "", "handed out though others may be asked (%v)", err)
+				return
+			}
+		}
+		if !json.Valid(result) || said != a.text.String() {
+			t.Errorf("%s, of which %q was handed out", result, said)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/adapter/mux"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Models stand in for each other if they can do as much.
@@ -16,14 +17,14 @@ func TestMuxOfModels(t *testing.T) {
 		o := (&endpoint{t: t, answers: answers}).serve()
 		o.Models, o.MaxTries = []Model{{ID: model}}, 1
 		c, err := New(name, o)
-		must(t, err)
+		expect.OK(t, err)
 		return c
 	}
 	m, err := mux.New("all",
 		chat("far", "qwen2.5-coder", refuse(401, "invalid_api_key", "who are you?")),
 		chat("dull", "llama3", says("no")),
 		chat("near", "devstral", says("def ", "f")))
-	must(t, err)
+	expect.OK(t, err)
 	defer m.Close()
 	r, err := adapter.Execute(t.Context(), m, "far:qwen2.5-coder", map[string]string{"prompt": "write f"})
 	if err != nil || r.Text() != "def f" || r.Tool.ID != "near:devstral" || string(wire.Member(r.Meta(), "degraded")) != "true" || string(wire.Member(r.Meta(), "provider")) != `"near"` {
@@ -43,11 +44,11 @@ func TestMuxOfManyModels(t *testing.T) {
 			o.Models = append(o.Models, Model{ID: fmt.Sprintf("llama-%02d", i)})
 		}
 		c, err := New(name, o)
-		must(t, err)
+		expect.OK(t, err)
 		all = append(all, c)
 	}
 	m, err := mux.New("all", all...)
-	must(t, err)
+	expect.OK(t, err)
 	defer m.Close()
 	r, err := adapter.Execute(t.Context(), m, "far:llama-77", map[string]string{"prompt": "x"})
 	if err != nil || !r.IsError || string(wire.Member(r.Meta(), "execution_path")) != `["local","far:llama-77","near:llama-77"]` || len(second.requests()) != 1 {

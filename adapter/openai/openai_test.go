@@ -24,17 +24,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func ids(tools []*registry.NormalizedTool) string {
@@ -119,9 +113,7 @@ func TestCall(t *testing.T) {
 				o.NoStream, o.Timeout, o.MaxTries, o.MaxBody = tc.options.NoStream, tc.options.Timeout, tc.options.MaxTries, tc.options.MaxBody
 				core, logs := observer.New(zap.DebugLevel)
 				o.Log = zap.New(core)
-				c, err := New("ai", o)
-				must(t, err)
-				defer c.Close()
+				c := open(t, o)
 				var deltas []string
 				ctx := WithDeltas(t.Context(), func(s string) { deltas = append(deltas, s) })
 				began := time.Now()
@@ -132,9 +124,7 @@ func TestCall(t *testing.T) {
 				if got := strings.Join(deltas, "|"); got != tc.deltas && tc.deltas != "*" {
 					t.Errorf("handed out %q, want %q", got, tc.deltas)
 				}
-				if n := len(e.requests()); n != tc.tries {
-					t.Errorf("%d tries, want %d", n, tc.tries)
-				}
+				expect.Equal(t, len(e.requests()), tc.tries, "tries")
 				if took := time.Since(began); tc.after >= 0 && took != tc.after {
 					t.Errorf("took %s, want %s", took, tc.after)
 				}
@@ -154,6 +144,15 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// open returns a provider "ai" until the test ends.
+func open(t *testing.T, o Options) adapter.ProviderAdapter {
+	t.Helper()
+	c, err := New("ai", o)
+	expect.OK(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // The request has all arguments, and the result has the text, reasoning and usage.
 func TestRequestAndResult(t *testing.T) {
 	t.Setenv("OTHER_KEY", "")
@@ -162,9 +161,7 @@ func TestRequestAndResult(t *testing.T) {
 			`data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm. "}}]}`, delta("Yes."), finished, used, done)}}
 		o := e.serve()
 		o.KeyVariable, o.Models = "OTHER_KEY", []Model{{ID: "gpt-5-mini", Description: "Quick and cheap."}, {ID: "llama3:8b", Capabilities: []string{"poetry"}}}
-		c, err := New("ai", o)
-		must(t, err)
-		defer c.Close()
+		c := open(t, o)
 		if n := len(c.Tools()); n != 2 {
 			t.Fatalf("%d tools", n)
 		}
@@ -183,7 +180,7 @@ func TestRequestAndResult(t *testing.T) {
 			Tool: tool, From: client{&told}, Meta: json.RawMessage(`{"progressToken":"p"}`),
 			Arguments: json.RawMessage(`{"system":"Be brief.","messages":[{"role":"user","content":"A?"},{"role":"assistant","content":"B."}],"prompt":"Sure?","max_tokens":5,"temperature":0.5}`),
 		})
-		must(t, err)
+		expect.OK(t, err)
 		body, _ := json.Marshal(e.requests()[0].body)
 		if want := `{"max_completion_tokens":5,"messages":[{"content":"Be brief.","role":"system"},{"content":"A?","role":"user"},{"content":"B.","role":"assistant"},{"content":"Sure?","role":"user"}],"model":"gpt-5-mini","stream":true,"stream_options":{"include_usage":true},"temperature":0.5}`; string(body) != want {
 			t.Errorf("asked %s", body)
@@ -197,9 +194,7 @@ func TestRequestAndResult(t *testing.T) {
 		if tries := string(wire.Member(r.Meta(), "tries")); tries != "1" || string(wire.Member(r.Meta(), "tool_name")) != `"gpt-5-mini"` {
 			t.Errorf("_meta %s", r.Meta())
 		}
-		if want := `notifications/progress {"message":"Yes.","progress":1,"progressToken":"p"}`; strings.Join(told, "\n") != want {
-			t.Errorf("told %s", told)
-		}
+		expect.Equal(t, strings.Join(told, "\n"), `notifications/progress {"message":"Yes.","progress":1,"progressToken":"p"}`, "told")
 		for args, want := range map[string]string{
 			`{}`:                                "Nothing was asked",
 			`{"prompt":"a","temperature":9}`:    "arguments.temperature",
@@ -210,9 +205,7 @@ func TestRequestAndResult(t *testing.T) {
 				t.Errorf("%s: %s, %v", args, r.JSON, err)
 			}
 		}
-		if n := len(e.requests()); n != 1 {
-			t.Errorf("%d requests", n)
-		}
+		expect.Equal(t, len(e.requests()), 1, "requests")
 	})
 }
 
@@ -236,9 +229,7 @@ func TestNoKey(t *testing.T) {
 		e := &endpoint{t: t, answers: []http.HandlerFunc{refuse(401, "invalid_api_key", "You didn't provide a key.")}}
 		o := e.serve()
 		o.KeyVariable, o.Models = "METAROUTER_NO_SUCH_KEY", []Model{{ID: "m"}}
-		c, err := New("ai", o)
-		must(t, err)
-		defer c.Close()
+		c := open(t, o)
 		r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "x"})
 		if want := "the API answered 401 Unauthorized (invalid_api_key): You didn't provide a key.; no key was sent, as METAROUTER_NO_SUCH_KEY is not set"; err != nil || r.Text() != want {
 			t.Errorf("%s, %v", r.JSON, err)
@@ -255,9 +246,7 @@ func TestModels(t *testing.T) {
 		o.Overrides = map[string]Model{"plain": {Capabilities: []string{"math"}}}
 		core, logs := observer.New(zap.InfoLevel)
 		o.Log = zap.New(core)
-		c, err := New("ai", o)
-		must(t, err)
-		defer c.Close()
+		c := open(t, o)
 		synctest.Wait() // it has been asked for the first time
 		h := c.Health(t.Context())
 		if h.State != adapter.Down || !strings.Contains(h.Reason, "502 Bad Gateway: gone fishing") || h.Tools != 0 || h.Err() == nil {
@@ -287,7 +276,7 @@ func TestModels(t *testing.T) {
 		if h := c.Health(t.Context()); h.State != adapter.Up || h.Err() != nil {
 			t.Errorf("%+v", h)
 		}
-		must(t, c.Close())
+		expect.OK(t, c.Close())
 		if h := c.Health(t.Context()); h.State != adapter.Down || h.Tools != 2 {
 			t.Errorf("after Close: %+v", h)
 		}
@@ -306,7 +295,7 @@ func TestClose(t *testing.T) {
 				o := e.serve()
 				o.Models = []Model{{ID: "m"}}
 				c, err := New("ai", o)
-				must(t, err)
+				expect.OK(t, err)
 				under := make(chan selector.Result)
 				go func() {
 					r, _ := adapter.Execute(context.Background(), c, "ai:m", map[string]string{"prompt": "x"})
@@ -318,7 +307,7 @@ func TestClose(t *testing.T) {
 				if r := <-under; !errors.Is(r.Err, inprocess.ErrEnded) || time.Since(began) != 0 {
 					t.Errorf("%s", r.JSON)
 				}
-				must(t, c.Close())
+				expect.OK(t, c.Close())
 			})
 		})
 	}
@@ -337,7 +326,7 @@ func TestNetworkErrors(t *testing.T) {
 	gone.Close()
 	for base, want := range map[string]string{impostor.URL: "certificate", gone.URL: "can't reach " + strings.TrimPrefix(gone.URL, "http://")} {
 		c, err := New("ai", Options{BaseURL: base, Models: []Model{{ID: "m"}}, MaxTries: 1})
-		must(t, err)
+		expect.OK(t, err)
 		r, err := adapter.Execute(t.Context(), c, "ai:m", map[string]string{"prompt": "x"})
 		if err != nil || r.Err == nil || !strings.Contains(r.Text(), want) || visited {
 			t.Errorf("%s, %v", r.JSON, err)
@@ -345,7 +334,7 @@ func TestNetworkErrors(t *testing.T) {
 		if h := c.Health(t.Context()); h.State != adapter.Down || !strings.Contains(h.Reason, want) {
 			t.Errorf("%+v", h)
 		}
-		must(t, c.Close())
+		expect.OK(t, c.Close())
 	}
 	for _, base := range []string{"ftp://x", "nonsense", "http://", "https://me:password@x", "http://\x7f"} {
 		if _, err := New("ai", Options{BaseURL: base}); err == nil || strings.Contains(err.Error(), "password@") {
@@ -360,9 +349,7 @@ func TestCapabilitiesOf(t *testing.T) {
 		"deepseek-r1:7b": "reasoning", "deepseek-ai/DeepSeek-R1": "reasoning", "qwen2.5-coder:7b": "code", "Qwen/Qwen3-8B": "reasoning",
 		"meta-llama/Llama-3.1-8B-Instruct": "", "llava": "vision", "Qwen2-VL-7B": "vision", "claude-sonnet-4": "reasoning code vision", "llama3:8b": "",
 	} {
-		if got := strings.Join(capabilitiesOf(id), " "); got != want {
-			t.Errorf("%s: %q, want %q", id, got, want)
-		}
+		expect.Equal(t, strings.Join(capabilitiesOf(id), " "), want, "%s", id)
 	}
 	for _, id := range []string{"text-embedding-3-large", "whisper-1", "tts-1", "dall-e-3", "omni-moderation-latest", "bge-m3", "gpt-4o-transcribe"} {
 		if !notChat().MatchString(id) {

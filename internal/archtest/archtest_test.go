@@ -192,6 +192,7 @@ var rules = map[string][]string{
 	"test/fakeissuer": {"test/fakeserver"},
 	"test/fakedocker": {},
 	"test/fakeserver": {"test/internal/protocol", "test/internal/filelock"},
+	"test/expect":     {},
 	"test/layer":      {},
 	"test/play":       {"internal/process", "test/fakeserver"},
 	"test/mcptest":    {"test/fakeserver", "test/internal/address", "test/internal/protocol"},

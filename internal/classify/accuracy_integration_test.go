@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -62,9 +63,7 @@ type labelled struct{ Text, Category string }
 func reportAccuracy(t *testing.T, texts []labelled, least float64) {
 	t.Helper()
 	c, err := config.Load(filepath.Join("..", "..", "categories.example.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if c.Router.Classification == nil {
 		t.Fatal("the example has no classification")
 	}
@@ -128,16 +127,12 @@ func share(part, whole int) string {
 func read(t *testing.T, path string) []labelled {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer f.Close()
 	var texts []labelled
 	for lines := json.NewDecoder(f); lines.More(); {
 		var text labelled
-		if err := lines.Decode(&text); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		expect.OK(t, lines.Decode(&text), "%s", path)
 		texts = append(texts, text)
 	}
 	return texts
@@ -191,9 +186,7 @@ func entries(t *testing.T, folder string) []labelled {
 	all := map[string]synset{} // by part of speech and offset
 	for pos, name := range map[string]string{"n": "data.noun", "v": "data.verb", "a": "data.adj", "r": "data.adv"} {
 		f, err := os.Open(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
 			if strings.HasPrefix(lines.Text(), "  ") {
@@ -206,9 +199,7 @@ func entries(t *testing.T, folder string) []labelled {
 			all[pos+offset] = s
 		}
 		f.Close()
-		if err := lines.Err(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		expect.OK(t, lines.Err(), "%s", name)
 	}
 
 	var texts []labelled

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -107,7 +109,7 @@ func TestPeer(t *testing.T) {
 
 // However unsure the server is of a class, no other one is named in its place.
 func TestUnsureOutside(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	o := options()
 	var now atomic.Value // the answer, also to the probes of the classifier's own goroutine
 	now.Store("{}")
@@ -126,19 +128,11 @@ func TestUnsureOutside(t *testing.T) {
 	}
 }
 
-// A float32 that is 1 but for its last bit is a probability.
-func TestRoundedOutside(t *testing.T) {
-	p, err := distribution(0, 1, []float64{1.00000012, 0, 0}, 3)
-	if err != nil || p[0] != 1 {
-		t.Errorf("%v, %v", p, err)
-	}
-}
-
 // A server that lists ever new categories fills a bounded memory.
 func TestListIsBounded(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	var lists atomic.Int64
-	long := strings.Repeat("word ", 4_000)
+	long := strings.Repeat("word ", 2_000)
 	o := options()
 	o.CacheCategories = false
 	n.next = func() string {
@@ -161,7 +155,7 @@ func TestListIsBounded(t *testing.T) {
 	for _, name := range list.Categories {
 		size += len(list.Descriptions[name]) + len(list.SystemPrompts[name])
 	}
-	if len(list.Categories) > maxCategories || size > 8<<20 {
+	if len(list.Categories) > maxCategories || size > maxCategories*(maxDescription+maxPrompt) {
 		t.Errorf("%d categories of %d bytes", len(list.Categories), size)
 	}
 	if len(list.Categories) < 100 {
@@ -171,7 +165,7 @@ func TestListIsBounded(t *testing.T) {
 
 // Texts that the server can't classify say nothing about other texts.
 func TestBadTexts(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	n.answer = func(text string) string {
 		if strings.Contains(text, "bad") {
 			return `{"error": "what is that?"}`
@@ -192,7 +186,7 @@ func TestBadTexts(t *testing.T) {
 
 // Why an answer was not believed is in the log, and not once for each of many.
 func TestRefusedIsSaid(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	n.answer = func(text string) string {
 		if strings.Contains(text, "bad") {
 			return `{"class": 17, "confidence": 0.8}`
@@ -202,23 +196,16 @@ func TestRefusedIsSaid(t *testing.T) {
 	o := options()
 	core, logs := observer.New(zap.WarnLevel)
 	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, n, "", zap.New(core))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- k.Run(ctx, false) }()
+	stop := running(t, k)
 	for range 100 {
 		outcome(t, k, "bad")
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	stop()
 	said := logs.All()
 	if len(said) == 0 || len(said) > 10 {
 		t.Fatalf("%d lines", len(said))
 	}
-	if reason := fmt.Sprint(said[0].ContextMap()["error"]); !strings.Contains(reason, "class 17 of ") {
-		t.Errorf("%q", reason)
-	}
+	expect.Contains(t, fmt.Sprint(said[0].ContextMap()["error"]), "class 17 of ")
 }
 
 // A client that leaves says nothing about the server, either.
@@ -238,9 +225,8 @@ func TestClientLeaves(t *testing.T) {
 	o := at(server.URL)
 	k := started(t, config.Classification{Outside: &o}, nil)
 	outcome(t, k, "b")
-	if _, err := k.ClassifyBuiltin(t.Context(), "b"); err != nil { // which trains it
-		t.Fatal(err)
-	}
+	_, err := k.ClassifyBuiltin(t.Context(), "b")
+	expect.OK(t, err)
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if got, err := k.Classify(ctx, "slowly"); err != nil || got.Source != sourceBuiltin {
@@ -255,43 +241,40 @@ func TestClientLeaves(t *testing.T) {
 
 // If the answers of a server no longer fit its list, it is asked for the list again.
 func TestListGrows(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
-	var grown atomic.Bool
-	n.next = func() string {
-		if grown.Load() {
-			return `{"categories": ["d", "c", "b", "a"]}`
+	synctest.Test(t, func(t *testing.T) {
+		n := newEntry()
+		var grown atomic.Bool
+		n.next = func() string {
+			if grown.Load() {
+				return `{"categories": ["d", "c", "b", "a"]}`
+			}
+			return `{"categories": ["a", "b", "c"]}`
 		}
-		return `{"categories": ["a", "b", "c"]}`
-	}
-	n.answer = func(text string) string {
-		if grown.Load() {
-			return `{"class": 3, "confidence": 0.9}`
+		n.answer = func(text string) string {
+			if grown.Load() {
+				return `{"class": 3, "confidence": 0.9}`
+			}
+			return `{"class": 0, "confidence": 0.9}`
 		}
-		return `{"class": 0, "confidence": 0.9}`
-	}
-	o := options()
-	k := started(t, config.Classification{Outside: &o}, n)
-	if got := outcome(t, k, "x"); got.Category != "a" || got.Source != sourceOutside {
-		t.Fatalf("%+v", got)
-	}
-	grown.Store(true)
-	if got := outcome(t, k, "x"); got.Source != sourceBuiltin {
-		t.Errorf("%+v", got)
-	}
-	began := time.Now()
-	mcptest.WaitFor(t, "the new list", func() bool {
-		k.outside.mu.Lock()
-		defer k.outside.mu.Unlock()
-		return len(k.outside.list) == 4
+		o := options()
+		k := started(t, config.Classification{Outside: &o}, n)
+		if got := outcome(t, k, "x"); got.Category != "a" || got.Source != sourceOutside {
+			t.Fatalf("%+v", got)
+		}
+		grown.Store(true)
+		if got := outcome(t, k, "x"); got.Source != sourceBuiltin {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(lastProbe)
+		if got := outcome(t, k, "x"); got.Category != "a" || got.Class != 0 || got.Source != sourceOutside {
+			t.Errorf("%+v", got)
+		}
 	})
-	if got := outcome(t, k, "x"); got.Category != "a" || got.Class != 0 || got.Source != sourceOutside {
-		t.Errorf("%+v, after %s", got, time.Since(began))
-	}
 }
 
 // Whatever list counts at the moment, an answer is whole.
 func TestListFlaps(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	var lists, texts atomic.Int64
 	n.next = func() string {
 		return []string{`{"categories": ["a", "b", "c"]}`, `{"categories": ["c", "a"]}`, `{"categories": ["d", "c", "b", "a", "e"]}`}[lists.Add(1)%3]
@@ -323,26 +306,28 @@ func TestListFlaps(t *testing.T) {
 // An entry that was started anew may have another list, so no index of it is
 // believed before the list was asked for again.
 func TestEntryStartsAnew(t *testing.T) {
-	n := &restarting{now: newNeighbour()}
-	n.now.list = `{"categories": ["a", "b"]}`
-	n.now.answer = func(string) string { return `{"class": 0, "confidence": 0.9}` }
-	o := options()
-	k := started(t, config.Classification{Outside: &o}, n)
-	if got := outcome(t, k, "x"); got.Category != "a" || got.Source != sourceOutside {
-		t.Fatalf("%+v", got)
-	}
-	next := newNeighbour()
-	next.list = `{"categories": ["b", "a"]}`
-	next.answer = func(string) string { return `{"class": 1, "confidence": 0.9}` }
-	n.mu.Lock()
-	n.now = next
-	n.mu.Unlock()
-	mcptest.WaitFor(t, "the server to be used again", func() bool {
-		got := outcome(t, k, "x")
-		if got.Source == sourceOutside && got.Category != "a" {
+	synctest.Test(t, func(t *testing.T) {
+		n := &restarting{now: newNeighbour()}
+		n.now.list = `{"categories": ["a", "b"]}`
+		n.now.answer = func(string) string { return `{"class": 0, "confidence": 0.9}` }
+		o := options()
+		k := started(t, config.Classification{Outside: &o}, n)
+		if got := outcome(t, k, "x"); got.Category != "a" || got.Source != sourceOutside {
 			t.Fatalf("%+v", got)
 		}
-		return got.Source == sourceOutside
+		next := newNeighbour()
+		next.list = `{"categories": ["b", "a"]}`
+		next.answer = func(string) string { return `{"class": 1, "confidence": 0.9}` }
+		n.mu.Lock()
+		n.now = next
+		n.mu.Unlock()
+		mcptest.WaitFor(t, "the server to be used again", func() bool {
+			got := outcome(t, k, "x")
+			if got.Source == sourceOutside && got.Category != "a" {
+				t.Fatalf("%+v", got)
+			}
+			return got.Source == sourceOutside
+		})
 	})
 }
 
@@ -395,10 +380,7 @@ func TestCircle(t *testing.T) {
 	o.Timeout, o.MaxRetries = 300*time.Millisecond, 0
 	us := New(&config.Classification{Outside: &o, MaxText: 100, Categories: []config.Category{{Name: "a"}, {Name: "b"}}}, nil, nil, "", zap.NewNop())
 	k.Store(us)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- us.Run(ctx, false) }()
-	defer func() { cancel(); <-done }()
+	defer running(t, us)()
 	mcptest.WaitFor(t, "it to be looked at again", func() bool { return asked.Load() >= 4 })
 	for range 20 {
 		if got := outcome(t, us, "x"); got.Source != sourceBuiltin {
@@ -471,6 +453,7 @@ func TestHostileWeb(t *testing.T) {
 		}, sourceBuiltin, "decode event", 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			var requests atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
@@ -563,12 +546,9 @@ func TestAddressIsNoSecret(t *testing.T) {
 	o.MaxRetries = 0
 	core, logs := observer.New(zap.DebugLevel)
 	k := New(&config.Classification{Outside: &o, MaxText: 100}, []config.Category{{Name: "tag"}}, nil, "", zap.New(core))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- k.Run(ctx, false) }()
+	stop := running(t, k)
 	outcome(t, k, "b")
-	cancel()
-	<-done
+	stop()
 	h := k.Health().Outside
 	if h.State != "down" || logs.Len() == 0 {
 		t.Errorf("%+v", h)
@@ -579,9 +559,7 @@ func TestAddressIsNoSecret(t *testing.T) {
 			t.Errorf("%q is in %s", secret, text)
 		}
 	}
-	if !strings.Contains(h.Address, "/mcp") {
-		t.Errorf("%s", h.Address)
-	}
+	expect.Contains(t, h.Address, "/mcp")
 }
 
 // Who asks after the end leaves nothing open.
@@ -604,18 +582,13 @@ func TestTrainedAhead(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, "", zap.NewNop())
-	if err := k.Run(ended, false); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, k.Run(ended, false))
 	if _, err := k.ClassifyBuiltin(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("it was trained after the end, with the error %v", err)
 	}
-	if err := k.Run(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.ClassifyBuiltin(ended, "a"); err != nil {
-		t.Errorf("Run has not trained it: %v", err)
-	}
+	expect.OK(t, k.Run(t.Context(), false))
+	_, err := k.ClassifyBuiltin(ended, "a")
+	expect.OK(t, err, "Run has not trained it")
 }
 
 // If the client leaves, its text does not wait until another call has trained the built-in classifier.
@@ -629,9 +602,8 @@ func TestTrainingWaits(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-set.training
-	if _, err := k.ClassifyBuiltin(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
+	_, err := k.ClassifyBuiltin(t.Context(), "a")
+	expect.OK(t, err)
 }
 
 // Clients that may know the same tags share a classifier, which is trained once; their number is bounded.
@@ -641,11 +613,10 @@ func TestWithinTrainsOnce(t *testing.T) {
 		tags = append(tags, config.Category{Name: fmt.Sprint(i)})
 	}
 	o := options()
-	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, &entryServer{neighbour: newNeighbour()}, "", zap.NewNop())
+	k := New(&config.Classification{Outside: &o, MaxText: 100}, tags, newEntry(), "", zap.NewNop())
 	some := k.Within(map[string]int{"1": 1, "2": 3})
-	if _, err := some.Classify(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := some.Classify(t.Context(), "one")
+	expect.OK(t, err)
 	again := k.Within(map[string]int{"2": 1, "1": 1, "0": 0, "none": 1})
 	if again != some || again.set.Load().trained.Load() == nil {
 		t.Error("the same tags have another classifier")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
 
@@ -76,9 +77,7 @@ func TestKeptMeanings(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "new")
 	categories := []config.Category{{Name: "sea", Keywords: []string{"ship"}}, {Name: "land", Examples: []string{"Where is the car?"}}}
 	first, err := newLexical(t.Context(), categories, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	files, _ := filepath.Glob(filepath.Join(folder, "*"))
 	if len(files) != 1 {
 		t.Fatal(files)
@@ -95,9 +94,7 @@ func TestKeptMeanings(t *testing.T) {
 		t.Error(l, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, nil, 0o600))
 	if l, err := newLexical(t.Context(), categories, file); l == nil || err == nil {
 		t.Error(l, err)
 	}
@@ -110,9 +107,7 @@ func TestQuestions(t *testing.T) {
 	layer.Full(t)
 	c := example()
 	data, err := os.ReadFile("testdata/questions.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var texts []judged
 	for line := range strings.Lines(string(data)) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), "\t")

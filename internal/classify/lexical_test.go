@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // example is the classification of the example file.
@@ -39,12 +40,13 @@ var exampleDocuments = sync.OnceValue(func() []document {
 	return all
 })
 
-// few is the example file with five examples of each category.
+// few is the example file with five examples and keywords of each category.
 var few = sync.OnceValue(func() config.Classification {
 	c := example()
 	c.Categories = slices.Clone(c.Categories)
 	for i := range c.Categories {
-		c.Categories[i].Examples = c.Categories[i].Examples[:min(5, len(c.Categories[i].Examples))]
+		c.Categories[i].Examples = c.Categories[i].Examples[:5]
+		c.Categories[i].Keywords = c.Categories[i].Keywords[:5]
 	}
 	return c
 })
@@ -151,9 +153,7 @@ func TestProbabilities(t *testing.T) {
 			if slices.Index(p, slices.Max(p)) != tt.best {
 				t.Errorf("got %v, want the largest at %d", p, tt.best)
 			}
-			if again := trained(tt.categories).probabilities(tt.text); !slices.Equal(p, again) {
-				t.Errorf("got %v, then %v", p, again)
-			}
+			expect.List(t, p, trained(tt.categories).probabilities(tt.text), "then")
 		})
 	}
 }
@@ -170,9 +170,7 @@ func TestSplit(t *testing.T) {
 		" .,!? ":                         "",
 		"it's 5pm":                       "it's|#|pm",
 	} {
-		if got := strings.Join(split(text), "|"); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
+		expect.Equal(t, strings.Join(split(text), "|"), want, "%q", text)
 	}
 }
 

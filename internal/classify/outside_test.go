@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -71,6 +73,8 @@ type entryServer struct {
 	err error // why there is no session
 }
 
+func newEntry() *entryServer { return &entryServer{neighbour: newNeighbour()} }
+
 func (e *entryServer) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,42 +114,39 @@ func started(t *testing.T, c config.Classification, servers Sessions) *Classifie
 	t.Helper()
 	c.MaxText = 8192
 	k := New(&c, []config.Category{{Name: "tag"}}, servers, "", zaptest.NewLogger(t))
+	t.Cleanup(running(t, k))
+	return k
+}
+
+// running runs a classifier until stop.
+func running(t *testing.T, k *Classifier) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx, false) }()
-	t.Cleanup(func() {
+	return func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	return k
+		expect.OK(t, <-done, "Run")
+	}
 }
 
 func outcome(t *testing.T, k *Classifier, text string) Outcome {
 	t.Helper()
 	o, err := k.Classify(t.Context(), text)
-	if err != nil {
-		t.Fatalf("Classify(%q): %v", text, err)
-	}
+	expect.OK(t, err, "Classify(%q)", text)
 	return o
 }
 
 func TestOutside(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Model: "ours", Threshold: 0.6}, n)
 	list := k.Categories(t.Context())
-	if got := fmt.Sprint(list.Categories, list.Descriptions, list.SystemPrompts); got != "[a b c] map[b:all about b] map[c:You see.]" {
-		t.Errorf("categories: %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(list.Categories, list.Descriptions, list.SystemPrompts), "[a b c] map[b:all about b] map[c:You see.]", "categories")
 	b := outcome(t, k, "a bee")
 	if b.Class != 1 || b.Category != "b" || math.Abs(b.Confidence-0.8) > 1e-9 || b.Model != "theirs" || !b.UseReasoning || b.Source != sourceOutside || b.Degraded {
 		t.Errorf("%+v", b)
 	}
-	if fmt.Sprint(b.Categories) != "[a b c]" {
-		t.Errorf("%q", b.Categories)
-	}
+	expect.Equal(t, fmt.Sprint(b.Categories), "[a b c]")
 	a := outcome(t, k, "air")
 	if a.Class != 0 || math.Abs(a.Confidence-0.75) > 1e-9 || math.Abs(a.Probabilities[1]-0.125) > 1e-9 {
 		t.Errorf("%+v", a)
@@ -158,13 +159,11 @@ func TestOutside(t *testing.T) {
 // Categories of the configuration keep their indices, and other categories of the
 // outside server come after them.
 func TestOutsideKeepsIndices(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
+	n := newEntry()
 	o := options()
 	k := started(t, config.Classification{Outside: &o, Categories: []config.Category{{Name: "z"}, {Name: "b", Description: "mine"}}}, n)
 	list := k.Categories(t.Context())
-	if got := fmt.Sprint(list.Categories, list.Descriptions); got != "[z b a c] map[b:mine]" {
-		t.Errorf("categories: %s", got)
-	}
+	expect.Equal(t, fmt.Sprint(list.Categories, list.Descriptions), "[z b a c] map[b:mine]", "categories")
 	if b := outcome(t, k, "b"); b.Class != 1 || math.Abs(b.Confidence-0.8) > 1e-9 || b.Probabilities[0] != 0 || len(b.Probabilities) != 4 {
 		t.Errorf("%+v", b)
 	}
@@ -186,9 +185,8 @@ func TestOutsideIsChecked(t *testing.T) {
 		`{"class": 1, "confidence": 0.8, "x": ` + strings.Repeat("[", 1<<16), strings.Repeat("x", 4<<20),
 		`{"error": "no model"}`, `nonsense`, ``, `[]`, `{"class": 1, "confidence": 0.8, "model": "` + strings.Repeat("m", 300) + `"}`,
 	} {
-		t.Run(answer[:min(len(answer), 60)], func(t *testing.T) {
-			t.Parallel()
-			n := &entryServer{neighbour: newNeighbour()}
+		synctest.Test(t, func(t *testing.T) {
+			n := newEntry()
 			var unsound atomic.Bool
 			n.answer = func(text string) string {
 				if unsound.Load() {
@@ -199,23 +197,23 @@ func TestOutsideIsChecked(t *testing.T) {
 			o := options()
 			k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
 			if got := outcome(t, k, "b"); got.Source != sourceOutside {
-				t.Fatalf("%+v", got)
+				t.Fatalf("%.60s: %+v", answer, got)
 			}
 			unsound.Store(true)
 			if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
-				t.Fatalf("%+v", got)
+				t.Fatalf("%.60s: %+v", answer, got)
 			}
-			mcptest.WaitFor(t, "the server to be taken to be down", func() bool {
-				h := k.Health().Outside
-				return h.State == "down" && h.Source == sourceBuiltin && h.Error != ""
-			})
+			time.Sleep(lastProbe)
+			if h := k.Health().Outside; h.State != "down" || h.Source != sourceBuiltin || h.Error == "" {
+				t.Errorf("%.60s: %+v", answer, h)
+			}
 		})
 	}
 }
 
 func TestListIsChecked(t *testing.T) {
 	for _, list := range []string{`{"categories": []}`, `{}`, `{"categories": ["a", "a", "b"]}`, `{"categories": ["a", "", "b"]}`, `{"categories": ["a", "b"]}`, `x`} {
-		n := &entryServer{neighbour: newNeighbour()}
+		n := newEntry()
 		n.list = list
 		o := options()
 		o.NumCategories = 3
@@ -231,21 +229,26 @@ func TestListIsChecked(t *testing.T) {
 
 // While the server is away nothing is lost, and it is used again once it is back.
 func TestOutsideComesBack(t *testing.T) {
-	n := &entryServer{neighbour: newNeighbour()}
-	o := options()
-	k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
-	if got := outcome(t, k, "b"); got.Source != sourceOutside {
-		t.Fatalf("%+v", got)
-	}
-	n.fail(errors.New("gone"))
-	if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
-		t.Fatalf("%+v", got)
-	}
-	if h := k.Health().Outside; h.State != "down" || !strings.HasSuffix(h.Error, ": gone") { // of a call, or of a probe since then
-		t.Errorf("%+v", h)
-	}
-	n.fail(nil)
-	mcptest.WaitFor(t, "the server to be used again", func() bool { return outcome(t, k, "b").Source == sourceOutside })
+	synctest.Test(t, func(t *testing.T) {
+		n := newEntry()
+		o := options()
+		k := started(t, config.Classification{Outside: &o, Threshold: 0.6}, n)
+		if got := outcome(t, k, "b"); got.Source != sourceOutside {
+			t.Fatalf("%+v", got)
+		}
+		n.fail(errors.New("gone"))
+		if got := outcome(t, k, "b"); got.Source != sourceBuiltin || !got.Degraded || len(got.Probabilities) != 3 {
+			t.Fatalf("%+v", got)
+		}
+		if h := k.Health().Outside; h.State != "down" || !strings.HasSuffix(h.Error, ": gone") { // of a call, or of a probe since then
+			t.Errorf("%+v", h)
+		}
+		n.fail(nil)
+		time.Sleep(lastProbe)
+		if got := outcome(t, k, "b"); got.Source != sourceOutside {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 func only(path string, f http.HandlerFunc) http.Handler {
@@ -335,13 +338,12 @@ func TestSpread(t *testing.T) {
 		{0, 0.7, nil, []float64{0.7, 0.1, 0.1, 0.1}},
 		{1, 0.5, []float64{0.2, 0.6, 0.1, 0.1}, []float64{0.25, 0.5, 0.125, 0.125}},
 		{3, 0.9, []float64{0, 0, 0, 1}, []float64{0, 0, 0, 1}},
+		{0, 1, []float64{1.00000012, 0, 0, 0}, []float64{1, 0, 0, 0}}, // a float32 that is 1 but for its last bit
 	} {
 		got, err := distribution(c.class, c.confidence, c.said, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for i := range got {
-			if math.Abs(got[i]-c.want[i]) > 1e-9 {
+			if math.Abs(got[i]-c.want[i]) > 1e-9 || got[i] > 1 {
 				t.Errorf("%+v: %v", c, got)
 				break
 			}

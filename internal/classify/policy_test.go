@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestDecide(t *testing.T) {
@@ -74,9 +74,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %v with entropy %v, want %v", got.Probabilities, got.Entropy, tt.q)
 			}
 			want := Outcome{Class: tt.class, Category: categories[tt.class].Name, Confidence: got.Probabilities[tt.class], Model: tt.model, UseReasoning: tt.think, Probabilities: got.Probabilities, Entropy: got.Entropy}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("got  %+v\nwant %+v", got, want)
-			}
+			expect.Deep(t, got, want)
 			if len(p) == 3 && p[1] != tt.p[1] {
 				t.Error("the probabilities of the caller were changed")
 			}

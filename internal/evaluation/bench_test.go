@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/index"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // corpora returns the first n tools of real catalogs, or all for 0, and queries for
@@ -31,14 +31,10 @@ func corpora(b *testing.B, n int) (tools []registry.NormalizedTool, queries []ev
 		files = append(files, filepath.Join(folder, corpus, "tools.jsonl"))
 	}
 	tools, err := evaluation.ReadCatalog(zap.NewNop(), files...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	for _, corpus := range []string{"livemcpbench", "mcpbench"} {
 		more, err := evaluation.ReadExamples(filepath.Join(folder, corpus, "queries.jsonl"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.OK(b, err)
 		queries = append(queries, more...)
 	}
 	if n > 0 {
@@ -50,9 +46,7 @@ func corpora(b *testing.B, n int) (tools []registry.NormalizedTool, queries []ev
 func open(b *testing.B, tools []registry.NormalizedTool) (*registry.Registry, *index.Indexes) {
 	b.Helper()
 	r, err := evaluation.Register(tools)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.OK(b, err)
 	x := index.New(r)
 	if _, err := x.Tools(b.Context()); err != nil {
 		b.Fatal(err)
@@ -77,9 +71,7 @@ func BenchmarkRealIndex(b *testing.B) {
 			r, x := open(b, tools)
 			b.StopTimer()
 			held = heap() - before
-			if err := x.Close(); err != nil {
-				b.Fatal(err)
-			}
+			expect.OK(b, x.Close())
 			runtime.KeepAlive(r)
 			b.StartTimer()
 		}
@@ -122,9 +114,7 @@ func BenchmarkRealUpdate(b *testing.B) {
 func BenchmarkRealFind(b *testing.B) {
 	sizes(b, func(b *testing.B, tools []registry.NormalizedTool, queries []evaluation.Example) {
 		r, err := evaluation.Register(tools)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.OK(b, err)
 		s := selector.New(r, selector.Options{})
 		defer s.Close()
 		if _, err := s.Find(b.Context(), selector.Query{Task: "index"}); err != nil {
@@ -143,78 +133,3 @@ func BenchmarkRealFind(b *testing.B) {
 		b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
 	})
 }
-
-// BenchmarkRealFindWithin asks the same queries within the whole catalog, and within filtered ones
-// of all tools (but one), half of them, and one. The whole catalog is what the others are compared
-// with.
-func BenchmarkRealFindWithin(b *testing.B) {
-	tools, queries := corpora(b, 0)
-	benchmarkWithin(b, tools, func(i int) string { return queries[i%len(queries)].Text })
-}
-
-// BenchmarkFindWithin is as BenchmarkRealFindWithin, of as many synthetic tools.
-func BenchmarkFindWithin(b *testing.B) {
-	verbs := strings.Fields("create delete list update search send read write open close merge export import convert plot")
-	nouns := strings.Fields("invoice calendar ticket branch page file folder email message chart table column user account order payment weather map")
-	tools := make([]registry.NormalizedTool, 14_321)
-	for i := range tools {
-		server, verb, noun := fmt.Sprintf("server%d", i/20), verbs[i%len(verbs)], nouns[i/7%len(nouns)]
-		name := fmt.Sprintf("%s_%s_%d", verb, noun, i)
-		tools[i] = registry.NormalizedTool{
-			ID: registry.ID(server, name), Server: server, Name: name, InputSchema: []byte(`{"type":"object"}`),
-			Description: fmt.Sprintf("Use this tool to %s a %s that belongs to the %s, with option%d and setting%d given as text", verb, noun, nouns[i/3%len(nouns)], i%997, i%409),
-		}
-	}
-	benchmarkWithin(b, tools, func(i int) string {
-		return fmt.Sprintf("please %s the %s of my %s with option%d", verbs[i%len(verbs)], nouns[i%len(nouns)], nouns[i*7%len(nouns)], i%997)
-	})
-}
-
-func benchmarkWithin(b *testing.B, tools []registry.NormalizedTool, task func(i int) string) {
-	r, err := evaluation.Register(tools)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := selector.New(r, selector.Options{})
-	defer s.Close()
-	all := r.Snapshot()
-	ids := make(map[string]int, len(all.Tools()))
-	for i, t := range all.Tools() {
-		ids[t.ID] = i
-	}
-	for _, profile := range []struct {
-		name  string
-		shows func(i int) bool
-	}{
-		{"whole", nil},
-		{"all", func(i int) bool { return i > 0 }},
-		{"half", func(i int) bool { return i%2 == 0 }},
-		{"one", func(i int) bool { return i == 7 }},
-	} {
-		b.Run("catalog="+profile.name, func(b *testing.B) {
-			var q selector.Query
-			if profile.shows != nil {
-				q.Catalog = all.Filtered(showing(func(t *registry.NormalizedTool) bool { return profile.shows(ids[t.ID]) }), nil)
-			}
-			find := func(i int) {
-				q.Task = task(i)
-				if _, err := s.Find(b.Context(), q); err != nil {
-					b.Fatal(err)
-				}
-			}
-			find(0) // the first search within a catalog looks up its tools
-			for i := 0; b.Loop(); i++ {
-				find(i)
-			}
-		})
-	}
-}
-
-// A showing is a [registry.Filter]: the tools for which it returns true.
-type showing func(t *registry.NormalizedTool) bool
-
-func (showing) Server(string) bool            { return true }
-func (f showing) Item(i registry.Item) bool   { return i.Tool == nil || f(i.Tool) }
-func (showing) Claim(server, uri string) bool { return true }
-
-func (showing) Tool(t *registry.NormalizedTool) *registry.NormalizedTool { return t }

@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/embeddings"
 	"github.com/mcp-metarouter/metarouter/internal/encoder"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestScore(t *testing.T) {
@@ -36,21 +37,15 @@ func TestScore(t *testing.T) {
 			}
 		}
 	}
-	if got := (&Example{}).Score([]string{"a:x"}); got != (Scores{}) {
-		t.Errorf("a query that needs nothing: %+v", got)
-	}
-	if got := Mean([]Scores{{Recall1: 1}, {MRR: 0.5}}); got != (Scores{Recall1: 0.5, MRR: 0.25}) {
-		t.Errorf("mean %+v", got)
-	}
+	expect.Equal(t, (&Example{}).Score([]string{"a:x"}), (Scores{}), "a query that needs nothing")
+	expect.Equal(t, Mean([]Scores{{Recall1: 1}, {MRR: 0.5}}), (Scores{Recall1: 0.5, MRR: 0.25}), "mean")
 }
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	log := zaptest.NewLogger(t)
@@ -113,9 +108,7 @@ func TestEvaluateWithModel(t *testing.T) {
 	c.Tasks = []Task{{ID: "1", Kind: "short", Text: "zorbl", Right: []string{"browser:take_screenshot"}}}
 	tasks := func(model embeddings.Model) int {
 		e, err := EvaluateTasks(t.Context(), []TaskCatalog{c}, 0.5, model, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return e.Outcomes[0].Rank
 	}
 	if without, with := tasks(nil), tasks(wordModel{}); without == 1 || with != 1 {

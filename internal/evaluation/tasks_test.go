@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"go.uber.org/zap/zaptest"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestReadTasks(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("@a+files.json", `{"package": "@a/files", "tools": [{"name": "delete_file", "description": "Delete a file", "inputSchema": {"type": "object"}}, {"name": ""}]}`)
@@ -55,9 +55,7 @@ func TestSummarize(t *testing.T) {
 	for _, k := range r.Kinds {
 		names = append(names, k.Name)
 	}
-	if got := strings.Join(names, ","); got != "short,long,none,"+WithTool {
-		t.Errorf("kinds %s", got)
-	}
+	expect.Equal(t, strings.Join(names, ","), "short,long,none,"+WithTool, "kinds")
 	short := r.Kinds[0]
 	for _, test := range []struct {
 		got  Share
@@ -73,16 +71,12 @@ func TestSummarize(t *testing.T) {
 	if short.First.Low != 0 || short.First.High != 1 || r.Kinds[2].Refused.Low != 1 {
 		t.Errorf("intervals %+v, %+v", short.First, r.Kinds[2].Refused)
 	}
-	if got := (Share{0.404, 0.31, 0.49}).String(); got != "40 (31–49)" {
-		t.Errorf("a share as text is %s", got)
-	}
+	expect.Equal(t, (Share{0.404, 0.31, 0.49}).String(), "40 (31–49)", "a share as text")
 	// Each is a bin of its own.
 	if want := (0.1 + 0.1 + 0.2 + 0.6 + 0.7) / 5; math.Abs(r.CalibrationError-want) > 1e-12 {
 		t.Errorf("calibration error %v, want %v", r.CalibrationError, want)
 	}
-	if got := CalibrationError(nil); got != 0 {
-		t.Errorf("the calibration error of nothing is %v", got)
-	}
+	expect.Equal(t, CalibrationError(nil), 0, "the calibration error of nothing")
 }
 
 // Twenty outcomes in ten bins: two confident ones of which one is right are half wrong.

@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/evaluation"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // worse is by how much the recall within a profile may be below that of a router that has only
@@ -31,13 +32,9 @@ func TestRecallWithin(t *testing.T) {
 			files = append(files, filepath.Join(folder, corpus, "tools.jsonl"))
 		}
 		tools, err := evaluation.ReadCatalog(zap.NewNop(), files...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		r, err := evaluation.Register(tools)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		ids = make(map[string]bool)
 		for _, tool := range tools {
 			ids[tool.ID] = true
@@ -53,9 +50,7 @@ func TestRecallWithin(t *testing.T) {
 	_, whole, catalog := read("livemcpbench", "mcpbench", "mcp-pool")
 	for _, corpus := range []string{"livemcpbench", "mcpbench"} {
 		queries, err := evaluation.ReadExamples(filepath.Join(folder, corpus, "queries.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		ids, alone, own := read(corpus)
 		profile := catalog.Filtered(showing(func(t *registry.NormalizedTool) bool { return ids[t.ID] }), nil)
 		if len(profile.Tools()) != len(own.Tools()) {
@@ -67,9 +62,7 @@ func TestRecallWithin(t *testing.T) {
 			for _, x := range queries {
 				q.Task = x.Text
 				found, err := s.Find(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				var ranked []string
 				for _, c := range found.Candidates {
 					ranked = append(ranked, c.IDs()...)
@@ -95,3 +88,12 @@ func TestRecallWithin(t *testing.T) {
 		}
 	}
 }
+
+// A showing is a [registry.Filter]: the tools for which it returns true.
+type showing func(t *registry.NormalizedTool) bool
+
+func (showing) Server(string) bool            { return true }
+func (f showing) Item(i registry.Item) bool   { return i.Tool == nil || f(i.Tool) }
+func (showing) Claim(server, uri string) bool { return true }
+
+func (showing) Tool(t *registry.NormalizedTool) *registry.NormalizedTool { return t }

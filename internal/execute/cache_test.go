@@ -17,7 +17,6 @@ import (
 // Results of tools that declare to be fit for it are given again for a while; no
 // others are, and no failures.
 func TestCache(t *testing.T) {
-	yes := true
 	for _, tc := range []struct {
 		name             string
 		cache            time.Duration
@@ -42,10 +41,10 @@ func TestCache(t *testing.T) {
 				sel := newExecutor(registry.New(), s)
 				find := tool(object)
 				if tc.reads {
-					find.Hints.ReadOnly = &yes
+					find.Hints.ReadOnly = new(true)
 				}
 				if tc.same {
-					find.Hints.Idempotent = &yes
+					find.Hints.Idempotent = new(true)
 				}
 				if strings.Contains(tc.name, "doubted") {
 					find.Doubt = "its name says that it deletes"
@@ -67,6 +66,16 @@ func TestCache(t *testing.T) {
 			})
 		})
 	}
+}
+
+// countedCalls returns a server of which results are cached, the number of its calls, and a tool that is fit for it.
+func countedCalls(answer string) (s *stub, calls *int, find *registry.NormalizedTool) {
+	calls, find = new(int), tool(object)
+	find.Hints = registry.Hints{ReadOnly: new(true), Idempotent: new(true)}
+	return &stub{policy: Policy{Cache: time.Minute}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		*calls++
+		return json.RawMessage(answer), nil
+	}}, calls, find
 }
 
 func TestCacheIsBounded(t *testing.T) {
@@ -108,22 +117,15 @@ func (v *visitor) Home() session.Client {
 
 // What one client was told is not told another.
 func TestCacheIsOneClients(t *testing.T) {
-	yes := true
-	calls := 0
-	s := &stub{policy: Policy{Cache: time.Minute}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-		calls++
-		return json.RawMessage(fine), nil
-	}}
+	s, calls, find := countedCalls(fine)
 	sel := newExecutor(registry.New(), s)
-	find := tool(object)
-	find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
 	a, b, nobody := &visitor{home: &visitor{}}, &visitor{home: &visitor{}}, &visitor{}
 	for i, tc := range []struct {
 		from session.Client
 		want int
 	}{{a, 1}, {a, 1}, {b, 2}, {nobody, 3}, {nobody, 4}, {nil, 5}, {nil, 5}, {a, 5}} {
-		if _, err := sel.Execute(t.Context(), Call{Tool: find, From: tc.from}); err != nil || calls != tc.want {
-			t.Errorf("call %d: the server was called %d times, want %d; %v", i, calls, tc.want, err)
+		if _, err := sel.Execute(t.Context(), Call{Tool: find, From: tc.from}); err != nil || *calls != tc.want {
+			t.Errorf("call %d: the server was called %d times, want %d; %v", i, *calls, tc.want, err)
 		}
 	}
 }
@@ -131,7 +133,6 @@ func TestCacheIsOneClients(t *testing.T) {
 // What is answered with a task or a question is no result to be given again, nor
 // is what was asked for in a way of its own.
 func TestCacheKeepsOnlyResults(t *testing.T) {
-	yes := true
 	for name, tc := range map[string]struct{ params, answer string }{
 		"a task was asked for": {`{"name":"x","task":{"ttl":5}}`, `{"task":{"taskId":"1","status":"working"}}`},
 		"a task":               {``, `{"resultType":"task","taskId":"1","status":"working"}`},
@@ -139,21 +140,15 @@ func TestCacheKeepsOnlyResults(t *testing.T) {
 		"an answer to one":     {`{"name":"x","inputResponses":{},"requestState":"s"}`, fine},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls := 0
-			s := &stub{policy: Policy{Cache: time.Minute}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-				calls++
-				return json.RawMessage(tc.answer), nil
-			}}
+			s, calls, find := countedCalls(tc.answer)
 			sel := newExecutor(registry.New(), s)
-			find := tool(object)
-			find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
 			first := Call{Tool: find}
 			if tc.params != "" {
 				first.Params = json.RawMessage(tc.params)
 			}
 			for i, c := range []Call{first, first, {Tool: find}} {
-				if _, err := sel.Execute(t.Context(), c); err != nil || calls != i+1 {
-					t.Errorf("call %d: the server was called %d times, %v", i+1, calls, err)
+				if _, err := sel.Execute(t.Context(), c); err != nil || *calls != i+1 {
+					t.Errorf("call %d: the server was called %d times, %v", i+1, *calls, err)
 				}
 			}
 		})
@@ -163,22 +158,16 @@ func TestCacheKeepsOnlyResults(t *testing.T) {
 // What a session gave is not given any more when it has ended: the next one may be
 // of an edited entry.
 func TestCacheEndsWithTheSession(t *testing.T) {
-	yes := true
-	calls := 0
-	s := &stub{policy: Policy{Cache: time.Minute}, ended: make(chan struct{}), call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-		calls++
-		return json.RawMessage(fine), nil
-	}}
+	s, calls, find := countedCalls(fine)
+	s.ended = make(chan struct{})
 	sel := newExecutor(registry.New(), s)
-	find := tool(object)
-	find.Hints.ReadOnly, find.Hints.Idempotent = &yes, &yes
 	for _, want := range []int{1, 1, 2, 2} {
-		if want == 2 && calls == 1 {
+		if want == 2 && *calls == 1 {
 			close(s.ended)
 			s.ended = make(chan struct{})
 		}
-		if _, err := sel.Execute(t.Context(), Call{Tool: find}); err != nil || calls != want {
-			t.Errorf("the server was called %d times, want %d; %v", calls, want, err)
+		if _, err := sel.Execute(t.Context(), Call{Tool: find}); err != nil || *calls != want {
+			t.Errorf("the server was called %d times, want %d; %v", *calls, want, err)
 		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+	hostile "github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
 // A stub is a server with one session, or with none.
@@ -44,6 +46,12 @@ func (s *stub) Session(_ context.Context, _ string, _ session.Client) (session.S
 }
 func (s *stub) Policy(string) Policy      { return s.policy }
 func (s *stub) State(string) status.State { return s.state }
+
+// late ends with its call.
+func late(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
 
 // live is a stub's session.
 type live struct {
@@ -114,9 +122,7 @@ func TestExecutePassesBytes(t *testing.T) {
 		"own": `"\u00e9"`, "server": `"srv"`, "trace_id": `"0123456789abcdef0123456789abcdef"`, "tool_name": `"original"`,
 		"tool_version": `"1.2.3"`, "node_id": `"node"`, "execution_path": `["local"]`, "verified": "false", "arguments_checked": "true", "degraded": "false", "attempts": "1",
 	} {
-		if got := string(wire.Member(meta, key)); got != want {
-			t.Errorf("_meta.%s = %s, want %s", key, got, want)
-		}
+		expect.Equal(t, string(wire.Member(meta, key)), want, "_meta.%s", key)
 	}
 	stamp, _ := wire.String(wire.Member(meta, "timestamp"))
 	if at, err := time.Parse(time.RFC3339, stamp); err != nil || !strings.HasSuffix(stamp, "Z") || time.Since(at) > time.Hour {
@@ -199,79 +205,39 @@ func TestExecuteValidates(t *testing.T) {
 				return json.RawMessage(`{"content":[]}`), nil
 			}}
 			r, err := execute(t, s, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
-			if err != nil || string(sent) != tc.sent || r.IsError != (tc.sent == "") {
+			if err != nil || string(sent) != tc.sent || r.IsError != (tc.sent == "") || r.IsError != (len(r.Mismatch) > 0) {
 				t.Fatalf("sent %s, answered %s, %v", sent, r.JSON, err)
 			}
 			for _, want := range tc.says {
-				if !strings.Contains(textOf(r), want) {
-					t.Errorf("the refusal lacks %q:\n%s", want, textOf(r))
-				}
+				expect.Contains(t, textOf(r), want, "the refusal")
 			}
-			if got := wire.Member(wire.Member(r.JSON, "_meta"), "repaired") != nil; got != tc.repaired {
-				t.Errorf("repaired: %v, want %v", got, tc.repaired)
-			}
-			if got := string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_repaired")) == "true"; got != tc.repaired {
-				t.Errorf("arguments_repaired: %v, want %v", got, tc.repaired)
+			noted, repaired := wire.Member(r.Meta(), "repaired") != nil, string(wire.Member(r.Meta(), "arguments_repaired")) == "true"
+			if noted != tc.repaired || repaired != tc.repaired {
+				t.Errorf("repaired: %v, noted: %v, want %v", repaired, noted, tc.repaired)
 			}
 		})
 	}
 }
 
-func TestExecuteWithoutValidation(t *testing.T) {
-	for _, mode := range []Validate{Warn, Off} {
-		s := &stub{policy: Policy{Validate: mode}, call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
-			return params, nil
-		}}
-		r, err := execute(t, s, Call{Tool: tool(`{"type":"object","required":["n"]}`), Arguments: json.RawMessage(`{"m":1}`)})
-		if err != nil || r.IsError || len(r.Mismatch) > 0 || string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_checked")) != "false" {
-			t.Errorf("mode %d: %s, %v", mode, r.JSON, err)
-		}
-	}
-}
-
-// A server gets arguments that could not be checked, and the result does not say that they were.
+// A server gets arguments that were not or could not be checked, and the result does not say that they were.
 func TestExecuteUnchecked(t *testing.T) {
-	many := `{"n":[0` + strings.Repeat(",0", 200_000) + `]}`
-	for _, tc := range []struct{ schema, args string }{
-		{`{"type":"object","required":["m"]}`, many},
-		{`{"type":7}`, `{"n":1}`},
+	const strict = `{"type":"object","required":["m"]}`
+	for _, tc := range []struct {
+		validate     Validate
+		schema, args string
+	}{
+		{Warn, strict, `{"n":1}`}, {Off, strict, `{"n":1}`},
+		{Strict, strict, `{"n":[0` + strings.Repeat(",0", 200_000) + `]}`}, {Strict, `{"type":7}`, `{"n":1}`},
 	} {
 		got := ""
-		s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+		s := &stub{policy: Policy{Validate: tc.validate}, call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
 			got = string(wire.Member(params, "arguments"))
 			return json.RawMessage(`{"content":[]}`), nil
 		}}
 		r, err := execute(t, s, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
-		if err != nil || r.IsError || got != tc.args || string(wire.Member(wire.Member(r.JSON, "_meta"), "arguments_checked")) != "false" {
-			t.Errorf("%s: %s, %v; sent %.100s", tc.schema, r.JSON, err, got)
+		if err != nil || r.IsError || len(r.Mismatch) > 0 || got != tc.args || string(wire.Member(r.Meta(), "arguments_checked")) != "false" {
+			t.Errorf("mode %d, %s: %s, %v; sent %.100s", tc.validate, tc.schema, r.JSON, err, got)
 		}
-	}
-}
-
-func TestMismatch(t *testing.T) {
-	s := &stub{call: func(_ context.Context, params json.RawMessage) (json.RawMessage, error) { return params, nil }}
-	picky := tool(`{"type":"object","required":["n"]}`)
-	r, err := execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"m":1}`)})
-	if err != nil || !r.IsError || len(r.Mismatch) != 1 || r.Mismatch[0] != "arguments: missing property 'n'" {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if r, err = execute(t, s, Call{Tool: picky, Arguments: json.RawMessage(`{"n":1}`)}); err != nil || r.IsError || r.Mismatch != nil {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-func TestProvenance(t *testing.T) {
-	meta := (&Provenance{Tool: &registry.NormalizedTool{Server: "s", Name: "t"}, Node: "n", Version: "1", Began: time.Now(), Attempts: 2, Checked: true}).JSON()
-	for key, want := range map[string]string{
-		"tool_name": `"t"`, "tool_version": `"1"`, "server": `"s"`, "node_id": `"n"`, "execution_path": `["local"]`,
-		"verified": "false", "arguments_checked": "true", "degraded": "false", "attempts": "2",
-	} {
-		if got := wire.Member(meta, key); string(got) != want {
-			t.Errorf("%s is %s, want %s", key, got, want)
-		}
-	}
-	if trace, _ := wire.String(wire.Member(meta, "trace_id")); len(trace) != 32 || !wire.Valid(meta) {
-		t.Errorf("%s", meta)
 	}
 }
 
@@ -283,15 +249,11 @@ func TestExecuteFailures(t *testing.T) {
 		says  string // in a tool error; "" if the error is passed on
 		asked int
 	}{
-		{"the server refuses", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, refusal }}, "", 1},
-		{"the server dies", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, fmt.Errorf("%w: exited with status 9", session.ErrClosed)
-		}}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
+		{"the server refuses", &stub{call: answers("", refusal)}, "", 1},
+		{"the server dies", &stub{call: answers("", fmt.Errorf("%w: exited with status 9", session.ErrClosed))}, `server "srv" ended during the call: session closed: exited with status 9`, 1},
 		{"the server is down", &stub{absent: fmt.Errorf("server is failed: no licence: %w", session.ErrNotSent)}, "no licence", 1},
-		{"no session lives long enough", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, session.ErrNotSent
-		}}, "not sent", maxAttempts},
-		{"nonsense", &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }}, "no result object", 1},
+		{"no session lives long enough", &stub{call: answers("", session.ErrNotSent)}, "not sent", maxAttempts},
+		{"nonsense", &stub{call: answers(`[]`, nil)}, "no result object", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, err := execute(t, tc.stub, Call{Tool: tool(object)})
@@ -302,9 +264,7 @@ func TestExecuteFailures(t *testing.T) {
 			} else if err != nil || !r.IsError || !strings.Contains(textOf(r), tc.says) {
 				t.Errorf("answered %s, %v, want %q", r.JSON, err, tc.says)
 			}
-			if tc.stub.asked != tc.asked {
-				t.Errorf("%d attempts, want %d", tc.stub.asked, tc.asked)
-			}
+			expect.Equal(t, tc.stub.asked, tc.asked, "attempts")
 		})
 	}
 }
@@ -324,7 +284,7 @@ func TestExecuteResent(t *testing.T) {
 		"may do harm, always": {tool(object), Policy{Retry: AlwaysRetry}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stub{policy: tc.policy, call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
+			s := &stub{policy: tc.policy, call: answers(`{}`, nil)}
 			_, err := execute(t, s, Call{Tool: tc.tool, Meta: json.RawMessage(`{"k":1,"metarouter/resent":true}`)})
 			if ran := s.asked > 0; ran != tc.runs || ran == errors.Is(err, session.ErrEnded) {
 				t.Errorf("it ran: %v, %v", ran, err)
@@ -357,17 +317,13 @@ func TestPolicyForTool(t *testing.T) {
 		if limit, pattern := p.timeout(tool); limit != want.time || pattern != want.pattern {
 			t.Errorf("%s may take %d by %q, want %d by %q", name, limit, pattern, want.time, want.pattern)
 		}
-		if got := resultLimit(tool, &p, 1<<30); got != want.tokens {
-			t.Errorf("%s may say %d tokens, want %d", name, got, want.tokens)
-		}
+		expect.Equal(t, resultLimit(tool, &p, 1<<30), want.tokens, "%s may say … tokens", name)
 	}
 	if limit, pattern := p.timeout(nil); limit != time.Minute || pattern != "" {
 		t.Errorf("another request may take %v by %q", limit, pattern)
 	}
 	declares := &registry.NormalizedTool{Original: "page_1", Definition: json.RawMessage(`{"_meta":{"anthropic/maxResultSizeChars":4000}}`)}
-	if got := resultLimit(declares, &p, 1<<30); got != 7 {
-		t.Errorf("one that declares more may say %d tokens", got)
-	}
+	expect.Equal(t, resultLimit(declares, &p, 1<<30), 7, "tokens that one that declares more may say")
 }
 
 // A call that waits for its server says in time for the client what it waited for.
@@ -378,9 +334,7 @@ func TestExecuteStartWait(t *testing.T) {
 		if want := "npx is fetching pkg, for 50s; waited 45s for it, try again in a minute"; err != nil || !r.IsError || !strings.Contains(textOf(r), want) {
 			t.Errorf("answered %s, %v", textOf(r), err)
 		}
-		if waited := time.Since(began); waited != StartWait {
-			t.Errorf("after %v", waited)
-		}
+		expect.Equal(t, time.Since(began), StartWait, "after")
 	})
 }
 
@@ -395,18 +349,14 @@ func (starting) Policy(string) Policy      { return Policy{} }
 func (starting) State(string) status.State { return status.Starting }
 
 func TestExecuteDeadlines(t *testing.T) {
-	hang := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &stub{policy: Policy{Timeout: time.Minute}, call: hang}
+		s := &stub{policy: Policy{Timeout: time.Minute}, call: late}
 		r, err := execute(t, s, Call{Tool: tool(object)})
 		if err != nil || !r.IsError || !strings.Contains(textOf(r), `"srv" did not answer original within 1m`) {
 			t.Errorf("after the time-out: %s, %v", r.JSON, err)
 		}
 		began := time.Now()
-		s = &stub{policy: Policy{Timeout: time.Minute, Timeouts: map[string]time.Duration{"orig*": time.Hour}}, call: hang}
+		s = &stub{policy: Policy{Timeout: time.Minute, Timeouts: map[string]time.Duration{"orig*": time.Hour}}, call: late}
 		r, err = execute(t, s, Call{Tool: tool(object)})
 		if err != nil || time.Since(began) != time.Hour || !strings.Contains(textOf(r), `within 1h0m0s, and the call was cancelled; a longer time can be set in its entry, in "tools", "timeout", "orig*"`) {
 			t.Errorf("after the tool's own time: %s, %v", r.JSON, err)
@@ -437,22 +387,6 @@ func TestExecuteDeadlines(t *testing.T) {
 	})
 }
 
-func BenchmarkExecute(b *testing.B) {
-	for name, text := range map[string]string{"short": "ok", "1MB": strings.Repeat(`{\"name\": \"a text\", \"n\": 12}\n`, 32_000)} {
-		b.Run(name, func(b *testing.B) {
-			result := json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}]}`)
-			s := newExecutor(registry.New(), &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return result, nil }})
-			c := Call{Tool: tool(`{"type":"object","properties":{"s":{"type":"string"}}}`), Arguments: json.RawMessage(`{"s":"hello"}`), Params: json.RawMessage(`{"name":"x","arguments":{"s":"hello"}}`)}
-			b.ReportAllocs()
-			for b.Loop() {
-				if r, err := s.Execute(b.Context(), c); err != nil || r.IsError {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // A comparison that takes too many steps is given up, has not passed, and is logged once.
 func TestCheckIsBounded(t *testing.T) {
 	const ways = `{"properties":{"a":{"$ref":"#"}}}`
@@ -465,9 +399,7 @@ func TestCheckIsBounded(t *testing.T) {
 			t.Errorf("unchecked %v, faults %.200q, repaired %q", c.Unchecked, c.Faults, c.Repaired)
 		}
 	}
-	if n := logs.FilterField(zap.String("tool", tool.ID)).Len(); n != 1 {
-		t.Errorf("logged %d times, want once", n)
-	}
+	expect.Equal(t, logs.FilterField(zap.String("tool", tool.ID)).Len(), 1, "logged … times")
 	if c := e.Check(t.Context(), tool, json.RawMessage(`{"a":1}`)); len(c.Faults) == 0 || c.Unchecked {
 		t.Errorf("a comparison that ends in time: %+v", c)
 	}
@@ -501,4 +433,44 @@ func TestCheckOfLongArguments(t *testing.T) {
 			t.Errorf("%.100s: blind %v, faults %.200v, want %q", tc.schema, s.blind, faults, tc.fault)
 		}
 	}
+}
+
+// TestHostileSchemas checks that arguments are compared with hostile schemas, and translated for
+// them, in a bounded number of steps. Without the bounds, the test does not end.
+func TestHostileSchemas(t *testing.T) {
+	var many strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&many, `,"P%d":1`, i)
+	}
+	args := json.RawMessage(`{"a":{"a":{"a":{"a":{"b":[[[]]]}}}}` + many.String() + `}`)
+	e := New(Options{Log: zap.NewNop()})
+	for name, schema := range hostile.Hostile() {
+		if c := e.Check(t.Context(), tool(schema), Renamed(args, tool(schema))); len(c.Faults) > 10 {
+			t.Errorf("%s: %d faults", name, len(c.Faults))
+		}
+	}
+}
+
+// TestLargeArguments checks that large arguments wait until others are compared, no longer than
+// their call, and that small ones do not wait.
+func TestLargeArguments(t *testing.T) {
+	e := New(Options{Log: zap.NewNop()})
+	wrong := tool(`{"required":["b"]}`)
+	large := json.RawMessage(`{"a":"` + strings.Repeat("x", largeArguments) + `"}`)
+	for range maxLarge {
+		e.schemas.large <- struct{}{}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c := e.Check(ended, wrong, large); !c.Unchecked || c.passed() {
+		t.Errorf("while others are compared: %+v", c)
+	}
+	if c := e.Check(t.Context(), wrong, json.RawMessage(`{}`)); len(c.Faults) == 0 || c.Unchecked {
+		t.Error("small arguments were not compared")
+	}
+	<-e.schemas.large
+	if c := e.Check(t.Context(), wrong, large); len(c.Faults) == 0 || c.Unchecked {
+		t.Error("large arguments were not compared")
+	}
+	expect.Equal(t, len(e.schemas.large), maxLarge-1, "are being compared")
 }

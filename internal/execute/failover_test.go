@@ -17,6 +17,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A pool is some servers, by name.
@@ -31,17 +32,25 @@ func (p pool) Session(ctx context.Context, server string, from session.Client) (
 func (p pool) State(server string) status.State { return p[server].state }
 func (p pool) Policy(server string) Policy      { return p[server].policy }
 
+// registered returns a registry in which each server has a tool find with its schema, as edit leaves it.
+func registered(t *testing.T, schemas map[string]string, edit func(*registry.NormalizedTool)) *registry.Registry {
+	t.Helper()
+	r := registry.New()
+	for server, schema := range schemas {
+		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
+		edit(&find)
+		_, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}})
+		expect.OK(t, err)
+	}
+	return r
+}
+
+func reads(find *registry.NormalizedTool) { find.Hints.ReadOnly = new(true) }
+
 // twoServers returns a registry in which the servers a and b have an equal tool, find.
 func twoServers(t *testing.T) *registry.Registry {
 	t.Helper()
-	r := registry.New()
-	for _, server := range []string{"a", "b"} {
-		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return r
+	return registered(t, map[string]string{"a": object, "b": object}, func(*registry.NormalizedTool) {})
 }
 
 // A call of a server that is up does not look at how its stand-ins are, unless the call fails.
@@ -49,9 +58,7 @@ func TestNoLookAtStandIns(t *testing.T) {
 	for fails, want := range map[error][]string{nil: {"a"}, fmt.Errorf("it has gone: %w", session.ErrNotSent): {"a", "b"}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := twoServers(t)
-			answer := func(context.Context, json.RawMessage) (json.RawMessage, error) {
-				return json.RawMessage(`{"content":[]}`), nil
-			}
+			answer := answers(fine, nil)
 			seen := &looks{pool: pool{"a": {policy: Policy{StandIns: []string{"b"}}, absent: fails, call: answer}, "b": {call: answer}}}
 			find, _ := r.Snapshot().Tool("a:find")
 			result, err := newExecutor(r, seen).Execute(t.Context(), Call{Tool: find})
@@ -59,9 +66,7 @@ func TestNoLookAtStandIns(t *testing.T) {
 				t.Errorf("%s, %v", result.JSON, err)
 			}
 			slices.Sort(seen.servers)
-			if got := slices.Compact(seen.servers); !slices.Equal(got, want) {
-				t.Errorf("with the fault %v it looked at %q, want %q", fails, got, want)
-			}
+			expect.List(t, slices.Compact(seen.servers), want, "with the fault %v it looked at", fails)
 		})
 	}
 }
@@ -80,7 +85,6 @@ func (l *looks) Policy(server string) Policy {
 // Where a server can't take a call, one of its group does, under its own names for
 // the tool and the arguments.
 func TestFailover(t *testing.T) {
-	yes := true
 	down := fmt.Errorf("it is starting: %w", session.ErrNotSent)
 	died := fmt.Errorf("%w: it was killed", session.ErrClosed)
 	group := Policy{StandIns: []string{"other", "b"}}
@@ -117,19 +121,11 @@ func TestFailover(t *testing.T) {
 					return json.RawMessage(fine), err
 				}
 			}
-			r := registry.New()
-			for server, schema := range map[string]string{"a": object, "b": tc.schema} {
-				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
-				if tc.readOnly {
-					find.Hints.ReadOnly = &yes
-				}
-				if strings.Contains(tc.name, "doubted") {
+			r := registered(t, map[string]string{"a": object, "b": tc.schema}, func(find *registry.NormalizedTool) {
+				if find.Hints.ReadOnly = new(tc.readOnly); strings.Contains(tc.name, "doubted") {
 					find.Doubt = "its name says that it deletes"
 				}
-				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			})
 			synctest.Test(t, func(t *testing.T) {
 				s := newExecutor(r, pool{
 					"a": {policy: tc.policy, absent: tc.absent, call: answer("a", tc.fails)},
@@ -150,9 +146,7 @@ func TestFailover(t *testing.T) {
 				meta := wire.Member(result.JSON, "_meta")
 				server, _ := wire.String(wire.Member(meta, "server"))
 				degraded := string(wire.Member(meta, "degraded"))
-				if checked := string(wire.Member(meta, "arguments_checked")); checked != fmt.Sprint(!strings.HasPrefix(tc.name, "it is not known whether")) {
-					t.Errorf("arguments_checked is %s", checked)
-				}
+				expect.Equal(t, string(wire.Member(meta, "arguments_checked")), fmt.Sprint(!strings.HasPrefix(tc.name, "it is not known whether")), "arguments_checked")
 				if result.IsError || server != tc.want || result.Tool == nil || result.Tool.Server != tc.want || sent[tc.want] != tc.args ||
 					string(wire.Member(meta, "execution_path")) != tc.path || degraded != fmt.Sprint(tc.want != "a") {
 					t.Errorf("answered %s, sent %v", result.JSON, sent)
@@ -166,19 +160,11 @@ func TestFailover(t *testing.T) {
 // answer names each, and none is called twice.
 func TestFailoverGoesBack(t *testing.T) {
 	const renamed = `{"properties":{"maxResults":{"type":"integer"}},"additionalProperties":false}`
-	yes := true
-	r := registry.New()
-	for server, schema := range map[string]string{"a": object, "b": renamed} {
-		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(schema)}
-		find.Hints.ReadOnly = &yes
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r := registered(t, map[string]string{"a": object, "b": renamed}, reads)
 	find, _ := r.Snapshot().Tool("a:find")
 	call := Call{Tool: find, Arguments: json.RawMessage(`{"max_results":1}`)}
 	group := Policy{StandIns: []string{"b"}, Timeout: time.Second}
-	never := func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, session.ErrNotSent }
+	never := answers("", session.ErrNotSent)
 	synctest.Test(t, func(t *testing.T) {
 		var sent []string
 		a := func(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
@@ -194,10 +180,6 @@ func TestFailoverGoesBack(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		late := func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		}
 		s := newExecutor(r, pool{"a": {policy: group, call: late}, "b": {policy: group, call: late}})
 		result, err := s.Execute(t.Context(), call)
 		if text := textOf(result); err != nil || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || s.limiters.of("a").unanswered != 1 {
@@ -222,9 +204,7 @@ func TestFailoverOfNobody(t *testing.T) {
 		for range breakAfter {
 			s.Execute(t.Context(), Call{Tool: find}) // one that is late may have taken effect
 		}
-		if n := sent.Load(); n != breakAfter {
-			t.Errorf("%d calls sent", n)
-		}
+		expect.Equal(t, sent.Load(), breakAfter, "calls sent")
 		s.limiters.of("b").unanswered, s.limiters.of("b").open = breakAfter, time.Now().Add(breakTime)
 		result, err := s.Execute(t.Context(), Call{Tool: find})
 		if text := textOf(result); err != nil || !result.IsError || !strings.Contains(text, `server "a" did not answer`) || !strings.Contains(text, `server "b" did not answer`) || sent.Load() != breakAfter {
@@ -236,28 +216,22 @@ func TestFailoverOfNobody(t *testing.T) {
 // Who may run only what reads is not given a tool instead that may do more; and a
 // server that is merely the same as another is not written to in its place.
 func TestFailoverDoesNoMoreHarm(t *testing.T) {
-	yes := true
-	reads, same := registry.Hints{ReadOnly: &yes}, registry.Hints{Idempotent: &yes}
+	readOnly, same := registry.Hints{ReadOnly: new(true)}, registry.Hints{Idempotent: new(true)}
 	for _, tc := range []struct {
 		name   string
 		policy Policy
 		a, b   registry.Hints
 		want   bool // whether b answers
 	}{
-		{"both read", Policy{StandIns: []string{"b"}}, reads, reads, true},
-		{"the other may write", Policy{StandIns: []string{"b"}}, reads, registry.Hints{}, false},
-		{"the other only reads", Policy{StandIns: []string{"b"}}, registry.Hints{}, reads, true},
-		{"a twin reads", Policy{Twins: []string{"b"}}, reads, reads, true},
+		{"both read", Policy{StandIns: []string{"b"}}, readOnly, readOnly, true},
+		{"the other may write", Policy{StandIns: []string{"b"}}, readOnly, registry.Hints{}, false},
+		{"the other only reads", Policy{StandIns: []string{"b"}}, registry.Hints{}, readOnly, true},
+		{"a twin reads", Policy{Twins: []string{"b"}}, readOnly, readOnly, true},
 		{"a twin writes", Policy{Twins: []string{"b"}}, same, same, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := registry.New()
-			for server, hints := range map[string]registry.Hints{"a": tc.a, "b": tc.b} {
-				find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object), Hints: hints}
-				if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			hints := map[string]registry.Hints{"a": tc.a, "b": tc.b}
+			r := registered(t, map[string]string{"a": object, "b": object}, func(find *registry.NormalizedTool) { find.Hints = hints[find.Server] })
 			synctest.Test(t, func(t *testing.T) {
 				called := false
 				s := newExecutor(r, pool{
@@ -278,15 +252,7 @@ func TestFailoverDoesNoMoreHarm(t *testing.T) {
 
 // One server is not blamed for the time that another took, and has its own.
 func TestFailoverHasItsOwnTime(t *testing.T) {
-	yes := true
-	r := registry.New()
-	for _, server := range []string{"a", "b"} {
-		find := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(object)}
-		find.Hints.ReadOnly = &yes
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r := registered(t, map[string]string{"a": object, "b": object}, reads)
 	find, _ := r.Snapshot().Tool("a:find")
 	synctest.Test(t, func(t *testing.T) {
 		takes := func(d time.Duration, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
@@ -337,7 +303,7 @@ func TestNeedsLogin(t *testing.T) {
 					sent.Add(1)
 					return nil, needed
 				}},
-				"b": {call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }},
+				"b": {call: answers(fine, nil)},
 			})
 			find, _ := r.Snapshot().Tool("a:find")
 			for range 2 * breakAfter {
@@ -350,9 +316,7 @@ func TestNeedsLogin(t *testing.T) {
 					t.Fatalf("%s, %v", result.JSON, result.Err)
 				}
 			}
-			if n := sent.Load(); n != 2*breakAfter {
-				t.Errorf("sent %d times for %d calls", n, 2*breakAfter)
-			}
+			expect.Equal(t, sent.Load(), 2*breakAfter, "sent … times")
 		})
 	}
 }

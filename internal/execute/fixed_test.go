@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const (
@@ -78,9 +79,7 @@ func TestFixed(t *testing.T) {
 			if test.sent != "" {
 				want = `{"name":"original","arguments":` + test.sent + `}`
 			}
-			if sent != want {
-				t.Errorf("sent %.100s, want %.100s", sent, want)
-			}
+			expect.Equal(t, sent, want, "sent")
 			if r.IsError != (test.fault != "") || !strings.Contains(textOf(r), test.fault) {
 				t.Errorf("answer is %s, want %q", r.JSON, test.fault)
 			}
@@ -105,9 +104,7 @@ func FuzzFixed(f *testing.F) {
 		}
 		var read struct{ Owner any }
 		var all map[string]json.RawMessage
-		if err := json.Unmarshal(c.Sent, &all); err != nil {
-			t.Fatalf("%s becomes %s: %v", args, c.Sent, err)
-		}
+		expect.OK(t, json.Unmarshal(c.Sent, &all), "%s becomes %s", args, c.Sent)
 		if err := json.Unmarshal(c.Sent, &read); err != nil || read.Owner != "acme" || string(all["owner"]) != `"acme"` {
 			t.Errorf("%s becomes %s, which a server reads as %v, %v", args, c.Sent, read.Owner, err)
 		}
@@ -157,13 +154,7 @@ func TestParamsOfRouter(t *testing.T) {
 // and one of them with fixed arguments.
 func TestStandInsOfCatalog(t *testing.T) {
 	down := fmt.Errorf("it is starting: %w", session.ErrNotSent)
-	r := registry.New()
-	for _, server := range []string{"a", "b", "c"} {
-		one := registry.NormalizedTool{ID: server + ":find", Server: server, Name: "find", InputSchema: json.RawMessage(whole)}
-		if _, err := r.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{one}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r := registered(t, map[string]string{"a": whole, "b": whole, "c": whole}, func(*registry.NormalizedTool) {})
 	for _, test := range []struct {
 		name  string
 		shows only
@@ -228,9 +219,8 @@ func TestObservedCaller(t *testing.T) {
 	seen := new(observing)
 	e := newExecutor(registry.New(), &stub{call: answers(fine, nil)})
 	e.Observer = seen
-	if _, err := e.Execute(t.Context(), Call{Tool: tool(object), Principal: "hash", PrincipalName: "ci", Profile: "work"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Execute(t.Context(), Call{Tool: tool(object), Principal: "hash", PrincipalName: "ci", Profile: "work"})
+	expect.OK(t, err)
 	if seen.last.Principal != "ci" || seen.last.Profile != "work" {
 		t.Errorf("observed %q under %q", seen.last.Principal, seen.last.Profile)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const fine = `{"content":[{"type":"text","text":"fine"}]}`
@@ -69,25 +70,30 @@ func TestMaxConcurrent(t *testing.T) {
 	})
 }
 
+// occupied returns an executor for a server that takes one call at a time, while this many are under way or wait.
+func occupied(t *testing.T, calls int) (sel *Executor, finish func()) {
+	t.Helper()
+	finished := make(chan struct{})
+	sel = newExecutor(registry.New(), &stub{policy: Policy{MaxConcurrent: 1}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		<-finished
+		return json.RawMessage(fine), nil
+	}})
+	var running sync.WaitGroup
+	for range calls {
+		running.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
+	}
+	synctest.Wait()
+	return sel, func() { close(finished); running.Wait() }
+}
+
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		finish := make(chan struct{})
-		s := &stub{policy: Policy{MaxConcurrent: 1}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			<-finish
-			return json.RawMessage(fine), nil
-		}}
-		sel := newExecutor(registry.New(), s)
-		var calls sync.WaitGroup
-		for range 1 + maxQueued {
-			calls.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
-		}
-		synctest.Wait()
+		sel, finish := occupied(t, 1+maxQueued)
 		r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
 		if text := textOf(r); err != nil || !r.IsError || !strings.Contains(text, `"srv" is busy (calls under way: 1, waiting: 1000)`) || !strings.Contains(text, "maxConcurrent") {
 			t.Errorf("%s, %v", text, err)
 		}
-		close(finish)
-		calls.Wait()
+		finish()
 		if r, err := sel.Execute(t.Context(), Call{Tool: tool(object)}); err != nil || r.IsError {
 			t.Errorf("afterwards: %s, %v", r.JSON, err)
 		}
@@ -97,22 +103,13 @@ func TestBusy(t *testing.T) {
 // A call does not wait for other calls without end.
 func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		finish := make(chan struct{})
-		s := &stub{policy: Policy{MaxConcurrent: 1}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			<-finish
-			return json.RawMessage(fine), nil
-		}}
-		sel := newExecutor(registry.New(), s)
-		var first sync.WaitGroup
-		first.Go(func() { sel.Execute(t.Context(), Call{Tool: tool(object)}) })
-		synctest.Wait()
+		sel, finish := occupied(t, 1)
 		began := time.Now()
 		r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
 		if text := textOf(r); err != nil || !r.IsError || time.Since(began) != maxWait || !strings.Contains(text, `"srv" is busy: the call waited 10m0s`) {
 			t.Errorf("after %v: %s, %v", time.Since(began), text, err)
 		}
-		close(finish)
-		first.Wait()
+		finish()
 		if g := sel.limiters.of("srv"); g.active != 0 || len(g.waiting) != 0 {
 			t.Errorf("%d calls are under way at the end, %d wait", g.active, len(g.waiting))
 		}
@@ -194,9 +191,7 @@ func TestBreaker(t *testing.T) {
 			return textOf(r)
 		}
 		for range breakAfter {
-			if text := call(); !strings.Contains(text, "did not answer original within 1s") {
-				t.Errorf("late: %s", text)
-			}
+			expect.Contains(t, call(), "did not answer original within 1s", "late")
 		}
 		began := time.Now()
 		if text := call(); !strings.Contains(text, `"srv" did not answer the last 5 calls, so none is sent to it for the next 10s`) || time.Since(began) != 0 || sent != breakAfter {
@@ -204,15 +199,11 @@ func TestBreaker(t *testing.T) {
 		}
 		time.Sleep(breakTime)
 		call() // the one that is let through fails
-		if text := call(); !strings.Contains(text, "the last 6 calls") {
-			t.Errorf("after one more: %s", text)
-		}
+		expect.Contains(t, call(), "the last 6 calls", "after one more")
 		heals = true
 		time.Sleep(breakTime)
 		for range 2 {
-			if text := call(); text != "fine" {
-				t.Errorf("healed: %s", text)
-			}
+			expect.Equal(t, call(), "fine", "healed")
 		}
 	})
 }
@@ -238,7 +229,6 @@ func TestBreakerCountsOnlySilence(t *testing.T) {
 // A call that may have taken effect is made again only where that does no harm, or
 // the configuration says so.
 func TestRetry(t *testing.T) {
-	yes := true
 	for _, tc := range []struct {
 		name     string
 		retry    Retry
@@ -260,7 +250,7 @@ func TestRetry(t *testing.T) {
 				}}
 				harmless := tool(object)
 				if tc.readOnly {
-					harmless.Hints.ReadOnly = &yes
+					harmless.Hints.ReadOnly = new(true)
 				}
 				if strings.Contains(tc.name, "doubted") {
 					harmless.Doubt = "its name says that it deletes"
@@ -304,9 +294,7 @@ func TestRetryHasOneDeadline(t *testing.T) {
 // A server that ended during a call is waited for no longer than the call may take.
 func TestRetryWaitsWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stub{policy: Policy{Retry: AlwaysRetry, Timeout: 10 * time.Second}, call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, session.ErrClosed
-		}}
+		s := &stub{policy: Policy{Retry: AlwaysRetry, Timeout: 10 * time.Second}, call: answers("", session.ErrClosed)}
 		began := time.Now()
 		r, err := newExecutor(registry.New(), gone{s}).Execute(t.Context(), Call{Tool: tool(object)})
 		if took := time.Since(began); err != nil || took != 10*time.Second || !strings.Contains(textOf(r), "restarting") {

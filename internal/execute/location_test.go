@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A read-only call that gets no answer turns to a stand-in; any other does not.
@@ -54,12 +55,9 @@ func TestTurnToStandIn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var called []string
-				r, servers := registry.New(), make(pool)
+				schemas, servers := make(map[string]string), make(pool)
 				for name, s := range test.servers {
-					find := registry.NormalizedTool{ID: name + ":find", Server: name, Name: "find", InputSchema: json.RawMessage(object), Hints: registry.Hints{ReadOnly: new(!test.writes)}}
-					if _, err := r.Replace(name, registry.Offer{Tools: []registry.NormalizedTool{find}}); err != nil {
-						t.Fatal(err)
-					}
+					schemas[name] = object
 					p := Policy{Timeout: time.Second, MaxConcurrent: 2, Retry: s.policy, Location: NewLocation(s.priority, nil)}
 					for other := range test.servers {
 						if other != name {
@@ -74,14 +72,14 @@ func TestTurnToStandIn(t *testing.T) {
 							return nil, ends
 						case string:
 							if ends == hangs {
-								<-ctx.Done()
-								return nil, context.Cause(ctx)
+								return late(ctx, nil)
 							}
 							return json.RawMessage(ends), nil
 						}
 						return json.RawMessage(fine), nil
 					}}
 				}
+				r := registered(t, schemas, func(find *registry.NormalizedTool) { find.Hints.ReadOnly = new(!test.writes) })
 				e := newExecutor(r, servers)
 				for name, s := range test.servers {
 					e.limiters.of(name).active = s.busy
@@ -97,5 +95,15 @@ func TestTurnToStandIn(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for _, test := range []struct{ theirs, ours, want string }{
+		{`{}`, `{"a":1}`, `{"a":1}`},
+		{`{"x":[1], "a":2,"y":"\n"}`, `{"a":1,"b":{}}`, `{"a":1,"b":{},"x":[1],"y":"\n"}`},
+		{`{"a":2,"\u0061":3,"q\"":4}`, `{"a":1}`, `{"a":1,"q\"":4}`},
+	} {
+		expect.Equal(t, string(merge([]byte(test.theirs), []byte(test.ours))), test.want, "%s and %s", test.theirs, test.ours)
 	}
 }

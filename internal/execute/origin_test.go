@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A remoteStub is a server on another node: it notes the requests, and says where they ran.
@@ -68,9 +69,7 @@ func TestCallOnAnotherNode(t *testing.T) {
 		for key, want := range map[string]string{
 			"node_id": `"box"`, "execution_path": `["laptop","box"]`, "verified": "true", "degraded": "true", "theirs": "1",
 		} {
-			if got := string(wire.Member(r.Meta(), key)); got != want {
-				t.Errorf("_meta has %s %s, want %s", key, got, want)
-			}
+			expect.Equal(t, string(wire.Member(r.Meta(), key)), want, "_meta has %s", key)
 		}
 	})
 }
@@ -86,34 +85,28 @@ func TestCallOnThisNode(t *testing.T) {
 		t.Errorf("a server of this node gets %+v", got)
 	}
 	for key, want := range map[string]string{"execution_path": `["local"]`, "verified": "false", "degraded": "false"} {
-		if got := string(wire.Member(r.Meta(), key)); got != want {
-			t.Errorf("_meta has %s %s, want %s", key, got, want)
-		}
+		expect.Equal(t, string(wire.Member(r.Meta(), key)), want, "_meta has %s", key)
 	}
 }
 
 // A node is told which calls may be repeated: only those may run without a second message.
 func TestRepeatable(t *testing.T) {
-	yes := true
 	for _, tt := range []struct {
 		retry Retry
 		hints registry.Hints
 		want  bool
 	}{
 		{IfHarmless, registry.Hints{}, false},
-		{IfHarmless, registry.Hints{ReadOnly: &yes}, true},
-		{NeverRetry, registry.Hints{ReadOnly: &yes}, false},
+		{IfHarmless, registry.Hints{ReadOnly: new(true)}, true},
+		{NeverRetry, registry.Hints{ReadOnly: new(true)}, false},
 		{AlwaysRetry, registry.Hints{}, true},
 	} {
 		s := &remoteStub{stub: stub{policy: Policy{Gateway: "laptop", Retry: tt.retry}}}
 		called := tool(`{}`)
 		called.Hints = tt.hints
-		if _, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: called}); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.requests[0].Repeatable; got != tt.want {
-			t.Errorf("retry %d, hints %+v: repeatable %v", tt.retry, tt.hints, got)
-		}
+		_, err := newExecutor(registry.New(), s).Execute(t.Context(), Call{Tool: called})
+		expect.OK(t, err)
+		expect.Equal(t, s.requests[0].Repeatable, tt.want, "retry %d, hints %+v: repeatable", tt.retry, tt.hints)
 	}
 }
 
@@ -150,12 +143,9 @@ func TestLostNodeIsCalledAgain(t *testing.T) {
 		s := &remoteStub{stub: stub{policy: Policy{Gateway: gateway}}, fail: breakAfter, why: session.ErrClosed}
 		e := newExecutor(registry.New(), s)
 		for range breakAfter + 1 {
-			if _, err := e.Execute(t.Context(), Call{Tool: tool(`{}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := e.Execute(t.Context(), Call{Tool: tool(`{}`)})
+			expect.OK(t, err)
 		}
-		if len(s.requests) != want {
-			t.Errorf("gateway %q: %d requests, want %d", gateway, len(s.requests), want)
-		}
+		expect.Equal(t, len(s.requests), want, "gateway %q: requests", gateway)
 	}
 }

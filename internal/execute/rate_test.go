@@ -11,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/rate"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestRates(t *testing.T) {
@@ -20,17 +21,13 @@ func TestRates(t *testing.T) {
 		other := &registry.NormalizedTool{ID: "s:read", Server: "s", Name: "read"}
 		p := &Policy{Rates: map[string]rate.Limit{"search_*": {PerSecond: 0.5, Burst: 2}}}
 		for i := range 2 {
-			if err := r.take(search, p, "ann"); err != nil {
-				t.Errorf("call %d: %v", i, err)
-			}
+			expect.OK(t, r.take(search, p, "ann"), "call %d", i)
 		}
 		err := r.take(search, p, "ann")
 		if !errors.Is(err, session.ErrNotSent) || !strings.Contains(err.Error(), "s:find was not called: its calls are limited to 30 a minute for each principal, at most 2 at once") || !strings.HasSuffix(err.Error(), "try again in 2 s") {
 			t.Errorf("a third: %v", err)
 		}
-		if got := fmt.Sprint(rate.Limit{PerSecond: 1.0 / 3600}, rate.Limit{PerSecond: 2.5}); got != "1 an hour 2.5 a second" {
-			t.Errorf("rates %s", got)
-		}
+		expect.Equal(t, fmt.Sprint(rate.Limit{PerSecond: 1.0 / 3600}, rate.Limit{PerSecond: 2.5}), "1 an hour 2.5 a second", "rates")
 		if r.take(search, p, "bob") != nil || r.take(other, p, "ann") != nil {
 			t.Error("another principal, or another tool, has to wait")
 		}

@@ -3,7 +3,6 @@ package execute
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Repairs are counted by what was done, not by where and to what.
@@ -31,9 +31,8 @@ func TestRepairs(t *testing.T) {
 		}
 	}
 	s.call = answers(`{"contents":[{"uri":"a:b","mimeType":"image/png","blob":""}]}`, nil)
-	if _, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Relay(t.Context(), "srv", session.Request{Method: "resources/read"})
+	expect.OK(t, err)
 	want := []status.Repair{
 		{Of: "arguments", What: "strings of JSON became values", Times: 2},
 		{Of: "arguments", What: "null was left out", Times: 2},
@@ -41,9 +40,7 @@ func TestRepairs(t *testing.T) {
 		{Of: "arguments", What: "the arguments were a string of JSON", Times: 2},
 		{Of: "results", What: "contents: replaced by a note, since its data is empty", Times: 1},
 	}
-	if got := e.Repairs("srv"); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
+	expect.List(t, e.Repairs("srv"), want)
 	for i := range 100 {
 		e.repairs.count("many", "results", fmt.Sprintf("repair %d", i))
 		e.repairs.count("many", "results", "repair 0")

@@ -47,6 +47,7 @@ func TestResultErr(t *testing.T) {
 	}
 }
 
+// answers answers each call so.
 func answers(raw string, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(raw), err }
 }

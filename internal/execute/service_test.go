@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestChoose(t *testing.T) {
@@ -37,12 +38,8 @@ func TestChoose(t *testing.T) {
 		{"one is coming", []candidate{{state: down}, {state: coming, calls: 9}, {state: down}}, 1, 1},
 		{"all are down", []candidate{{own: true, state: down}, {state: down}}, 0, 0},
 	} {
-		if got := choose(tt.all, func(int) int { return 0 }); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
-		}
-		if got := choose(tt.all, func(n int) int { return n - 1 }); got != tt.last {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.last)
-		}
+		expect.Equal(t, choose(tt.all, func(int) int { return 0 }), tt.want, "%s", tt.name)
+		expect.Equal(t, choose(tt.all, func(n int) int { return n - 1 }), tt.last, "%s", tt.name)
 	}
 }
 
@@ -136,8 +133,7 @@ func (c cells) count() string {
 }
 
 func readTool() *registry.NormalizedTool {
-	yes := true
-	return &registry.NormalizedTool{ID: "a:read", Server: "a", Name: "read", Original: "read_it", InputSchema: json.RawMessage(object), Hints: registry.Hints{ReadOnly: &yes}}
+	return &registry.NormalizedTool{ID: "a:read", Server: "a", Name: "read", Original: "read_it", InputSchema: json.RawMessage(object), Hints: registry.Hints{ReadOnly: new(true)}}
 }
 
 func writeTool() *registry.NormalizedTool {
@@ -220,9 +216,7 @@ func TestServiceOnAnotherNode(t *testing.T) {
 			t.Errorf("%s: then it is %s, before %s", tt.method, got, marked)
 		}
 	}
-	if got := c.count(); got != "a 0, a@b 3, a@c 0" {
-		t.Error(got)
-	}
+	expect.Equal(t, c.count(), "a 0, a@b 3, a@c 0")
 }
 
 // Requests other than calls go to another replica too if one does not take them.
@@ -258,9 +252,7 @@ func TestClientStaysWithReplica(t *testing.T) {
 				t.Fatalf("%s, %v", r.JSON, err)
 			}
 		}
-		if got := c.count(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		expect.Equal(t, c.count(), want)
 	}
 	call("a@b 5, a@c 0")
 	c["a@c"].state = status.Ready

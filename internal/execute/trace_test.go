@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const (
@@ -54,9 +55,7 @@ func TestSpansOfACall(t *testing.T) {
 	}
 	sel, recorder := tracedBy(s)
 	r, err := sel.Execute(t.Context(), Call{Tool: tool(object), Client: "me", Principal: "hash", PrincipalName: "ci", Profile: "work", Script: "run", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `","tracestate":"a=1","progressToken":7}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if id, _ := wire.String(wire.Member(r.Meta(), "trace_id")); id != clientTrace {
 		t.Errorf("trace_id %s, want %s", id, clientTrace)
 	}
@@ -72,9 +71,7 @@ func TestSpansOfACall(t *testing.T) {
 		if attempt.Name() != "tools/call original" || attempt.SpanKind() != trace.SpanKindClient || attempt.Parent().SpanID() != call.SpanContext().SpanID() {
 			t.Errorf("an attempt's span is %s, %s, below %s", attempt.Name(), attempt.SpanKind(), attempt.Parent().SpanID())
 		}
-		if want := "00-" + clientTrace + "-" + attempt.SpanContext().SpanID().String() + "-01"; told[i] != want {
-			t.Errorf("the server was told %s, want %s", told[i], want)
-		}
+		expect.Equal(t, told[i], "00-"+clientTrace+"-"+attempt.SpanContext().SpanID().String()+"-01", "the server was told")
 	}
 	if state := string(wire.Member(s.meta, "tracestate")); state != `"a=1"` || string(wire.Member(s.meta, "progressToken")) != "7" {
 		t.Errorf("the server was told %s", s.meta)
@@ -89,9 +86,7 @@ func TestSpansOfACall(t *testing.T) {
 		{call, keyError, "tool_error"}, {call, keyOutcome, "tool_error"}, {call, keyAttempts, "2"}, {call, keyClient, "me"}, {call, keyWho, "ci"}, {call, keyProfile, "work"}, {call, keyScript, "run"}, {call, keyTool, "srv:renamed"},
 		{call, keyMethod, "tools/call"}, {call, keyOperation, "execute_tool"},
 	} {
-		if got := attributeOf(tt.span, tt.key); got != tt.want {
-			t.Errorf("%s: %s is %q, want %q", tt.span.Name(), tt.key, got, tt.want)
-		}
+		expect.Equal(t, attributeOf(tt.span, tt.key), tt.want, "%s: %s", tt.span.Name(), tt.key)
 	}
 	if call.Status().Code != codes.Error || call.Status().Description != "" {
 		t.Errorf("the status is %v", call.Status())
@@ -100,11 +95,10 @@ func TestSpansOfACall(t *testing.T) {
 
 // Below a span of the same process, a call is a part of what that does.
 func TestSpanWithinASpan(t *testing.T) {
-	sel, recorder := tracedBy(&stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }})
+	sel, recorder := tracedBy(&stub{call: answers(fine, nil)})
 	ctx, outer := sel.Tracer.Start(t.Context(), "outer")
-	if _, err := sel.Execute(ctx, Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := sel.Execute(ctx, Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)})
+	expect.OK(t, err)
 	call := recorder.Ended()[1]
 	if call.SpanKind() != trace.SpanKindInternal || call.Parent().SpanID() != outer.SpanContext().SpanID() {
 		t.Errorf("got %s below %s", call.SpanKind(), call.Parent().SpanID())
@@ -114,12 +108,10 @@ func TestSpanWithinASpan(t *testing.T) {
 
 // A span that is not sampled is none, but its trace goes on.
 func TestSpanNotSampled(t *testing.T) {
-	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+	s := &stub{call: answers(fine, nil)}
 	sel, recorder := tracedBy(s, sdk.WithSampler(sdk.NeverSample()))
 	r, err := sel.Execute(t.Context(), Call{Tool: tool(object)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	id, _ := wire.String(wire.Member(r.Meta(), "trace_id"))
 	told := session.TraceIn(s.meta)
 	if len(recorder.Ended()) > 0 || told.ID() != id || told.Parent[53:] != "00" {
@@ -130,11 +122,10 @@ func TestSpanNotSampled(t *testing.T) {
 // A client says whether its trace is sampled, and its flags reach the server.
 func TestFlagsOfClient(t *testing.T) {
 	for flags, spans := range map[string]int{"00": 0, "01": 2, "03": 2} {
-		s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+		s := &stub{call: answers(fine, nil)}
 		sel, recorder := tracedBy(s, sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))
-		if _, err := sel.Execute(t.Context(), Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent[:53] + flags + `"}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := sel.Execute(t.Context(), Call{Tool: tool(object), Meta: json.RawMessage(`{"traceparent":"` + clientParent[:53] + flags + `"}`)})
+		expect.OK(t, err)
 		told := session.TraceIn(s.meta)
 		if len(recorder.Ended()) != spans || told.ID() != clientTrace || told.Parent[53:] != flags || told.Parent[36:52] == clientParent[36:52] {
 			t.Errorf("%s: %d spans, and the server was told %s", flags, len(recorder.Ended()), told.Parent)
@@ -144,9 +135,7 @@ func TestFlagsOfClient(t *testing.T) {
 
 // What else is asked of a server has spans of the same kinds.
 func TestSpansOfRelay(t *testing.T) {
-	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-		return nil, &session.Error{Code: -32002, Message: "no such resource"}
-	}}
+	s := &stub{call: answers("", &session.Error{Code: -32002, Message: "no such resource"})}
 	sel, recorder := tracedBy(s)
 	if _, err := sel.Relay(t.Context(), "srv", session.Request{Method: "resources/read", Meta: json.RawMessage(`{"traceparent":"` + clientParent + `"}`)}); err == nil {
 		t.Fatal("it has not failed")
@@ -173,7 +162,7 @@ func TestUntraced(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("a span that is none takes %v allocations", n)
 	}
-	s := &stub{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(fine), nil }}
+	s := &stub{call: answers(fine, nil)}
 	meta := `{"traceparent": "nonsense" ,"a":1}`
 	r, err := execute(t, s, Call{Tool: tool(object), Meta: json.RawMessage(meta)})
 	if err != nil || string(s.meta) != meta {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
+	"github.com/mcp-metarouter/metarouter/test/schemas"
 )
 
 func TestDocument(t *testing.T) {
@@ -34,16 +36,12 @@ func TestDocument(t *testing.T) {
 		ServerField:      "shop",
 		CapabilityField:  "commerc",
 	} {
-		if got := in(f); got != want {
-			t.Errorf("field %d: %q, want %q", f, got, want)
-		}
+		expect.Equal(t, in(f), want, "field %d", f)
 	}
 	if _, ok := d.Term("ignored"); ok {
 		t.Error("the description of the whole schema is no parameter's")
 	}
-	if d.Len[ParameterField] != 7 {
-		t.Errorf("%d words in parameters", d.Len[ParameterField])
-	}
+	expect.Equal(t, d.Len[ParameterField], 7, "words in parameters")
 }
 
 func TestDocumentOfHostileTools(t *testing.T) {
@@ -101,6 +99,17 @@ func TestNumbersOfName(t *testing.T) {
 		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Server: "s", Name: name, Description: "Aardvarks and zebras"}}, make(analysis.Stemmer))
 		if d.Plurals != want.plurals || d.Singulars != want.singulars {
 			t.Errorf("%s: %b and %b, want %b and %b", name, d.Plurals, d.Singulars, want.plurals, want.singulars)
+		}
+	}
+}
+
+// TestHostileSchemas checks that tools with hostile schemas are indexed in a bounded number of
+// steps, and with few words.
+func TestHostileSchemas(t *testing.T) {
+	for name, schema := range schemas.Hostile() {
+		d := newDocument(registry.Item{Tool: &registry.NormalizedTool{Name: "a", Server: "s", InputSchema: json.RawMessage(schema)}}, make(analysis.Stemmer))
+		if n := len(d.Terms); n > int(NumFields)*maxFieldWords {
+			t.Errorf("%s: %d words", name, n)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -36,9 +37,7 @@ func newSearchable() *searchable {
 func open(t testing.TB) *searchable {
 	r := newSearchable()
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, r.Close())
 	})
 	return r
 }
@@ -53,9 +52,7 @@ func tool(server, name, description string, tags ...string) registry.NormalizedT
 func replace(t testing.TB, r *searchable, server string, tools ...registry.NormalizedTool) bool {
 	t.Helper()
 	changed, err := r.Replace(server, registry.Offer{Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return changed
 }
 
@@ -70,9 +67,7 @@ func ids(tools []*registry.NormalizedTool) []string {
 func hits(t testing.TB, r *searchable, q Query) []string {
 	t.Helper()
 	found, err := searchTools(r, t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var all []string
 	for _, hit := range found {
 		all = append(all, hit.Tool.ID)
@@ -82,9 +77,7 @@ func hits(t testing.TB, r *searchable, q Query) []string {
 
 func want(t testing.TB, what string, got []string, want ...string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %q, want %q", what, got, want)
-	}
+	expect.List(t, got, want, "%s", what)
 }
 
 func TestSearch(t *testing.T) {
@@ -137,9 +130,7 @@ func TestScoresAreBM25(t *testing.T) {
 	}
 	replace(t, r, "s", tools...)
 	found, err := searchTools(r, t.Context(), Query{Text: "zebra"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(found) != 8 {
 		t.Fatalf("found %d tools", len(found))
 	}
@@ -180,9 +171,8 @@ func TestTiesBeyondTheLimit(t *testing.T) {
 			tools = append(tools, tool(server, fmt.Sprint("x", i), "Same words"))
 		}
 		replace(t, r, server, tools...)
-		if _, err := r.Tools(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Tools(t.Context())
+		expect.OK(t, err)
 	}
 	replace(t, r, "d", tool("d", "x", "Same words, same words"))
 	want(t, "the first", hits(t, r, Query{Text: "same words", Limit: 7}), "d:x", "a:x0", "a:x1", "a:x2", "a:x3", "a:x4", "b:x0")
@@ -226,9 +216,7 @@ func TestSearchOfAnEarlierCollection(t *testing.T) {
 	if found, err := before.Search(t.Context(), Query{Text: "common"}); err != nil || len(found) != 1 || found[0].Tool.Name != "one" {
 		t.Errorf("found %v, %v", listed(found), err)
 	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, r.Close())
 	if _, err := before.Search(t.Context(), Query{Text: "common"}); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -241,15 +229,11 @@ func TestCollectionCounts(t *testing.T) {
 	replace(t, r, "gone", tool("gone", "four", "purple"))
 	r.Remove("gone")
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	fresh := open(t)
 	replace(t, fresh, "s", tool("s", "two", "red blue"), tool("s", "three", "red yellow blue sky"))
 	f, err := fresh.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if fmt.Sprint(c.docFreq, c.length) != fmt.Sprint(f.docFreq, f.length) {
 		t.Errorf("after changes %v %v, built at once %v %v", c.docFreq, c.length, f.docFreq, f.length)
 	}
@@ -276,9 +260,7 @@ func TestRunKeepsTheIndexUp(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 	if _, err := searchTools(r, t.Context(), Query{Text: "one"}); !errors.Is(err, errClosed) {
 		t.Errorf("search after Run: %v", err)
 	}
@@ -320,9 +302,9 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	r := open(t)
 	replace(t, r, "s", tool("s", "one", ""))
 	r.tools.writing <- struct{}{} // someone is indexing
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := searchTools(r, ctx, Query{Text: "one"}); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := searchTools(r, ctx, Query{Text: "one"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	<-r.tools.writing
@@ -422,22 +404,16 @@ func everything(server string) registry.Offer {
 func offer(t *testing.T, r *searchable, server string, o registry.Offer) bool {
 	t.Helper()
 	changed, err := r.Replace(server, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return changed
 }
 
 func others(t *testing.T, r *searchable, q Query) []string {
 	t.Helper()
 	c, err := r.Others(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	found, err := c.Search(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var all []string
 	for _, hit := range found {
 		all = append(all, hit.Kind()+" "+hit.ID())
@@ -474,24 +450,18 @@ func TestToolsAreSearchedAlone(t *testing.T) {
 	r := open(t)
 	offer(t, r, "s", registry.Offer{Tools: everything("s").Tools})
 	before, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i := range 2 * maxUpdates {
 		o := everything("s")
 		o.Prompts[0].Description = fmt.Sprint("Send a letter ", i)
 		offer(t, r, "s", o)
 		after, err := r.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if after.Snapshot != r.Snapshot() || fmt.Sprint(after.docFreq, after.length) != fmt.Sprint(before.docFreq, before.length) {
 			t.Fatalf("statistics of version %d: %v, before: %v", after.Snapshot.Version, after.docFreq, before.docFreq)
 		}
 	}
-	if n := r.tools.updates; n != 1 {
-		t.Errorf("%d updates of the index of tools", n)
-	}
+	expect.Equal(t, r.tools.updates, 1, "updates of the index of tools")
 	want(t, "search", hits(t, r, Query{Text: "letter"}), "s:send_letter")
 }
 

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/taglist"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // One catalog gives one ranking, with the same scores, whatever the history of updates.
@@ -48,9 +50,7 @@ func TestHistoryDoesNotMatter(t *testing.T) {
 					q.Text = strings.Join(strings.Fields(q.Text)[:3], " ")
 				}
 				wanted, err := want.Search(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				found, err := got.Search(t.Context(), q)
 				if a, b := listed(found), listed(wanted); err != nil || !slices.Equal(a, b) {
 					t.Fatalf("%s, %q: %q, %v; want %q", what, q.Text, a, err, b)
@@ -73,9 +73,7 @@ func renamed(t registry.NormalizedTool, name string) registry.NormalizedTool {
 func tools(t *testing.T, r *searchable) *Collection {
 	t.Helper()
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return c
 }
 
@@ -92,15 +90,11 @@ func TestSearchIsLimited(t *testing.T) {
 	all := hits(t, r, q)
 	for limit := 1; limit < 12; limit++ {
 		q.Limit = limit
-		if got := hits(t, r, q); !slices.Equal(got, all[:limit]) {
-			t.Errorf("the first %d are %q, want %q", limit, got, all[:limit])
-		}
+		expect.List(t, hits(t, r, q), all[:limit], "the first %d", limit)
 	}
 	q.Servers, q.Capabilities, q.AtLeast, q.Limit = []string{"server1", "server4"}, []string{"web", "third1", "none"}, 2, 2
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var want []string
 	for _, id := range all {
 		tool, _ := r.Snapshot().Tool(id)
@@ -110,5 +104,26 @@ func TestSearchIsLimited(t *testing.T) {
 	}
 	if got := hits(t, r, q); len(want) < 3 || !slices.Equal(got, want[:2]) {
 		t.Errorf("of two servers with two capabilities there are %q, want %q", got, want)
+	}
+}
+
+// A tool that models may not see is not indexed.
+func TestToolsForModels(t *testing.T) {
+	r := open(t)
+	var tools []registry.NormalizedTool
+	for name, visibility := range map[string]string{"app": `["app"]`, "none": `[]`, "both": `["model","app"]`, "wrong": `"app"`} {
+		one := tool("a", name, "Shows the orders")
+		one.Definition = json.RawMessage(`{"_meta":{"ui":{"visibility":` + visibility + `}}}`)
+		tools = append(tools, one)
+	}
+	replace(t, r, "a", tools...)
+	c, err := r.Tools(t.Context())
+	expect.OK(t, err)
+	var found []string
+	for _, d := range c.Documents() {
+		found = append(found, d.Tool.Name)
+	}
+	if len(found) != 2 || found[0] != "both" || found[1] != "wrong" {
+		t.Errorf("found %v", found)
 	}
 }

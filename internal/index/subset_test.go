@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/analysis"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A some is a [registry.Filter]: the tools for which it returns true.
@@ -45,18 +46,14 @@ func TestSubset(t *testing.T) {
 	queries := []string{"wb1 wc2 wa0", "we0", "wa1 wa2 wa3 wa4 wb5", "wd2 wd3", "unknown"}
 	check := func(name string, filter some) {
 		c, err := r.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		within := c.Within(r.Registry.Snapshot().Filtered(filter, nil))
 		few := open(t)
 		for server, tools := range catalog(all) {
 			replace(t, few, server, slices.DeleteFunc(tools, func(t registry.NormalizedTool) bool { return !filter(&t) })...)
 		}
 		fewer, err := few.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if within.Len() > 2*all || within.Len() == 0 {
 			t.Fatalf("%s: %d items are within", name, within.Len())
 		}
@@ -64,9 +61,7 @@ func TestSubset(t *testing.T) {
 			for _, limit := range []int{1, 10, all} {
 				q := Query{Text: text, Limit: 2 * all}
 				whole, err := c.Search(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				whole = slices.DeleteFunc(whole, func(h Hit) bool { return !filter(h.Tool) })
 				if within.Len() <= maxPart {
 					if whole, err = fewer.Search(t.Context(), q); err != nil {
@@ -96,9 +91,7 @@ func TestSubset(t *testing.T) {
 				n++
 			}
 		}
-		if n != within.Len() {
-			t.Errorf("%s: %d items are within, not %d", name, within.Len(), n)
-		}
+		expect.Equal(t, n, within.Len(), "%s: items are within", name)
 		if own := within.Collection(); (own != c) != (n <= maxPart) {
 			t.Errorf("%s: %d items have a collection of their own: %v", name, n, own != c)
 		} else if own != c && !(maps.Equal(own.docFreq, fewer.docFreq) && own.length == fewer.length) {
@@ -121,9 +114,7 @@ func TestSubsetAfterEdit(t *testing.T) {
 	}
 	replace(t, r, "s", tool("s", "hidden", "copy"), tool("s", "shown", "copy"))
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	within := c.Within(r.Snapshot().Filtered(named("shown"), nil))
 	check := func() {
 		t.Helper()
@@ -134,9 +125,8 @@ func TestSubsetAfterEdit(t *testing.T) {
 	}
 	check()
 	replace(t, r, "first")
-	if _, err := r.Tools(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = r.Tools(t.Context())
+	expect.OK(t, err)
 	check()
 }
 
@@ -158,9 +148,7 @@ func TestSubsetOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := r.Others(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	within := c.Within(r.Snapshot().Filtered(named("b"), nil))
 	var ids []string
 	for _, d := range within.All {
@@ -186,9 +174,7 @@ func TestSubsetOfClones(t *testing.T) {
 	r := open(t)
 	replace(t, r, "s", tool("s", "a", "copy"), tool("s", "b", "copy"), tool("s", "c", "copy"))
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	before := r.Snapshot().Filtered(fixing("s:a"), nil)
 	within := c.Within(before)
 	a, _ := r.Snapshot().Tool("s:a")
@@ -206,9 +192,7 @@ func TestSubsetOfClones(t *testing.T) {
 	for _, d := range c.Within(before).All {
 		ids = append(ids, d.Tool.ID)
 	}
-	if got := strings.Join(ids, " "); got != "s:b" {
-		t.Errorf("within the catalog of before are %s", got)
-	}
+	expect.Equal(t, strings.Join(ids, " "), "s:b", "within the catalog of before")
 }
 
 // A fixing is a [registry.Filter] that has all, and fixes an argument of the tool with the ID.
@@ -232,17 +216,13 @@ func TestCorrectWithin(t *testing.T) {
 	r := open(t)
 	replace(t, r, "s", tool("s", "a", "zyxwvution of all"), tool("s", "b", "nothing"))
 	c, err := r.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	word := analysis.Words("zyxwvution")[0]
 	wrong := word[:len(word)-1] + "q"
 	if got := c.Correct(wrong); got != word {
 		t.Fatalf("%s is %s, want %s", wrong, got, word)
 	}
 	for name, want := range map[string]string{"a": word, "b": wrong} {
-		if got := c.Within(r.Snapshot().Filtered(named(name), nil)).Correct(wrong); got != want {
-			t.Errorf("within %s, %s is %s, want %s", name, wrong, got, want)
-		}
+		expect.Equal(t, c.Within(r.Snapshot().Filtered(named(name), nil)).Correct(wrong), want, "within %s, %s", name, wrong)
 	}
 }

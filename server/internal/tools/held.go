@@ -47,6 +47,7 @@ type heldScript struct {
 
 	mu      sync.Mutex      // guards the fields below
 	waits   int             // calls that wait for an approval
+	asked   int             // calls that have waited
 	told    bool            // the client knows that it is held
 	done    []string        // the tools that were called and may have had an effect
 	result  json.RawMessage // of the script, once over
@@ -88,6 +89,7 @@ func (h *heldScript) add(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waits += n
+	h.asked += max(n, 0)
 	h.changed.Notify()
 }
 
@@ -101,20 +103,23 @@ func (h *heldScript) note(t *registry.NormalizedTool, err error) {
 	h.done = append(h.done, t.ID)
 }
 
-// await returns the script's result, or that it is held. wait is how long it waits for an approval.
+// await returns the script's result, or that it is held. wait is how long it waits for an answer about the calls that wait now.
 func (h *heldScript) await(ctx context.Context, wait time.Duration, resumes string) (json.RawMessage, error) {
-	late := time.After(wait)
+	late, before := time.After(wait), -1
 	for {
 		h.mu.Lock()
 		changed := h.changed.Next()
-		over, waits := h.over, h.waits > 0
+		if before < 0 {
+			before = h.asked
+		}
+		over, waits, others := h.over, h.waits > 0, h.asked > before
 		h.fetched, h.seen = over, time.Now()
 		h.told = h.told || waits
 		h.mu.Unlock()
 		if over {
 			return h.result, h.err
 		}
-		if waits && wait == 0 {
+		if waits && (wait == 0 || others) {
 			return h.notice(resumes), nil
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Two routers with one data folder find out different things about a server: the file has both,
@@ -15,12 +16,8 @@ func TestCacheOfTwoRouters(t *testing.T) {
 	a.Edit(entry, func(r *ProbeResult) { r.Fetched = true })
 	b.Edit(entry, func(r *ProbeResult) { r.Asked("roots/list") })
 	both := ProbeResult{Fetched: true, AsksRoots: true}
-	if got := newCache(dir).Get(entry); got != both {
-		t.Errorf("the file has %+v", got)
-	}
-	if got := b.Get(entry); got != both {
-		t.Errorf("the router that edited last has %+v", got)
-	}
+	expect.Equal(t, newCache(dir).Get(entry), both, "the file")
+	expect.Equal(t, b.Get(entry), both, "the router that edited last")
 }
 
 func TestCacheWithoutFolder(t *testing.T) {

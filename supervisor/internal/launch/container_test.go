@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A command that runs no container, or for which that is not certain, is started as it is written.
@@ -30,13 +31,9 @@ func TestContain(t *testing.T) {
 			t.Errorf("%s: %+v", line, c)
 			continue
 		}
-		if !slices.Equal(entry.Args, words[1:]) {
-			t.Errorf("%s: the entry has become %q", line, entry.Args)
-		}
+		expect.List(t, entry.Args, words[1:], "%s: the entry has become", line)
 		if !contained {
-			if !slices.Equal(c.Args, entry.Args) {
-				t.Errorf("%s: %q", line, c.Args)
-			}
+			expect.List(t, c.Args, entry.Args, "%s", line)
 			continue
 		}
 		again := contain(before, entry)
@@ -66,9 +63,7 @@ func TestOwnFileOfIDs(t *testing.T) {
 	if c.Container == nil || c.Container.File != filepath.Join(dir, "own.id") || len(c.Container.Remove) > 0 || strings.Join(c.Args, " ") != "run --label metarouter.server=s --cidfile own.id -i --rm img" {
 		t.Errorf("%q with %+v", c.Args, c.Container)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "own.id"), []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, "own.id"), []byte("another"), 0o600))
 	if c = contain(before, entry); c.Container != nil {
 		t.Errorf("another container is held: %+v", c.Container)
 	}
@@ -78,20 +73,14 @@ func TestOwnFileOfIDs(t *testing.T) {
 func TestFolderOfIDs(t *testing.T) {
 	dir := t.TempDir()
 	snap, client := filepath.Join(dir, "snap"), filepath.Join(dir, "docker")
-	if err := os.WriteFile(snap, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(snap, nil, 0o700))
 	if err := os.Symlink(snap, client); err != nil {
 		t.Skip(err)
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got, want := folderOfIDs(client), filepath.Join(home, "snap", "docker", "common"); got != want {
 		t.Errorf("the folder is %q, want %q", got, want)
 	}
-	if got := folderOfIDs(snap + "x"); got != "" {
-		t.Errorf("of another client it is %q", got)
-	}
+	expect.Equal(t, folderOfIDs(snap+"x"), "", "of another client it")
 }

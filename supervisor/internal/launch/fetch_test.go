@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestFetchOf(t *testing.T) {
@@ -55,9 +56,7 @@ func TestFetchOf(t *testing.T) {
 		if ok {
 			got = f.by + ": " + strings.Join(f.packages, " ")
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
-		}
+		expect.Equal(t, got, want, "%s", command)
 	}
 	if _, ok := fetchOf(config.Server{Transport: config.StreamableHTTP}); ok {
 		t.Error("a remote server fetches nothing")
@@ -66,9 +65,7 @@ func TestFetchOf(t *testing.T) {
 
 // The folder is the one that npm 11 makes.
 func TestNPXFolder(t *testing.T) {
-	if got := npxFolder([]string{"@modelcontextprotocol/server-memory@2026.8.31"}); got != "c98ccc168155bafa" {
-		t.Error(got)
-	}
+	expect.Equal(t, npxFolder([]string{"@modelcontextprotocol/server-memory@2026.8.31"}), "c98ccc168155bafa")
 }
 
 func TestWords(t *testing.T) {
@@ -131,9 +128,7 @@ func TestTurnOfAWantedServer(t *testing.T) {
 		close(wanted)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if !slices.Equal(order, []string{"a", "d", "b", "c"}) {
-			t.Errorf("fetched in the order %q", order)
-		}
+		expect.List(t, order, []string{"a", "d", "b", "c"}, "fetched in the order")
 	})
 }
 
@@ -146,22 +141,16 @@ func TestTurn(t *testing.T) {
 			job := unfetched(name)
 			job.Doing = func(what string) { waited = append(waited, what) }
 			done, err := l.AwaitTurn(t.Context(), job)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			return done
 		}
 		began := time.Now()
 		turn("hung")
 		done := turn("a")
-		if took := time.Since(began); took != time.Minute {
-			t.Errorf("the second waited for %v, want a minute", took)
-		}
+		expect.Equal(t, time.Since(began), time.Minute, "the second waited for")
 		done()
 		turn("b")()
-		if took := time.Since(began); took != time.Minute {
-			t.Errorf("the third waited until %v, want no wait", took)
-		}
+		expect.Equal(t, time.Since(began), time.Minute, "the third waited until")
 		if len(waited) != 1 || waited[0] != "waiting to be fetched" {
 			t.Errorf("they did %q", waited)
 		}
@@ -177,12 +166,8 @@ func TestFetchOfCached(t *testing.T) {
 		t.Errorf("got %s, %q", got, f.cached)
 	}
 	folder := filepath.Join(cache, "_npx", npxFolder([]string{"@o/pkg@latest"}), "node_modules", "@o", "pkg")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "package.json"), []byte(`{"name": "@o/pkg", "version": "1.2.3"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(folder, 0o700))
+	expect.OK(t, os.WriteFile(filepath.Join(folder, "package.json"), []byte(`{"name": "@o/pkg", "version": "1.2.3"}`), 0o600))
 	f, _ = fetchOf(entry)
 	if got := f.String(); got != "npx is looking up @o/pkg@latest" || !slices.Equal(f.cached, []string{"@o/pkg@1.2.3"}) {
 		t.Errorf("got %s, %q", got, f.cached)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A plan names a program that is run. In a folder that others can write to, it does not
@@ -21,14 +22,10 @@ func TestPlanInAnExposedFolder(t *testing.T) {
 		t.Fatalf("%v, %v", p, ok)
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, "plans")} {
-		if err := os.Chmod(folder, 0o770); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chmod(folder, 0o770))
 		if p, ok := l.recall(c); ok {
 			t.Errorf("others can write to %s, and %v is used", folder, p)
 		}
-		if err := os.Chmod(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chmod(folder, 0o700))
 	}
 }

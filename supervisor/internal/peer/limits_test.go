@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // ask sends a question of the server, and returns what it is answered with.
@@ -40,13 +41,9 @@ func TestQuestionsPerMinute(t *testing.T) {
 			}
 			for round := range 3 {
 				for i := range tt.want {
-					if got := sessions[i%2].ask(sampling); !strings.Contains(got, byClient) {
-						t.Errorf("minute %d, question %d: %s", round+1, i+1, got)
-					}
+					expect.Contains(t, sessions[i%2].ask(sampling), byClient, "minute %d, question %d", round+1, i+1)
 				}
-				if got := sessions[0].ask(sampling); !strings.Contains(got, fmt.Sprintf(`%d questions a minute, which \"questionsPerMinute\"`, tt.want)) {
-					t.Errorf("a question too many: %s", got)
-				}
+				expect.Contains(t, sessions[0].ask(sampling), fmt.Sprintf(`%d questions a minute, which \"questionsPerMinute\"`, tt.want), "a question too many")
 				time.Sleep(time.Minute)
 			}
 			if n, rule := limits.Refused(); n != 3 || !strings.Contains(rule, "questionsPerMinute") {
@@ -189,9 +186,7 @@ func TestQuestionAfterItsCall(t *testing.T) {
 				refused++
 			}
 		}
-		if refused != 1 {
-			t.Errorf("%d questions refused, want the one that waited", refused)
-		}
+		expect.Equal(t, refused, 1, "questions refused")
 	})
 }
 
@@ -219,9 +214,7 @@ func TestRoutineQuestions(t *testing.T) {
 		for range 3 {
 			begin(t, p, s, c)
 		}
-		if n := count("roots/list", byClient); n != 13 {
-			t.Errorf("with 3 calls, %d requests for roots were answered", n)
-		}
+		expect.Equal(t, count("roots/list", byClient), 13, "with 3 calls: requests for roots were answered")
 		if s.write(`{"id":"w","method":"ping"}`); !strings.Contains(string(s.read().Result), "{}") {
 			t.Error("the ping was not answered")
 		}
@@ -268,9 +261,7 @@ func TestRoundLimits(t *testing.T) {
 				}
 				if tt.err == "" {
 					m = s.read()
-					if got := string(wire.Member(wire.Member(m.Params, "inputResponses"), "0")); got != `{"action":"decline"}` {
-						t.Errorf("the question after 3 declined ones was answered with %s", got)
-					}
+					expect.Equal(t, string(wire.Member(wire.Member(m.Params, "inputResponses"), "0")), `{"action":"decline"}`, "the question after 3 declined ones was answered with")
 					s.write(`{"id":%s,"result":{}}`, m.ID)
 				}
 			}()

@@ -16,10 +16,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.uber.org/goleak"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A script is the server's side of a peer under test.
 type script struct {
@@ -119,9 +124,7 @@ func (s *script) read() wire.Message {
 		return wire.Message{}
 	}
 	m, err := wire.Parse(line)
-	if err != nil {
-		s.t.Errorf("the peer wrote %q: %v", line, err)
-	}
+	expect.OK(s.t, err, "the peer wrote %q", line)
 	return m
 }
 
@@ -132,9 +135,7 @@ func TestCallPassesBytes(t *testing.T) {
 	const params, want = `{"b":12345678901234567890,"a":"é"}`, `{"z":1e400,"content":[{"type":"new"}],"a":1.0}`
 	go func() {
 		m := s.read()
-		if string(m.Params) != params {
-			t.Errorf("params arrived as %s", m.Params)
-		}
+		expect.Equal(t, string(m.Params), params, "params arrived as")
 		s.write("Banner! %d", 1)
 		s.write(`{"level":30,"msg":"a log line"}`)
 		s.write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`)
@@ -145,9 +146,7 @@ func TestCallPassesBytes(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("Call = %s, %v, want %s", got, err, want)
 	}
-	if n := p.Strays.Count(); n != 4 {
-		t.Errorf("%d lines counted as strays, want 4", n)
-	}
+	expect.Equal(t, p.Strays.Count(), 4, "lines counted as strays")
 }
 
 func TestCallKeepsError(t *testing.T) {
@@ -176,9 +175,8 @@ func TestListenInWireOrder(t *testing.T) {
 			s.write(`{"id":%s,"result":{}}`, m.ID)
 		}
 	}()
-	if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.Call(t.Context(), session.Request{Method: "m"})
+	expect.OK(t, err)
 	if len(heard) != 1000 || heard[999] != `{"i":999}` {
 		t.Errorf("%d notifications were heard before the result, want 1000 in order", len(heard))
 	}
@@ -232,9 +230,7 @@ func TestCallCancelled(t *testing.T) {
 	if _, err := p.Call(ctx, session.Request{Method: "m"}); err == nil || err.Error() != "the user left" {
 		t.Errorf("error = %v", err)
 	}
-	if got := <-notified; got != "notifications/cancelledtrue" {
-		t.Errorf("the server was notified of %s", got)
-	}
+	expect.Equal(t, <-notified, "notifications/cancelledtrue", "the server was notified of")
 }
 
 // The trail of a call begins with the server's answer, and not with the reason why none comes.
@@ -290,15 +286,11 @@ func TestTrailOfACall(t *testing.T) {
 					ended <- err
 				}()
 				id, err := OurID(s.read().ID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				test.settle(p, s, id)
 				<-ended
 				time.Sleep(time.Minute)
-				if late.Load() != test.late {
-					t.Errorf("late %d times, want %d", late.Load(), test.late)
-				}
+				expect.Equal(t, late.Load(), test.late, "late … times")
 			})
 		})
 	}
@@ -348,9 +340,7 @@ func TestRefuseDrains(t *testing.T) {
 		t.Error("quiet with a call under way")
 	}
 	s.write(`{"id":%s,"result":{}}`, <-begun)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-done)
 	<-quiet
 }
 
@@ -425,9 +415,7 @@ func TestHandshake(t *testing.T) {
 		}, session.Modern, ""},
 		{"remembered as legacy", LegacyEra, func(s *script) {
 			m := s.read()
-			if m.Method != "initialize" {
-				t.Errorf("first message %s", m.Method)
-			}
+			expect.Equal(t, m.Method, "initialize", "first message")
 			s.write(`{"id":%s,"result":%s}`, m.ID, initializeResult)
 			s.read()
 		}, "2025-06-18", ""},
@@ -492,9 +480,7 @@ func TestLogOfRequest(t *testing.T) {
 	second := begin(t, p, s, bob)
 	for _, id := range []int64{first, second + 1} {
 		params := fmt.Appendf(nil, `{"data":"x","_meta":{"a":1,%q:%d}}`, session.MetaRequest, id)
-		if err := p.Receive(wire.Message{Method: "notifications/message", Params: params}, 0); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, p.Receive(wire.Message{Method: "notifications/message", Params: params}, 0))
 	}
 	if got := strings.Join(alice.heard, " "); got != `message{"data":"x","_meta":{"a":1}}` || len(bob.heard) != 0 {
 		t.Errorf("heard %s and %q", got, bob.heard)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A client answers with what it was asked, and notes the notifications that it got.
@@ -146,13 +147,9 @@ func TestProgress(t *testing.T) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for i, heard := range c.heard {
-				if want := fmt.Sprintf(`progress{"progress":%d,"progressToken":%s}`, i, tokens[c]); heard != want {
-					t.Errorf("%s heard %s, want %s", c.name, heard, want)
-				}
+				expect.Equal(t, heard, fmt.Sprintf(`progress{"progress":%d,"progressToken":%s}`, i, tokens[c]), "%s heard", c.name)
 			}
-			if len(c.heard) != 100 {
-				t.Errorf("%s heard of progress %d times before the result, want 100", c.name, len(c.heard))
-			}
+			expect.Equal(t, len(c.heard), 100, "%s heard of progress … times before the result", c.name)
 		})
 	}
 	requests := []wire.Message{s.read(), s.read()}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestRootsShown(t *testing.T) {
@@ -20,9 +21,7 @@ func TestRootsShown(t *testing.T) {
 		{Roots{}, `{"sampling":{}}`},
 		{Roots{"/a"}, `{"roots":{},"sampling":{}}`},
 	} {
-		if got := string(tc.roots.Shown(json.RawMessage(theirs))); got != tc.want {
-			t.Errorf("%q: %s, want %s", tc.roots, got, tc.want)
-		}
+		expect.Equal(t, string(tc.roots.Shown(json.RawMessage(theirs))), tc.want, "%q", tc.roots)
 	}
 	params, _ := stamp(json.RawMessage(`{}`), Roots{}, session.Request{From: &client{capabilities: theirs}}, 7)
 	theirMeta := json.RawMessage(`{"` + metaCapabilities + `":` + theirs + `}`)
@@ -41,9 +40,7 @@ func TestHandshakeWithoutRoots(t *testing.T) {
 	go func() {
 		done <- p.Handshake(ctx, Greeting{Known: LegacyEra, Capabilities: json.RawMessage(`{"roots":{},"sampling":{}}`)})
 	}()
-	if got := string(wire.Member(s.read().Params, "capabilities")); got != `{"sampling":{}}` {
-		t.Errorf("initialize declares %s", got)
-	}
+	expect.Equal(t, string(wire.Member(s.read().Params, "capabilities")), `{"sampling":{}}`, "initialize declares")
 	cancel()
 	<-done
 }
@@ -55,9 +52,7 @@ func TestFileURI(t *testing.T) {
 		"//host/share":  "file://host/share",
 		"/a#b?c":        "file:///a%23b%3Fc",
 	} {
-		if got := fileURI(path); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		expect.Equal(t, fileURI(path), want, "%s", path)
 	}
 }
 

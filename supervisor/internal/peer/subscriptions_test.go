@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Several subscriptions to one resource are one towards the server.
@@ -57,13 +58,9 @@ func TestListenToModernServer(t *testing.T) {
 			t.Errorf("subscribed to %s", got)
 		}
 		cancel, err := p.Subscribe(t.Context(), "a:b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		second := s.read()
-		if got := string(wire.Member(second.Params, "notifications")); got != `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}` {
-			t.Errorf("then subscribed to %s", got)
-		}
+		expect.Equal(t, string(wire.Member(second.Params, "notifications")), `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}`, "then subscribed to")
 		if m := s.read(); m.Method != Cancelled || string(wire.Member(m.Params, "requestId")) != string(first.ID) {
 			t.Errorf("then sent %s %s, want the end of the first subscription", m.Method, m.Params)
 		}
@@ -97,7 +94,5 @@ func TestSubscribeInVain(t *testing.T) {
 		t.Errorf("wanted: %v", got)
 	}
 	s.write(`{"id":%s,"result":{}}`, m.ID)
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, <-first)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // nested returns JSON of so many levels.
@@ -49,12 +50,8 @@ func TestUnusableAnswers(t *testing.T) {
 		if bad, ok := errors.AsType[*AnswerError](err); tc.err != nil && (!ok || bad.Server != "s" || !strings.Contains(err.Error(), `server "s"`)) {
 			t.Errorf("%s: %v does not name the server", tc.method, err)
 		}
-		if got := p.Unusable.Count(); got != tc.counted {
-			t.Errorf("%s, %.60q: counted %+v, want %+v", tc.method, tc.answer, got, tc.counted)
-		}
-		if n := p.Strays.Count(); n != 0 {
-			t.Errorf("%s, %.60q: %d lines of text", tc.method, tc.answer, n)
-		}
+		expect.Equal(t, p.Unusable.Count(), tc.counted, "%s, %.60q: counted", tc.method, tc.answer)
+		expect.Equal(t, p.Strays.Count(), 0, "%s, %.60q: lines of text", tc.method, tc.answer)
 	}
 }
 
@@ -104,9 +101,7 @@ func TestBrokenGreeting(t *testing.T) {
 			s.write(`{"id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, id)
 			s.read() // notifications/initialized
 		}()
-		if err := p.Handshake(t.Context(), Greeting{Known: LegacyEra, Capabilities: json.RawMessage("{}")}); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, p.Handshake(t.Context(), Greeting{Known: LegacyEra, Capabilities: json.RawMessage("{}")}))
 		<-done
 	})
 }
@@ -161,9 +156,8 @@ func TestFlood(t *testing.T) {
 			s.write(`{"id":%s,"result":{}}`, id)
 		}()
 		began := time.Now()
-		if _, err := p.Call(t.Context(), session.Request{Method: "tools/call"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
+		expect.OK(t, err)
 		took := time.Since(began)
 		if want := time.Duration((2*each - readBurst) / readRate * int(time.Second)); took < want/2 || took > 2*want {
 			t.Errorf("the flood was read in %v, want about %v", took, want)
@@ -171,9 +165,7 @@ func TestFlood(t *testing.T) {
 		if most := passBurst + passRate*int(took/time.Second+1); heard > most || heard < passBurst/2 {
 			t.Errorf("%d messages were passed on in %v", heard, took)
 		}
-		if changes != each {
-			t.Errorf("%d changes of the list were heard, want all", changes)
-		}
+		expect.Equal(t, changes, each, "changes of the list were heard")
 		seen := p.Flood.Seen()
 		if seen.Dropped != int64(each-heard) || seen.PerSecond < readRate/2 {
 			t.Errorf("seen %+v", seen)
@@ -202,9 +194,7 @@ func TestFloodOfBytes(t *testing.T) {
 
 func TestReplyWithFault(t *testing.T) {
 	m, err := wire.Parse([]byte("{\"id\":1,\"error\":{\"code\":1,\"message\":\"\xff\"}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	_, err = Reply{Message: m}.Result()
 	if _, theirs := errors.AsType[*session.Error](err); err == nil || theirs {
 		t.Errorf("error %v", err)

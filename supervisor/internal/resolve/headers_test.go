@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // The headers that a command prints win, it runs for each connection, and it knows the server.
@@ -26,17 +27,13 @@ func TestHeadersHelper(t *testing.T) {
 	s := New(nil, run).Server(nil)
 	for range 2 {
 		resolved, err := s.Resolve(t.Context(), entry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want := map[string]string{"authorization": "Bearer hunter2-hunter2", "X-New": "n", "X-Old": "o"}
 		if !maps.Equal(resolved.Headers, want) {
 			t.Errorf("headers %q", resolved.Headers)
 		}
 	}
-	if len(ran) != 2 {
-		t.Errorf("the command ran %d times for two connections", len(ran))
-	}
+	expect.Equal(t, len(ran), 2, "the command ran … times for two connections")
 	for _, variable := range []string{"CLAUDE_CODE_MCP_SERVER_NAME=docs", "CLAUDE_CODE_MCP_SERVER_URL=https://docs.example/mcp"} {
 		if !slices.Contains(ran[0].Env, variable) {
 			t.Errorf("it does not get %s", variable)

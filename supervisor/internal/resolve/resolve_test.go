@@ -18,6 +18,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/vault"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A store is a Store in memory.
@@ -57,9 +58,7 @@ func command(line string) reference.Reference {
 
 func TestResolve(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("from a file\n\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte("from a file\n\n"), 0o600))
 	entry := config.Server{
 		Args:    []string{"--key=${keyring:A}", "${keyring:OTHER}"},
 		Env:     map[string]string{"TOKEN": "${keyring:A}${file:x}", "PLAIN": "x"},
@@ -74,20 +73,14 @@ func TestResolve(t *testing.T) {
 	written := entry
 	s := New(store{"A": "${file:x}", "OTHER": "never"}, new(shell).run).Server(nil)
 	got, err := s.Resolve(t.Context(), entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := entry
 	want.Args = []string{"--key=${file:x}", "${keyring:OTHER}"} // what is no reference of the file stays, and so does a value
 	want.Env = map[string]string{"TOKEN": "${file:x}from a file\n", "PLAIN": "x"}
 	want.URL = "https://h/${file:x}"
 	want.Headers = map[string]string{"Authorization": "Bearer token-1"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if !reflect.DeepEqual(entry, written) {
-		t.Errorf("the entry was changed: %+v", entry)
-	}
+	expect.Deep(t, got, want)
+	expect.Deep(t, entry, written, "the entry was changed")
 	if got, want := s.Hide(`Bearer token-1, "from a file\n"`), "Bearer ${cmd:get}, \"${file:x}\""; got != want {
 		t.Errorf("hidden: %s, want %s", got, want)
 	}
@@ -95,9 +88,7 @@ func TestResolve(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(large, []byte(strings.Repeat("hunter", vault.MaxValue)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(large, []byte(strings.Repeat("hunter", vault.MaxValue)), 0o600))
 	for _, c := range []struct {
 		ref  reference.Reference
 		says string
@@ -139,9 +130,7 @@ func TestCommandRunsOnce(t *testing.T) {
 		group.Wait()
 		close(values)
 		for value := range values {
-			if value != "token-1" {
-				t.Errorf("%q", value)
-			}
+			expect.Equal(t, value, "token-1")
 		}
 		s := r.Server(nil)
 		s.Forget(entry)
@@ -198,16 +187,13 @@ func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("OP_SERVICE_ACCOUNT_TOKEN", "hunter3")
 	sh := new(shell)
 	entry := config.Server{InheritEnv: []string{"VAULT_TOKEN"}, References: []reference.Reference{command("get")}}
-	if _, err := New(nil, sh.run).Server(nil).Resolve(t.Context(), entry); err != nil {
-		t.Fatal(err)
-	}
+	_, err := New(nil, sh.run).Server(nil).Resolve(t.Context(), entry)
+	expect.OK(t, err)
 	c := sh.ran[0]
 	if slices.Contains(c.Env, "AWS_SECRET_ACCESS_KEY=hunter1") || !slices.Contains(c.Env, "VAULT_TOKEN=hunter2") || !slices.Contains(c.Env, "OP_SERVICE_ACCOUNT_TOKEN=hunter3") {
 		t.Errorf("environment %q", c.Env)
 	}
-	if c.Dir != os.TempDir() {
-		t.Errorf("it runs in %q", c.Dir)
-	}
+	expect.Equal(t, c.Dir, os.TempDir(), "it runs in")
 }
 
 func TestHide(t *testing.T) {
@@ -216,17 +202,14 @@ func TestHide(t *testing.T) {
 	for _, name := range []string{"KEY", "PIN", "AB", "L"} {
 		refs = append(refs, reference.Reference{Text: "${keyring:" + name + "}", Kind: reference.Keyring, Body: name})
 	}
-	if _, err := s.Resolve(t.Context(), config.Server{References: refs}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Resolve(t.Context(), config.Server{References: refs})
+	expect.OK(t, err)
 	for text, want := range map[string]string{
 		"line abcdefgh12345678 of it": "line ${keyring:KEY} of it",
 		"pin 12345, long 12345678":    "pin ${keyring:PIN}, long ${keyring:L}",
 		"about":                       "about",
 	} {
-		if got := s.Hide(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
-		}
+		expect.Equal(t, s.Hide(text), want, "%q became", text)
 	}
 }
 
@@ -244,9 +227,7 @@ func TestResolveOAuth(t *testing.T) {
 	if entry.OAuth.ClientSecret != "x${keyring:A}" {
 		t.Errorf("the entry was changed: %+v", entry.OAuth)
 	}
-	if hidden := s.Hide("key abcdefgh of secret-of-a"); hidden != "key ${keyring:B} of ${keyring:A}" {
-		t.Error(hidden)
-	}
+	expect.Equal(t, s.Hide("key abcdefgh of secret-of-a"), "key ${keyring:B} of ${keyring:A}")
 }
 
 // Tokens are hidden, the last of them only, and do not displace the values of references.
@@ -254,20 +235,15 @@ func TestHideToken(t *testing.T) {
 	var noted []string
 	s := New(store{"A": "secret-of-a"}, nil).Server(func(values []string) { noted = append(noted, values...) })
 	entry := config.Server{Env: map[string]string{"T": "${keyring:A}"}, References: []reference.Reference{{Text: "${keyring:A}", Kind: reference.Keyring, Body: "A"}}}
-	if _, err := s.Resolve(t.Context(), entry); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Resolve(t.Context(), entry)
+	expect.OK(t, err)
 	for i := range 300 {
 		if first, second := s.HideToken(fmt.Sprintf("token-%03d", i)), s.HideToken(fmt.Sprintf("token-%03d", i)); !first || second {
 			t.Errorf("token %d is new: %t, then %t", i, first, second)
 		}
 	}
-	if got := s.Hide("token-299 token-292 token-291 secret-of-a"); got != "${token of its login} ${token of its login} token-291 ${keyring:A}" {
-		t.Error(got)
-	}
-	if len(noted) != 1 {
-		t.Errorf("%d values were noted", len(noted))
-	}
+	expect.Equal(t, s.Hide("token-299 token-292 token-291 secret-of-a"), "${token of its login} ${token of its login} token-291 ${keyring:A}")
+	expect.Equal(t, len(noted), 1, "values were")
 	s.told = s.told.Add(-2 * time.Hour)
 	if first, second := s.HideToken("token-299"), s.HideToken("token-299"); !first || second {
 		t.Errorf("hours later the token is new: %t, then %t", first, second)
@@ -286,7 +262,5 @@ func TestHideTokensInMessages(t *testing.T) {
 	if got := s.HideTokens(given); string(got) != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if string(given) != message {
-		t.Errorf("the message itself was changed to %s", given)
-	}
+	expect.Equal(t, string(given), message, "the message itself was changed to")
 }

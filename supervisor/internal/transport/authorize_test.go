@@ -14,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/login"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Fake tokens are the number of refreshes so far, as text.
@@ -70,9 +71,7 @@ func guarded(t *testing.T, status int, wants string, a Access) (*protected, *Sit
 	h := httptest.NewServer(server)
 	t.Cleanup(h.Close)
 	s, err := NewSite(h.URL, a, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(s.Close)
 	return server, s
 }
@@ -138,9 +137,7 @@ func TestTokenRefused(t *testing.T) {
 		if !tc.auth && !errors.Is(err, session.ErrNotSent) {
 			t.Errorf("%s: %v may have had an effect", name, err)
 		}
-		if n := server.requests.Load(); n != tc.requests {
-			t.Errorf("%s: sent %d times", name, n)
-		}
+		expect.Equal(t, server.requests.Load(), tc.requests, "%s: sent … times", name)
 	}
 }
 
@@ -173,9 +170,7 @@ func TestTokenFails(t *testing.T) {
 	if _, err := post(t, other, "a"); !errors.Is(err, session.ErrNotSent) || errors.As(err, new(*NeedsAuthError)) {
 		t.Error(err)
 	}
-	if n := server.requests.Load(); n != 0 {
-		t.Errorf("%d requests", n)
-	}
+	expect.Equal(t, server.requests.Load(), 0, "requests")
 }
 
 type failing struct{ err error }
@@ -204,9 +199,7 @@ func TestTokenStaysHome(t *testing.T) {
 		tokens := &fakeTokens{}
 		tokens.current.Store(1)
 		s, err := NewSite(h.URL+path, Access{Tokens: tokens}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if _, err := post(t, s, "a"); (err == nil) != ok || !ok && !errors.As(err, new(*RedirectError)) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -222,9 +215,7 @@ func TestEndpointStaysHome(t *testing.T) {
 			fmt.Fprintf(w, "event: endpoint\ndata: %s\n\n", endpoint)
 		}))
 		s, err := NewSite(h.URL, Access{Tokens: &fakeTokens{}}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if _, err := OpenEvents(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another place") {
 			t.Errorf("%s: %v", endpoint, err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestBatchIsBounded(t *testing.T) {
@@ -17,9 +18,7 @@ func TestBatchIsBounded(t *testing.T) {
 		t.Errorf("took %d and skipped %d", taken, strays)
 	}
 	receiveAll(p.Conn, []byte(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]`), func(wire.Message) error { taken++; return nil })
-	if taken != 2 {
-		t.Errorf("took %d of a batch of two", taken)
-	}
+	expect.Equal(t, taken, 2, "took … of a batch of two")
 }
 
 // What a server says of retrying is kept within bounds, and backed off from.
@@ -27,16 +26,10 @@ func TestReconnectPause(t *testing.T) {
 	var at position
 	at.note(sse.Event{Retry: time.Millisecond})
 	for _, want := range []time.Duration{1, 2, 4, 8} {
-		if got := at.wait(); got != want*leastRetry {
-			t.Errorf("waits %v, want %v", got, want*leastRetry)
-		}
+		expect.Equal(t, at.wait(), want*leastRetry, "waits")
 	}
 	at.note(sse.Event{})
-	if got := at.wait(); got != leastRetry {
-		t.Errorf("waits %v after an event", got)
-	}
+	expect.Equal(t, at.wait(), leastRetry, "waits … after an event")
 	at.note(sse.Event{Retry: 24 * time.Hour})
-	if got := at.wait(); got != mostRetry {
-		t.Errorf("waits %v at most", got)
-	}
+	expect.Equal(t, at.wait(), mostRetry, "waits … at most")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/sse"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -54,9 +55,7 @@ func TestPatient(t *testing.T) {
 				tc.after = began.Add(3 * time.Second).UTC().Format(http.TimeFormat)
 			}
 			s, err := NewSite("http://far.example/mcp", Access{}, "1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			s.client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 				body, _ := io.ReadAll(r.Body)
 				if sent++; string(body) != "{}" || r.Header.Get("Authorization") != "" {
@@ -89,9 +88,7 @@ func TestPatient(t *testing.T) {
 
 func TestStatusErrorText(t *testing.T) {
 	s, err := NewSite("http://far.example/mcp", Access{Hide: func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }}, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, tc := range []struct {
 		status            int
 		after, body, want string
@@ -135,9 +132,7 @@ func TestLastEvent(t *testing.T) {
 	} {
 		p := peer.New(peer.Host{Server: "s", Stray: func([]byte, error) {}}, func(c *peer.Conn) peer.Link { return nil })
 		s, err := NewSite("http://far.example/mcp", Access{}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		l := NewStreamable(p.Conn, s, zap.NewNop())
 		var at position
 		answered, err := l.read(strings.NewReader(tc.stream), &peer.Outgoing{ID: 1, Method: "tools/call"}, &at, "2025-06-18")

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestHeaderValue(t *testing.T) {
@@ -16,9 +18,7 @@ func TestHeaderValue(t *testing.T) {
 		"a b":                "a b",
 		"":                   "=?base64??=",
 	} {
-		if got := headerValue(in); got != want {
-			t.Errorf("headerValue(%q) = %q, want %q", in, got, want)
-		}
+		expect.Equal(t, headerValue(in), want, "headerValue(%q)", in)
 	}
 }
 

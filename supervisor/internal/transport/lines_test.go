@@ -12,11 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/supervisor/internal/peer"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A script is the server's side of a peer under test.
 type script struct {
@@ -74,9 +79,7 @@ func (s *script) read() wire.Message {
 		return wire.Message{}
 	}
 	m, err := wire.Parse(line)
-	if err != nil {
-		s.t.Errorf("the peer wrote %q: %v", line, err)
-	}
+	expect.OK(s.t, err, "the peer wrote %q", line)
 	return m
 }
 
@@ -143,9 +146,8 @@ func TestAnswerTooLong(t *testing.T) {
 		pad()
 		fmt.Fprintf(s.out, "\"\n"+`{"id":%s,"result":{}}`+"\n", s.read().ID)
 	}()
-	if _, err := p.Call(t.Context(), session.Request{Method: "tools/call"}); err != nil {
-		t.Error(err)
-	}
+	_, err := p.Call(t.Context(), session.Request{Method: "tools/call"})
+	expect.OK(t, err)
 	if got, want := p.Unusable.Count(), (status.Unusable{TooLong: 2}); got != want || p.Strays.Count() != 1 {
 		t.Errorf("counted %+v and %d strays", got, p.Strays.Count())
 	}

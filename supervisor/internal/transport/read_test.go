@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -51,9 +52,7 @@ func TestShapes(t *testing.T) {
 					break
 				}
 			}
-			if got := strings.Join(p.Notes.All(), "; "); got != tc.note {
-				t.Errorf("noted %q, want %q", got, tc.note)
-			}
+			expect.Equal(t, strings.Join(p.Notes.All(), "; "), tc.note, "noted")
 		})
 	}
 }
@@ -81,13 +80,10 @@ func TestHeaders(t *testing.T) {
 			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
 			fmt.Fprintf(s.out, "Content-Length: %d\r\n\r\n%s", len(answer), answer)
 		}()
-		if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Call(t.Context(), session.Request{Method: "m"})
+		expect.OK(t, err)
 	}
-	if n := p.Strays.Count(); n != 0 {
-		t.Errorf("%d strays", n)
-	}
+	expect.Equal(t, p.Strays.Count(), 0, "strays")
 }
 
 // After the first message, a line of text is not searched: it may hold what others wrote.
@@ -126,9 +122,7 @@ func TestOnlyText(t *testing.T) {
 			time.Sleep(textTime + time.Millisecond)
 			synctest.Wait()
 			p.Close(io.EOF)
-			if got != want {
-				t.Errorf("%q: reported %q, want %q", text, got, want)
-			}
+			expect.Equal(t, got, want, "%q: reported", text)
 		})
 	}
 }

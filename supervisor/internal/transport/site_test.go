@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A server refuses a token that has expired.
@@ -34,9 +36,7 @@ func (e *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func post(t *testing.T, s *Site, body string) (int, error) {
 	t.Helper()
 	r, err := s.request(t.Context(), http.MethodPost, s.url.String(), "*/*", []byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	r.Header.Set("Mcp-Session-Id", "s1")
 	resp, err := s.do(r)
 	if err != nil {
@@ -61,9 +61,7 @@ func TestRenewal(t *testing.T) {
 				return map[string]string{"Authorization": "Bearer new", "X-Other": "1"}, nil
 			},
 		}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer s.Close()
 		var calls sync.WaitGroup
 		for _, body := range []string{"a", "b", "c"} { // at the same time
@@ -77,9 +75,7 @@ func TestRenewal(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("%d: renewed %d times", status, n)
-		}
+		expect.Equal(t, renewals.Load(), 1, "%d: renewed … times", status)
 		// What is refused now is not renewed for a minute, whatever comes.
 		valid = "newest"
 		server.valid.Store(&valid)
@@ -105,9 +101,7 @@ func TestRenewalFails(t *testing.T) {
 		`the one in "Authorization" of the en`: nil,
 	} {
 		s, err := NewSite(h.URL, Access{Headers: map[string]string{"Authorization": "x"}, Renew: renew}, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if _, err := post(t, s, "a"); !errors.As(err, new(*NeedsAuthError)) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -60,9 +61,7 @@ func TestAct(t *testing.T) {
 		t.Fatal(status)
 	}
 	until(next, func(u update) bool { return state(u, "a") == "ready" })
-	if status := s.ask(http.MethodPost, "/dashboard/servers/b/restart", "{}", nil); status != 200 {
-		t.Error(status)
-	}
+	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/servers/b/restart", "{}", nil), 200)
 }
 
 // A changed definition is shown with its difference until a person has seen it.
@@ -86,9 +85,7 @@ func TestChangedTools(t *testing.T) {
 	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil, "Origin", "https://evil.example"); status != http.StatusForbidden {
 		t.Error("another page may mark changes as seen:", status)
 	}
-	if status := s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil); status != http.StatusOK {
-		t.Error(status)
-	}
+	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/servers/a/seen", "{}", nil), http.StatusOK)
 	until(next, changedIn(0))
 	whole = wholeTool{}
 	if s.ask(http.MethodGet, "/dashboard/tool?id=a:echo", "", &whole); whole.Changed || whole.Changes != nil {
@@ -136,9 +133,7 @@ func TestChangedHints(t *testing.T) {
 		if c.header != "" {
 			header = []string{"Origin", c.header}
 		}
-		if status := s.ask(http.MethodPost, "/dashboard/servers/a/hints", c.body, nil, header...); status != c.want {
-			t.Errorf("%s from %q: %d, want %d", c.body, c.header, status, c.want)
-		}
+		expect.Equal(t, s.ask(http.MethodPost, "/dashboard/servers/a/hints", c.body, nil, header...), c.want, "%s from %q", c.body, c.header)
 	}
 	until(next, changed(0))
 	whole = wholeTool{}
@@ -215,9 +210,7 @@ func TestGiveUp(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/dashboard/call", strings.NewReader(`{"tool":"a:sleep","arguments":{"ms":60000},"confirmed":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	q.Header.Set("Content-Type", "application/json")
 	gone := make(chan struct{})
 	go func() {
@@ -263,14 +256,10 @@ func TestWhatIsWrong(t *testing.T) {
 	if loud.Problem != "" || loud.Fix != "" {
 		t.Errorf("what works is called broken: %+v", loud)
 	}
-	if got := strings.Join(loud.Stderr, "\n"); got != "red GITHUB_TOKEN=***" {
-		t.Errorf("stderr %q", got)
-	}
+	expect.Equal(t, strings.Join(loud.Stderr, "\n"), "red GITHUB_TOKEN=***", "stderr")
 	const unset = "the variable API_TOKEN is not set; set it, or write ${API_TOKEN:-default}" // our own words are no secret
 	info := s.infoOf(adapter.ServerInfo{Status: status.Status{Name: "x", State: status.Misconfigured, LastError: unset}}, sentServer{})
-	if info.LastError != unset {
-		t.Errorf("the error is shown as %q", info.LastError)
-	}
+	expect.Equal(t, info.LastError, unset, "the error is shown as")
 	s.edits <- config.Config{}
 	until(next, func(u update) bool { return u.Order != nil })
 	s.diagnoses.Range(func(server, _ any) bool {

@@ -23,6 +23,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -69,9 +70,7 @@ func open(t *testing.T, servers ...config.Server) *site {
 		cancel()
 		<-done
 	})
-	bounded, enough := context.WithTimeout(ctx, 30*time.Second)
-	defer enough()
-	r.Settled(bounded)
+	r.Settled(ctx)
 	mcptest.WaitFor(t, "the servers", func() bool { // their tools are known a moment before
 		return !slices.ContainsFunc(r.Parts().Servers(), func(s adapter.ServerInfo) bool { return s.State == status.Starting })
 	})
@@ -82,17 +81,13 @@ func open(t *testing.T, servers ...config.Server) *site {
 func (s *site) ask(method, path, body string, v any, header ...string) (status int) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	q.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
 	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
 	if v != nil {
@@ -107,22 +102,16 @@ func (s *site) ask(method, path, body string, v any, header ...string) (status i
 func (s *site) watch() (next func() update) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/dashboard/events", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	s.t.Cleanup(func() { answer.Body.Close() })
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
 	return func() (u update) {
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				if err := json.Unmarshal([]byte(data), &u); err != nil {
-					s.t.Fatal(err)
-				}
+				expect.OK(s.t, json.Unmarshal([]byte(data), &u))
 				return u
 			}
 		}
@@ -163,16 +152,12 @@ func TestTools(t *testing.T) {
 	} {
 		var found Tools
 		s.ask(http.MethodGet, "/dashboard/tools?"+query, "", &found)
-		if found.Fitting != len(found.Tools) {
-			t.Errorf("%s: %d fit, and %d are told", query, found.Fitting, len(found.Tools))
-		}
+		expect.Equal(t, found.Fitting, len(found.Tools), "%s: fit, and", query)
 		var ids []string
 		for _, t := range found.Tools {
 			ids = append(ids, t.ID)
 		}
-		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("%s: %s, want %s", query, got, want)
-		}
+		expect.Equal(t, strings.Join(ids, " "), want, "%s", query)
 	}
 	found = Tools{}
 	if s.ask(http.MethodGet, "/dashboard/tools?limit=3", "", &found); len(found.Tools) != 3 || found.Fitting != 4 {
@@ -187,9 +172,7 @@ func TestTools(t *testing.T) {
 	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:browser_click", "", &whole); status != 200 || !whole.Asks || whole.ExposedName != "a__browser_click" || !strings.Contains(string(whole.InputSchema), "selector") {
 		t.Errorf("%d %+v", status, whole)
 	}
-	if status := s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil); status != 404 {
-		t.Error(status)
-	}
+	expect.Equal(t, s.ask(http.MethodGet, "/dashboard/tool?id=a:none", "", nil), 404)
 }
 
 // What an edit changes is shown, and no secret.
@@ -243,9 +226,7 @@ func TestForeignPages(t *testing.T) {
 			continue
 		}
 		for _, site := range []string{"cross-site", "same-site"} {
-			if status := s.ask(http.MethodGet, "/dashboard/"+strings.ReplaceAll(path, "{name}", "none"), "", nil, "Sec-Fetch-Site", site); status != 403 {
-				t.Errorf("%s for a %s page: %d", path, site, status)
-			}
+			expect.Equal(t, s.ask(http.MethodGet, "/dashboard/"+strings.ReplaceAll(path, "{name}", "none"), "", nil, "Sec-Fetch-Site", site), 403, "%s for a %s page", path, site)
 		}
 	}
 }

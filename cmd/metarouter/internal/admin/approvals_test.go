@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A page lists the calls that wait, and answers them.
@@ -45,19 +46,13 @@ func TestApprovals(t *testing.T) {
 		{first, "approve", nil, http.StatusNotFound},
 		{list.Approvals[1], "deny", nil, http.StatusOK},
 	} {
-		if status := answer(tc.pending, tc.action, tc.header...); status != tc.want {
-			t.Errorf("%s of %s: status %d, want %d", tc.action, tc.pending.ID, status, tc.want)
-		}
+		expect.Equal(t, answer(tc.pending, tc.action, tc.header...), tc.want, "%s of %s: status", tc.action, tc.pending.ID)
 	}
-	if err := desk.Ask(t.Context(), request("a"), nil); err != nil {
-		t.Errorf("the approved call: %v", err)
-	}
+	expect.OK(t, desk.Ask(t.Context(), request("a"), nil), "the approved call")
 	if refused, ok := errors.AsType[*approval.Refused](desk.Ask(t.Context(), request("b"), nil)); !ok || refused.Why != approval.Declined {
 		t.Errorf("the denied call: %v", refused)
 	}
-	if status := s.ask("GET", "/dashboard/approvals", "", &list, "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
-		t.Errorf("another site's page may list them: status %d", status)
-	}
+	expect.Equal(t, s.ask("GET", "/dashboard/approvals", "", &list, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "another site's page may list them: status")
 }
 
 // A page gets the calls that wait, and learns that one was answered.
@@ -69,8 +64,6 @@ func TestApprovalEvents(t *testing.T) {
 	}
 	s.router.Approvals().Ask(t.Context(), approval.Request{Server: "github", Tool: "create_issue", Arguments: json.RawMessage("{}")}, nil)
 	u := until(next, func(u update) bool { return len(u.Approvals) == 1 })
-	if err := s.router.Approvals().Approve(u.Approvals[0].ID, ""); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.router.Approvals().Approve(u.Approvals[0].ID, ""))
 	until(next, func(u update) bool { return u.Approvals != nil && len(u.Approvals) == 0 })
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // ended is a call that ended at a second and took so long.
@@ -42,9 +42,7 @@ func TestBoard(t *testing.T) {
 	if len(rates) != keptSeconds-1 || rates[0].OK != 1 || rates[len(rates)-1] != (second{now, 1, 1}) {
 		t.Errorf("%d seconds: %v … %v", len(rates), rates[0], rates[len(rates)-1])
 	}
-	if rates := b.rates(now+100, now+103); !slices.Equal(rates, []second{{Unix: now + 100}, {Unix: now + 101}, {Unix: now + 102}}) {
-		t.Errorf("when nothing is called: %v", rates)
-	}
+	expect.List(t, b.rates(now+100, now+103), []second{{Unix: now + 100}, {Unix: now + 101}, {Unix: now + 102}}, "when nothing is called")
 
 	h := b.histogram(now)
 	total := 0

@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/why"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // command sends a request as a command of this user does, and decodes the answer into v.
@@ -97,9 +98,7 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s %s: %d %q, want %d %q", c.path, c.body, status, refused.Error, c.status, c.says)
 		}
 	}
-	if status := s.ask(http.MethodPost, "/dashboard/plan?file=/etc/passwd", "{}", nil); status != http.StatusForbidden {
-		t.Errorf("a page has a file read: %d", status)
-	}
+	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/plan?file=/etc/passwd", "{}", nil), http.StatusForbidden, "a page has a file read")
 }
 
 // A call about which a profile asks is answered with the question, and is made once the person has agreed
@@ -138,13 +137,9 @@ func TestNoteOfEdit(t *testing.T) {
 	s := open(t, fake("a", "echo"))
 	s.options.TrustCommand = func(file string) string { return trust.Command(file, "") }
 	file := filepath.Join(t.TempDir(), ".mcp.json")
-	if err := os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte(`{"mcpServers": {"new": {"command": "x"}}}`), 0o600))
 	text, err := config.LoadText(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	s.Judged(&trustfile.Untrusted{Before: true, Added: []string{"new"}, Text: text.Text})
 	for path, want := range map[string]string{"": "run: metarouter trust", "?named=1": "run: metarouter trust " + file} {
 		if _, notes := s.command("GET", "/dashboard/servers"+path, "", nil); len(notes) != 1 || !strings.HasSuffix(notes[0], want) {

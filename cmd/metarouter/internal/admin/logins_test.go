@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http/httptest"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A login comes back to the public URL if the page was opened there, also if a proxy replaces the Host.
@@ -25,8 +27,6 @@ func TestIsAtPublicURL(t *testing.T) {
 		if test.origin != "" {
 			r.Header.Set("Origin", test.origin)
 		}
-		if got := isAt(r, test.public); got != test.want {
-			t.Errorf("isAt(host %s, origin %q; %q) = %v", test.host, test.origin, test.public, got)
-		}
+		expect.Equal(t, isAt(r, test.public), test.want, "isAt(host %s, origin %q; %q)", test.host, test.origin, test.public)
 	}
 }

@@ -3,10 +3,10 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
-	"reflect"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Each profile is shown with the allowed parts of the servers that run.
@@ -31,9 +31,7 @@ func TestProfiles(t *testing.T) {
 		{Name: "none", Servers: []string{}},
 		{Name: "some", Servers: []string{"a"}, Tools: 1, Asked: 1, Fixed: 1, Mode: "search"},
 	}
-	if !reflect.DeepEqual(got.Profiles, want) {
-		t.Errorf("the page has\n%+v, want\n%+v", got.Profiles, want)
-	}
+	expect.Deep(t, got.Profiles, want, "the page")
 }
 
 // A client that has chosen no profile has the profile "default" if there is one.
@@ -52,8 +50,6 @@ func TestClientsProfile(t *testing.T) {
 		{"@read", nil, []string{"@read"}},
 		{"@read+default|work", with, []string{"@read", "default|work"}},
 	} {
-		if got := profilesOf(tc.chosen, tc.all); !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("profiles of %q: %v, want %v", tc.chosen, got, tc.want)
-		}
+		expect.Deep(t, profilesOf(tc.chosen, tc.all), tc.want, "profiles of %q", tc.chosen)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // No route serves a client with a token of the role "use", nor a stranger. A new route goes into
@@ -40,10 +41,6 @@ func TestRoutesNeedAdmin(t *testing.T) {
 		}
 	}
 	source, err := os.ReadFile("admin.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(source), "mux.Handle"); n != 1 {
-		t.Errorf("admin.go adds routes at %d places; add them to routes", n)
-	}
+	expect.OK(t, err)
+	expect.Equal(t, strings.Count(string(source), "mux.Handle"), 1, "admin.go adds routes at … places; add them to routes")
 }

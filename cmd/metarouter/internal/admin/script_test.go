@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // script runs a script as a command does.
 func (s *site) script(profile string, asked ScriptRequest) (Script, []string) {
 	s.t.Helper()
 	body, err := json.Marshal(asked)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	expect.OK(s.t, err)
 	var ran Scripted
 	status, notes := s.command("POST", "/dashboard/script?profile="+profile, string(body), &ran)
 	if status != http.StatusOK {
@@ -75,9 +74,7 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 	if ran.Log != "x\n" || !slices.Equal(ran.Calls, []ScriptCall{{"b:echo", 2, true}, {"a:browser_click", 2, false}}) {
 		t.Errorf("%+v", ran)
 	}
-	if status := s.ask(http.MethodPost, "/dashboard/script", `{"code":"return 1"}`, nil); status != http.StatusForbidden {
-		t.Errorf("a page runs a script: %d", status)
-	}
+	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/script", `{"code":"return 1"}`, nil), http.StatusForbidden, "a page runs a script")
 	var refused Refusal
 	if status, _ := s.command("POST", "/dashboard/script", `{"code":"`+strings.Repeat(" ", int(maxBody[onCommand]))+`"}`, &refused); status != http.StatusBadRequest {
 		t.Errorf("too long a body: %d %s", status, refused.Error)

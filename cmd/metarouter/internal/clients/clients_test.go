@@ -3,10 +3,12 @@ package clients
 import (
 	"path"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // on is a place of that system with these variables and folders.
@@ -134,13 +136,9 @@ func TestProjects(t *testing.T) {
 		var got []string
 		for _, s := range c.ProjectSources(folder, "/home/ada/.claude.json") {
 			got = append(got, s.Path)
-			if s.Project != folder {
-				t.Errorf("%s: %s belongs to %q", client, s.Path, s.Project)
-			}
+			expect.Equal(t, s.Project, folder, "%s: %s belongs to", client, s.Path)
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %q, want %q", client, got, want)
-		}
+		expect.Deep(t, got, want, "%s", client)
 	}
 	for file, want := range map[string]string{
 		"/w/.vscode/mcp.json": "/w", "/w/.cursor/mcp.json": "/w", "/w/.mcp.json": "/w", "/w/mcp.json": "",
@@ -150,4 +148,10 @@ func TestProjects(t *testing.T) {
 			t.Errorf("%s belongs to %q, want %q", file, got.Project, want)
 		}
 	}
+}
+
+// readExpanded returns the value of a text, with variables expanded.
+func readExpanded(path string, data []byte) (config.Config, error) {
+	c, err := config.ReadText(path, data)
+	return c.Expand(), err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 const codexFile = `model = "m" # mine
@@ -121,9 +122,7 @@ func TestImportDialects(t *testing.T) {
 	} {
 		c, _ := Find(tc.client)
 		done, err := Import(c, []Source{{Path: "/w/f", keys: c.keys, Data: []byte(tc.data)}}, "/m.json", nil, Ours{}, KeepOurs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		read, err := readExpanded("/m.json", done.Data)
 		if err != nil || len(read.Servers) != len(tc.want) {
 			t.Fatalf("%s: %v in\n%s", tc.client, err, done.Data)
@@ -139,9 +138,7 @@ func TestImportDialects(t *testing.T) {
 			}
 		}
 		for _, want := range tc.notes {
-			if notes := strings.Join(done.Notes, "\n"); !strings.Contains(notes, want) {
-				t.Errorf("%s: no note says %s:\n%s", tc.client, want, notes)
-			}
+			expect.Contains(t, strings.Join(done.Notes, "\n"), want, "%s: no note", tc.client)
 		}
 	}
 }
@@ -269,12 +266,8 @@ func FuzzLines(f *testing.F) {
 func TestUsualSourceOfTwoNames(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".config", "opencode", "opencode.jsonc")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(opencodeFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	expect.OK(t, os.WriteFile(path, []byte(opencodeFile), 0o600))
 	c, _ := Find("opencode")
 	place := System{OS: "linux", Home: home, Env: func(string) string { return "" }, Glob: func(string) []string { return nil }}
 	if s, notes := c.UsualSource(place); filepath.Clean(s.Path) != path || len(notes) > 0 {

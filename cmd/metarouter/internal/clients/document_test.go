@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // comments returns the comments of a file, in their order.
@@ -87,13 +89,9 @@ func meaning(t testing.TB, data []byte, keys ...string) string {
 func TestAddAndRemove(t *testing.T) {
 	put := func(t *testing.T, old string) string {
 		d, err := open("f", []byte(old))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		err = d.addServers([]string{"s"}, field{"new", fields{{"a", []string{"1", "2"}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return string(d.bytes())
 	}
 	for name, test := range map[string]struct{ old, want string }{
@@ -112,11 +110,7 @@ func TestAddAndRemove(t *testing.T) {
 		"odd indentation":   {"{\n \"s\": {\n        \"old\": 1}}", "{\n \"s\": {\n        \"old\": 1,\n        \"new\": {\n         \"a\": [\"1\", \"2\"]\n        }\n }}"},
 		"twice":             {"{\n  \"s\": {\"x\": 1},\n  \"s\": {\n    \"y\": 2\n  }\n}", "{\n  \"s\": {\"x\": 1},\n  \"s\": {\n    \"y\": 2,\n    \"new\": {\n      \"a\": [\"1\", \"2\"]\n    }\n  }\n}"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := put(t, test.old); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-		})
+		expect.Equal(t, put(t, test.old), test.want, "%s", name)
 	}
 	for name, test := range map[string]struct{ old, want string }{
 		"the only one":     {"{\n  \"s\": {\n    \"x\": 1\n  }\n}", "{\n  \"s\": {\n  }\n}"},
@@ -146,9 +140,7 @@ func TestOpenSaysWhere(t *testing.T) {
 		}
 	}
 	d, err := open("f.json", []byte(`{"mcpServers": [1]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if err := d.addServers(claudeKeys, field{"a", "b"}); err == nil {
 		t.Error("an array took a server")
 	}
@@ -216,9 +208,7 @@ func FuzzEdits(f *testing.F) {
 					}
 				}
 				less, err := without(Client{}, s, names)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				left := tree(t, less)
 				if before := tree(t, installed); before.IsStandard() && !left.IsStandard() {
 					t.Errorf("%s: plain JSON no more:\n%s\nof\n%s", c.Name, less, installed)
@@ -233,10 +223,41 @@ func FuzzEdits(f *testing.F) {
 				for _, m := range object(d.at(c.keys...)).Members {
 					got = append(got, jsonc.Key(m))
 				}
-				if !reflect.DeepEqual(got, want) {
-					t.Errorf("%s: left are %q, want %q", c.Name, got, want)
-				}
+				expect.Deep(t, got, want, "%s: left", c.Name)
 			}
 		}
 	})
+}
+
+func series(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// A client's file that would take quadratic time is refused, with the bound.
+func TestBounds(t *testing.T) {
+	for _, tt := range []struct{ client, path, text, want string }{
+		{"goose", "f.yaml", series(20_000, "a%d: 1\n"), "f.yaml has more than 10000 keys"},
+		{"goose", "f.yaml", "{" + series(20_000, "a%d, ") + "}", "f.yaml has more than 10000 keys"},
+		{"goose", "f.yaml", "extensions:\n" + series(20_000, "  a%d:\n    cmd: x\n"), "f.yaml has more than 10000 keys"},
+		{"goose", "f.yaml", series(250_000, "%%TAG !a%d! b\n") + "--- a", "f.yaml has more than 100 directives"},
+		{"goose", "f.yaml", series(4_000, "a%d: 1\n"), ""},
+		{"codex", "f.toml", series(11_000, "[mcp_servers.a%d]\ncommand = \"x\"\n"), "f.toml has more than 10000 keys"},
+		{"codex", "f.toml", series(3_000, "[mcp_servers.a%d]\ncommand = \"x\"\n"), "f.toml has more than 2000 servers"},
+		{"cursor", "f.json", `{"mcpServers": {` + series(20_000, `"a%d": {"command": "x"},`) + `"z": {}}}`, "f.json has more than 2000 servers"},
+		{"cursor", "f.json", `{"mcpServers": {` + series(1_999, `"a%d": {"command": "x"},`) + `"z": {}}}`, ""},
+	} {
+		c, _ := Find(tt.client)
+		s := Source{Path: tt.path, keys: c.keys, Data: []byte(tt.text)}
+		_, errI := Import(c, []Source{s}, "/m.json", nil, Ours{}, KeepOurs)
+		_, errO := Others(c, s, "/m.json", Ours{})
+		for _, err := range []error{errI, errO} {
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%.60q: %v, want %q", tt.text, err, tt.want)
+			}
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Each edit of our file changes one entry, and nothing around it.
@@ -107,9 +108,7 @@ func TestPutIntoOtherFiles(t *testing.T) {
 		"{\n  \"a\": { \"url\": \"u\" /* ours */ }\n}", "{\n  \"a\": {\n    \"url\": \"u\" // ours\n  }\n}",
 	} {
 		off, err := DisableServer("f", []byte(file), "a", true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if on, err := DisableServer("f", off, "a", false); err != nil || string(on) != file {
 			t.Errorf("%v; disabled and enabled:\n%s\nwant\n%s", err, on, file)
 		}

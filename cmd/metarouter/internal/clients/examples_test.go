@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // An example is a file as it is found with users.
@@ -33,9 +34,7 @@ var examples = []example{
 func (e example) variants(t *testing.T) map[string][]byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", e.file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	crlf := bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
 	return map[string][]byte{
 		"as it is": data,
@@ -57,9 +56,7 @@ func TestInstallLosesNothing(t *testing.T) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
 				installed, err := Install(c, s, entry)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				s.Data = installed
 				if again, err := Install(c, s, entry); err != nil || !bytes.Equal(again, installed) {
 					t.Errorf("the second time it says %s, %v", again, err)
@@ -72,9 +69,7 @@ func TestInstallLosesNothing(t *testing.T) {
 					t.Errorf("the comments are %q, were %q", got, want)
 				}
 				d, err := open(e.file, installed)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				ours := d.at(append(slices.Clone(e.keys), EntryName)...)
 				if ours == nil {
 					t.Fatalf("no entry in\n%s", installed)
@@ -104,19 +99,13 @@ func TestImportLosesNothing(t *testing.T) {
 			t.Run(e.file+"/"+name, func(t *testing.T) {
 				s := Source{Path: e.file, Data: data, keys: e.keys}
 				done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !reflect.DeepEqual(done.Added, e.servers) {
-					t.Errorf("added are %q, want %q", done.Added, e.servers)
-				}
+				expect.OK(t, err)
+				expect.Deep(t, done.Added, e.servers, "added")
 				read, err := readExpanded(path, done.Data)
 				if err != nil || len(read.Servers) != len(e.servers) {
 					t.Fatalf("%v, %d servers in\n%s", err, len(read.Servers), done.Data)
 				}
-				if !strings.Contains(string(done.Data), schemaURL) {
-					t.Errorf("no schema in\n%s", done.Data)
-				}
+				expect.Contains(t, string(done.Data), schemaURL, "no schema in")
 				theirs, _ := open(e.file, data)
 				imported, _ := open(path, done.Data)
 				for _, server := range e.servers {
@@ -139,9 +128,7 @@ func TestImportLosesNothing(t *testing.T) {
 					}
 				}
 				if e.file == "vscode.json" {
-					if got := comments(t, done.Data); !reflect.DeepEqual(got, []string{"// from the gallery", "/* no type: stdio */"}) {
-						t.Errorf("the comments of the entries are %q", got)
-					}
+					expect.Deep(t, comments(t, done.Data), []string{"// from the gallery", "/* no type: stdio */"}, "the comments of the entries")
 				}
 
 				own := Ours{Config: read, Files: []Source{{Path: path, Data: done.Data}}}
@@ -150,18 +137,14 @@ func TestImportLosesNothing(t *testing.T) {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}
 				others, err := Others(c, s, path, own)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				for _, o := range others {
 					if o.Ours != o.Name || len(o.Lacks) > 0 || o.Broken != "" {
 						t.Errorf("in ours it is not the same: %+v", o)
 					}
 				}
 				less, err := without(c, s, e.servers)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				left, _ := open(e.file, less)
 				if n := len(object(left.at(e.keys...)).Members); n != 0 {
 					t.Errorf("%d are left in\n%s", n, less)
@@ -191,8 +174,6 @@ func TestDiffsHideSecrets(t *testing.T) {
 				t.Errorf("%s: the diff shows %s", e.file, secret)
 			}
 		}
-		if !strings.Contains(diff, "command") {
-			t.Errorf("%s: the diff shows nothing:\n%s", e.file, diff)
-		}
+		expect.Contains(t, diff, "command", "%s: the diff shows nothing", e.file)
 	}
 }

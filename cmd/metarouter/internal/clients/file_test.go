@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestFile(t *testing.T) {
@@ -38,9 +39,7 @@ func TestFile(t *testing.T) {
 
 	// A link stays one; its target keeps its mode.
 	link := filepath.Join(dir, "link.json")
-	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)))
 	for i, want := range []string{".metarouter-backup-20260203T040506.000000Z", ".metarouter-backup-20260203T040506.000001Z"} {
 		if f, err = Read(link); err != nil {
 			t.Fatal(err)
@@ -68,25 +67,20 @@ func TestFile(t *testing.T) {
 
 	// Secrets take the others' bits away.
 	f, _ = Read(path)
-	if _, err := f.Write([]byte("secret"), 0o600, now); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.Write([]byte("secret"), 0o600, now)
+	expect.OK(t, err)
 	if info, _ = os.Stat(path); info.Mode() != 0o600 {
 		t.Errorf("it is %v", info.Mode())
 	}
 
 	f, _ = Read(path)
-	if err := os.WriteFile(path, []byte("meanwhile"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte("meanwhile"), 0o600))
 	if _, err := f.Write([]byte("late"), fs.ModePerm, now); !errors.Is(err, ErrChanged) {
 		t.Errorf("an edit is written over: %v", err)
 	}
 
 	// A read-only file stays, and a failed write leaves no copy behind.
-	if err := os.Chmod(path, 0o440); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chmod(path, 0o440))
 	f, _ = Read(path)
 	if _, err := f.Write([]byte("x"), fs.ModePerm, now.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("a file that is read-only: %v", err)
@@ -96,15 +90,11 @@ func TestFile(t *testing.T) {
 	}
 
 	loop := filepath.Join(dir, "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Symlink(loop, loop))
 	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), loop) {
 		t.Errorf("a link to itself: %v", err)
 	}
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")))
 	for _, path := range []string{dir, filepath.Join(dir, "dangling")} {
 		if _, err := Read(path); err == nil {
 			t.Errorf("%s was read", path)
@@ -117,12 +107,8 @@ func TestDiff(t *testing.T) {
 	new := "{\n \"a\": 1,\n \"B\": 2,\n \"c\": 3,\n \"d\": 4,\n \"e\": 5,\n \"f\": 6,\n \"g\": 7,\n \"h\": 8,\n \"k\": 8,\n \"i\": 9,\n \"env\": {\"x\": \"secret\", \"y\": \"${Y}\"}\n}\n"
 	want := "--- f\n+++ f\n@@ -1,6 +1,6 @@\n {\n  \"a\": 1,\n- \"b\": 2,\n+ \"B\": 2,\n  \"c\": 3,\n  \"d\": 4,\n  \"e\": 5,\n" +
 		"@@ -8,5 +8,6 @@\n  \"g\": 7,\n  \"h\": 8,\n  \"k\": 8,\n- \"i\": 9\n+ \"i\": 9,\n+ \"env\": {\"x\": \"•••\", \"y\": \"${Y}\"}\n }\n"
-	if got := Diff("f", []byte(old), []byte(new)); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got := Diff("f", []byte(old), []byte(old)); got != "" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, Diff("f", []byte(old), []byte(new)), want)
+	expect.Equal(t, Diff("f", []byte(old), []byte(old)), "")
 	// A value that is hidden is seen to change.
 	got := Diff("f", []byte("{\"env\": {\n\"a\": \"x\"\n}}"), []byte("{\"env\": {\n\"a\": \"y\"\n}}"))
 	if strings.Count(got, "•••") != 2 || !strings.Contains(got, "\n-\"a\"") {
@@ -152,9 +138,7 @@ func TestMask(t *testing.T) {
 		`{"args": ["/home/me/tokens/x", "@acme/auth-server", "--port", "80", "-y", "https://esm.example/@a/b"]}`:                                   `{"args": ["/home/me/tokens/x", "@acme/auth-server", "--port", "80", "-y", "https://esm.example/@a/b"]}`,
 		`{"primaryApiKey": "abc", "command": "npx"}`:                                                                                               `{"primaryApiKey": "•••", "command": "npx"}`,
 	} {
-		if got := strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n"); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		expect.Equal(t, strings.Join(masked("f", []byte(text), 0, len(lines([]byte(text)))), "\n"), want)
 	}
 }
 
@@ -181,9 +165,7 @@ func TestDiffOfLarge(t *testing.T) {
 		t.Errorf("%.0f allocations for %d lines: lines that are not shown are masked", n, lines)
 	}
 	// A mark alone is an empty file.
-	if got := Diff("f", bom, append(bom, "{}\n"...)); got != "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+{}\n" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, Diff("f", bom, append(bom, "{}\n"...)), "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+{}\n")
 }
 
 // In each hunk, the lines that stay and go are the old ones, the lines that stay and come the new.
@@ -231,12 +213,8 @@ func TestHunks(t *testing.T) {
 // A file without an end is not read into memory.
 func TestLargeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.json")
-	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, maxFile+1); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte("{}"), 0o600))
+	expect.OK(t, os.Truncate(path, maxFile+1))
 	if f, err := Read(path); err == nil {
 		t.Errorf("read %d bytes", len(f.Data))
 	}
@@ -251,43 +229,30 @@ func TestBackups(t *testing.T) {
 		"f.json.metarouter-backup-20200203T040506.000000Z.gz", "f.json.metarouter-backup-20201303T040506.000000Z", "g.json.metarouter-backup-20200203T040506.000000Z", "my-f.json.metarouter-backup-20200203T040506.000000Z",
 	}
 	for _, name := range others {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("0"), 0o600))
 	}
 	folder := path + ".metarouter-backup-20190203T040506.000000Z"
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(folder, 0o700))
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for i := range 15 {
 		f, err := Read(path)
 		if err == nil {
 			_, err = f.Write(append(f.Data, '.'), fs.ModePerm, now.Add(time.Duration(i)*50*time.Millisecond))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	f, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var kept []string
 	for _, copied := range f.Backups() {
 		data, err := os.ReadFile(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		kept = append(kept, strings.Repeat("x", len(data)-1))
 	}
-	if want := []string{strings.Repeat("x", 10), strings.Repeat("x", 11), strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 14)}; !slices.Equal(kept, want) {
-		t.Errorf("the copies are %q, want %q", kept, want)
-	}
+	expect.List(t, kept, []string{strings.Repeat("x", 10), strings.Repeat("x", 11), strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 14)}, "the copies")
 	for _, name := range append(others, filepath.Base(folder)) {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Stat(filepath.Join(dir, name))
+		expect.OK(t, err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != len(others)+1+5 {
 		t.Errorf("there are %d files: %v", len(entries), entries)
@@ -299,21 +264,13 @@ func TestUTF16File(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	const mark = "\ufeff"
 	content := safefile.Like([]byte{0xff, 0xfe}, []byte(mark+`{"mcpServers": {"é": {"command": "x", "args": [null, "a"]}}}`))
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, content, 0o600))
 	f, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	text, err := SetArgument(path, f.Data, "é", 0, "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	backup, err := f.Write(text, fs.ModePerm, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if kept, _ := os.ReadFile(backup); !bytes.Equal(kept, content) {
 		t.Errorf("the copy is %q", kept)
 	}

@@ -4,15 +4,15 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // reading is our file as Ours.
 func reading(t *testing.T, path, text string) Ours {
 	t.Helper()
 	c, err := readExpanded(path, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return Ours{Config: c, Files: []Source{{Path: path, Data: []byte(text)}}}
 }
 
@@ -41,9 +41,7 @@ func TestImportIntoOurs(t *testing.T) {
 	added := func(t *testing.T, choice Choice) (Imported, string) {
 		t.Helper()
 		done, err := Import(c, []Source{theirs}, path, []byte(own), reading(t, path, own), choice)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return done, string(done.Data)
 	}
 	done, text := added(t, KeepOurs)
@@ -51,14 +49,10 @@ func TestImportIntoOurs(t *testing.T) {
 		Added: []string{"a-b", "new"}, Same: []string{"same", "known (as under)"}, Conflicts: []string{"other"}, Routers: []string{"me"},
 		Data: done.Data, Notes: done.Notes,
 	}
-	if !reflect.DeepEqual(done, want) {
-		t.Errorf("got %+v, want %+v", done, want)
-	}
+	expect.Deep(t, done, want)
 	notes := strings.Join(done.Notes, "\n")
 	for _, part := range []string{`"a-b": is called "a-b" here`, `"wrong" must be an object`, `"new": has ${X}: metarouter replaces it with an environment variable, but Claude Desktop passes it to the server unchanged`} {
-		if !strings.Contains(notes, part) {
-			t.Errorf("no note says %s:\n%s", part, notes)
-		}
+		expect.Contains(t, notes, part, "no note")
 	}
 	if !strings.HasPrefix(text, own[:strings.Index(own, "\n  }\n}")-1]) || !strings.Contains(text, `"under": { "command": "other name" },`+"\n    \"a-b\": ") {
 		t.Errorf("it says\n%s", text)
@@ -89,26 +83,20 @@ func TestImportFillsIn(t *testing.T) {
   }
 }`)}
 	done, err := Import(c, []Source{s}, path, nil, Ours{}, KeepOurs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	text := string(done.Data)
 	for _, part := range []string{
 		`"command": "/w/shop/tools/db"`, `["/w/shop/x", "shop", "${INPUT_PATH:-a}", "${command:pick}"]`, `"envFile": "/w/shop/.env"`, `"K": "${API_KEY}"`,
 		`"cwd": "/w/shop"`, `"cwd": "${userHome}"`, `https://example.org/${INPUT_9}`,
 	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %s in\n%s", part, text)
-		}
+		expect.Contains(t, text, part)
 	}
 	if strings.Count(text, `"cwd"`) != 2 {
 		t.Errorf("a remote server runs in a folder:\n%s", text)
 	}
 	notes := strings.Join(done.Notes, "\n")
 	for _, part := range []string{`asked for "api key" (The key): set the variable API_KEY`, "or the default from VS Code's file if it is not set", "${command:pick}, which only VS Code", "runs in the folder /w/shop"} {
-		if !strings.Contains(notes, part) {
-			t.Errorf("no note says %s:\n%s", part, notes)
-		}
+		expect.Contains(t, notes, part, "no note")
 	}
 
 	// The user's own servers belong to no folder.
@@ -124,9 +112,7 @@ func TestProjectsOfClaudeCode(t *testing.T) {
 	c, _ := Find("claude-code")
 	data := examples[1].variants(t)["as it is"]
 	s := Source{Path: "f", Data: data, keys: claudeKeys}
-	if got := c.Projects(s); !reflect.DeepEqual(got, []string{"/home/ada/shop"}) {
-		t.Errorf("got %q", got)
-	}
+	expect.Deep(t, c.Projects(s), []string{"/home/ada/shop"})
 	sources := c.ProjectSources("/home/ada/shop", "f")
 	sources[1].Data = data
 	done, err := Import(c, sources[1:], "/m.json", nil, Ours{}, KeepOurs)
@@ -187,9 +173,7 @@ func TestGemini(t *testing.T) {
 		"mcpServers": {"a": {"command": "x", "env": {"K": "${MY_KEY}", "L": "${env:OTHER} ${MY_KEY} ${WITH:-a default} ${input:no}"}, "inheritEnv": ["SSH_AUTH_SOCK"]}},
 		"metarouter": {"http": {"tokens": ["${ROUTER_TOKEN}"]}}}`)}}}
 	e := RouterEntry{Command: "/bin/metarouter", Variables: ours.Variables()}
-	if want := []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}; !reflect.DeepEqual(e.Variables, want) {
-		t.Errorf("our files name %q, want %q", e.Variables, want)
-	}
+	expect.Deep(t, e.Variables, []string{"MY_KEY", "OTHER", "ROUTER_TOKEN", "SSH_AUTH_SOCK"}, "our files name")
 	e.Variables = e.Variables[:2]
 	for old, want := range map[string]string{
 		`{}`: `{"mcpServers":{"metarouter":{"command":"/bin/metarouter","args":["serve"],"env":{"MY_KEY":"${MY_KEY}","OTHER":"${OTHER}"}}}}`,
@@ -245,9 +229,7 @@ func TestOthers(t *testing.T) {
 		{Name: "off", Ours: "off", Lacks: []string{"timeout"}, Differs: `"timeout": yours 6, the client's 5`, Disabled: true}, {Name: "env"}, {Name: "cwd"},
 		{Name: "theirs off", Ours: "on", Lacks: []string{"disabled"}, Differs: `"disabled": yours false, the client's true`},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	expect.Deep(t, got, want)
 }
 
 // An entry with a pinned package is the same; other differences are shown, without secrets.
@@ -385,9 +367,7 @@ func TestInstallByNPX(t *testing.T) {
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			command, before := byNPX(system, version)
 			data, err := Install(c, s, RouterEntry{Command: command, Before: before, Configs: []string{"/a.json"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			s.Data = data
 			entry := string(data)
 			if !strings.Contains(entry, `"command":"`+want+`"`) || !strings.Contains(entry, `"-y","metarouter@`+version+`","serve","--config","/a.json"`) || strings.Count(entry, "serve") != 1 {

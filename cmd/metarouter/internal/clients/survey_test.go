@@ -3,10 +3,11 @@ package clients
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A survey finds the servers of the user, of this folder and of other projects, and runs,
@@ -18,12 +19,8 @@ func TestSurvey(t *testing.T) {
 	write := func(text string, names ...string) {
 		t.Helper()
 		path := filepath.Join(append([]string{home}, names...)...)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	if got := Survey(place, folder); got != nil {
 		t.Errorf("no files: %v", got)
@@ -47,9 +44,7 @@ func TestSurvey(t *testing.T) {
 		{"metarouter import claude-code --write", "1 server of Claude Code, in HOME/.claude.json"},
 		{"metarouter import vscode --project FOLDER", "1 server of VS Code, in FOLDER/.vscode/mcp.json"},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	expect.Deep(t, got, want)
 
 	// In the home folder, a client's file of the user is the project's too.
 	write(`{"mcpServers": {"a": {"command": "a"}}}`, ".cursor", "mcp.json")
@@ -59,9 +54,7 @@ func TestSurvey(t *testing.T) {
 			n++
 		}
 	}
-	if n != 1 {
-		t.Errorf("Cursor's file is named %d times", n)
-	}
+	expect.Equal(t, n, 1, "Cursor's file is named … times")
 }
 
 // A first file is one that works, for a project without comments.

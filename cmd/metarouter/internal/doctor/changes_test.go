@@ -10,7 +10,20 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
+
+// examineOffer returns what is found of a server s that is ready and offers this.
+func examineOffer(t *testing.T, o registry.Offer) []Finding {
+	t.Helper()
+	r := registry.New()
+	_, err := r.Replace("s", o)
+	expect.OK(t, err)
+	return Examine(Case{
+		Catalog: r.Snapshot(), World: world{}, Name: func(*registry.NormalizedTool) (string, string) { return "", "" },
+		Config: config.Config{Servers: []config.Server{{Name: "s", Command: "s"}}}, Servers: []status.Status{{Name: "s", State: status.Ready}},
+	}).Findings
+}
 
 // Tools with changed definitions that a person has not seen are named, with clean text.
 func TestChangedTools(t *testing.T) {
@@ -22,13 +35,7 @@ func TestChangedTools(t *testing.T) {
 		o.LastSeen[name] = []byte(`{"description":"reads"}`)
 	}
 	delete(o.LastSeen, "t6")
-	r := registry.New()
-	if _, err := r.Replace("s", o); err != nil {
-		t.Fatal(err)
-	}
-	c := Case{Catalog: r.Snapshot(), World: world{}, Name: func(*registry.NormalizedTool) (string, string) { return "", "" }, Config: config.Config{Servers: []config.Server{{Name: "s", Command: "s"}}},
-		Servers: []status.Status{{Name: "s", State: status.Ready}}}
-	for _, f := range Examine(c).Findings {
+	for _, f := range examineOffer(t, o) {
 		if !strings.Contains(f.Problem, "changed") {
 			continue
 		}
@@ -53,14 +60,8 @@ func TestDoubtedHints(t *testing.T) {
 		Tools:     []registry.NormalizedTool{named("tidy", "its hints changed"), named("delete_all", "its name says that it deletes"), named("read", "")},
 		Confirmed: map[string]registry.Hints{"tidy": {}, "read": {ReadOnly: new(true), OpenWorld: new(true)}, "gone": {}},
 	}
-	r := registry.New()
-	if _, err := r.Replace("s", o); err != nil {
-		t.Fatal(err)
-	}
-	c := Case{Catalog: r.Snapshot(), World: world{}, Name: func(*registry.NormalizedTool) (string, string) { return "", "" }, Config: config.Config{Servers: []config.Server{{Name: "s", Command: "s"}}},
-		Servers: []status.Status{{Name: "s", State: status.Ready}}}
 	var found []string
-	for _, f := range Examine(c).Findings {
+	for _, f := range examineOffer(t, o) {
 		if strings.Contains(f.Problem, "claims") {
 			found = append(found, fmt.Sprintf("%v: %s %s %v", f.Severity, f.Problem, f.Fix, f.Details))
 		}
@@ -71,7 +72,5 @@ func TestDoubtedHints(t *testing.T) {
 	}
 	slices.Sort(found)
 	slices.Sort(want)
-	if !slices.Equal(found, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(found, "\n"), strings.Join(want, "\n"))
-	}
+	expect.List(t, found, want)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A server that lists URIs of another is named, with the owner.
@@ -15,9 +16,8 @@ func TestTakeover(t *testing.T) {
 	r.Configure([]string{"taker", "owner"}, registry.Claims{"notes://a": {Server: "owner", Since: 1}})
 	for _, server := range []string{"taker", "owner"} {
 		o := registry.Offer{Resources: []registry.Resource{{ID: registry.ID(server, "notes://a"), Server: server, URI: "notes://a", Definition: []byte(`{}`)}}}
-		if _, err := r.Replace(server, o); err != nil {
-			t.Fatal(err)
-		}
+		_, err := r.Replace(server, o)
+		expect.OK(t, err)
 	}
 	c := Case{Catalog: r.Snapshot(), World: world{}}
 	for _, name := range []string{"taker", "owner"} {
@@ -33,7 +33,5 @@ func TestTakeover(t *testing.T) {
 			}
 		}
 	}
-	if found != 1 {
-		t.Errorf("%d findings", found)
-	}
+	expect.Equal(t, found, 1, "findings")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/configpath"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
@@ -23,9 +24,7 @@ func TestAskCluster(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", folder)
 	t.Setenv("AppData", folder)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	free.Close() // nothing listens there now
 	user := natsserver.User{Name: "me", Password: "hush"}
 	denied := user
@@ -86,9 +85,7 @@ func TestAskCluster(t *testing.T) {
 // keyIsExposed checks that a key that others can read is named before anything is asked.
 func keyIsExposed(t *testing.T, url string) {
 	path, err := configpath.NodeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if err := os.Chmod(path, 0o644); err != nil || safefile.OwnersOnly(filepath.Dir(path)) != nil {
 		t.Skip("no modes here")
 	}

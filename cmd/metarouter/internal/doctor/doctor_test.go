@@ -16,6 +16,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // world is one in which there is npx, and fnm's uvx.
@@ -174,9 +175,7 @@ func TestStart(t *testing.T) {
 			if all := f.Problem + f.Fix; strings.Contains(all, "key=1") || strings.Contains(all, "verysecret") {
 				t.Errorf("it tells a secret: %s", all)
 			}
-			if v := r.Verdict; v != "the server does not work: see above" {
-				t.Errorf("verdict %q", v)
-			}
+			expect.Equal(t, r.Verdict, "the server does not work: see above", "verdict")
 		})
 	}
 }
@@ -191,9 +190,8 @@ func offer(t *testing.T, dropped []registry.Dropped, tools ...registry.Normalize
 			tools[i].Definition = json.RawMessage(`{}`)
 		}
 	}
-	if _, err := r.Replace("s", registry.Offer{Tools: tools, Dropped: dropped}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Replace("s", registry.Offer{Tools: tools, Dropped: dropped})
+	expect.OK(t, err)
 	return r.Snapshot()
 }
 
@@ -324,12 +322,8 @@ func TestWhole(t *testing.T) {
 twin/warning: it is the same server as "one", so all its tools exist twice.
 /warning: the key "moood" is not known (f:1:2).
 /warning: nothing can be written to the data folder (read-only), so each start is as slow as the first.`
-	if strings.Join(got, "\n") != want {
-		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), want)
-	}
-	if v := r.Verdict; v != "2 of 3 servers work; 1 needs you: see above; 3 warnings" {
-		t.Errorf("verdict %q", v)
-	}
+	expect.Equal(t, strings.Join(got, "\n"), want, "found")
+	expect.Equal(t, r.Verdict, "2 of 3 servers work; 1 needs you: see above; 3 warnings", "verdict")
 	if v := Unusable(config.Problem{File: "f", Line: 1, Column: 1, Message: "it is empty; write {}", Fix: "write {}"}); v.OK || v.Findings[0].Fix != "write {}" {
 		t.Errorf("unusable: %+v", v)
 	}
@@ -342,12 +336,8 @@ func TestConceals(t *testing.T) {
 	fault := &status.Fault{Kind: status.Refused, Message: "KEY s3cr3t-value \x1b[31mand abcdefgh\x1b[0m refused"}
 	r := Examine(caseOf(config.Config{Servers: []config.Server{entry}}, status.Status{Name: "s", State: status.Failed, Fault: fault}))
 	f := r.Findings[0]
-	if want := "KEY ${KEY} and … refused"; !strings.Contains(f.Problem, want) {
-		t.Errorf("problem %q, want %q in it", f.Problem, want)
-	}
-	if !strings.Contains(f.Fix, "the server, or report this") { // no word of ours is taken for a value
-		t.Errorf("fix %q", f.Fix)
-	}
+	expect.Contains(t, f.Problem, "KEY ${KEY} and … refused", "problem")
+	expect.Contains(t, f.Fix, "the server, or report this", "fix")
 	fault = &status.Fault{Kind: status.Exited, Code: 1}
 	r = Examine(caseOf(config.Config{Servers: []config.Server{entry}}, status.Status{Name: "s", State: status.Failed, Fault: fault}))
 	if f := r.Findings[0]; !strings.HasSuffix(f.Fix, "x --token=… positional") {

@@ -13,14 +13,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // Each issuer is asked for its metadata and keys, and the report has the fix.
 func TestAskIssuers(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	keys := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1"}}}
 	issuer := func(keys any, change func(map[string]any)) *httptest.Server {
 		s := httptest.NewUnstartedServer(nil)

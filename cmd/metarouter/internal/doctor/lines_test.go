@@ -3,6 +3,8 @@ package doctor
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestReportLines(t *testing.T) {
@@ -24,9 +26,7 @@ in general
     → spare
 
 0 of 1 servers work`
-	if got := strings.Join(d.Lines(40, false), "\n"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, strings.Join(d.Lines(40, false), "\n"), want)
 }
 
 // The advice to pin is given once, and not at all while versions are being pinned.

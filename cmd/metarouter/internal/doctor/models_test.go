@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/registry"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func TestAskAssist(t *testing.T) {
@@ -37,9 +38,7 @@ func TestAskAssist(t *testing.T) {
 		}
 	}
 	for _, c := range []*config.Assist{nil, {Sampling: true}} {
-		if err := AskAssist(t.Context(), c); err != nil {
-			t.Errorf("%+v: %v", c, err)
-		}
+		expect.OK(t, AskAssist(t.Context(), c), "%+v", c)
 	}
 }
 
@@ -71,9 +70,7 @@ func TestAskEmbeddings(t *testing.T) {
 			t.Errorf("got %v, want %q", err, test.want)
 		}
 	}
-	if err := AskEmbeddings(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, AskEmbeddings(t.Context(), nil))
 }
 
 func TestModelsAreFindings(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -32,9 +33,7 @@ func TestMain(m *testing.M) {
 func openLog(t *testing.T, o config.AccessLog) *AccessLog {
 	t.Helper()
 	l, err := OpenAccessLog(config.Config{Router: config.Router{AccessLog: o}}, new(Mask), zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() { l.Close(t.Context()) })
 	return l
 }
@@ -44,17 +43,13 @@ func lines(t *testing.T, files ...string) (all []map[string]any) {
 	t.Helper()
 	for _, file := range files {
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer f.Close()
 		s := bufio.NewScanner(f)
 		s.Buffer(nil, 1<<20)
 		for s.Scan() {
 			var line map[string]any
-			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-				t.Fatalf("%s: %q: %v", file, s.Text(), err)
-			}
+			expect.OK(t, json.Unmarshal(s.Bytes(), &line), "%s: %q", file, s.Text())
 			all = append(all, line)
 		}
 		if s.Err() != nil {
@@ -90,9 +85,7 @@ func TestAccessLog(t *testing.T) {
 		l.Executed(tt.e)
 		l.Close(t.Context())
 		l.Executed(tt.e)
-		if l.Dropped() != 1 {
-			t.Errorf("%d lines were dropped, want that of a call that ended too late", l.Dropped())
-		}
+		expect.Equal(t, l.Dropped(), 1, "lines were dropped")
 		written, err := os.ReadFile(file)
 		if err != nil || string(written) != tt.want+"\n" {
 			t.Errorf("got  %s, %v\nwant %s", written, err, tt.want)
@@ -156,15 +149,11 @@ func TestRotation(t *testing.T) {
 		return string(b)
 	}
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 10, MaxFiles: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer r.close()
 	write := func(s string) {
 		t.Helper()
-		if err := r.write([]byte(s)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.write([]byte(s)))
 	}
 	kept := func() (all []string) {
 		for _, name := range old(file) {
@@ -194,9 +183,7 @@ func TestRotation(t *testing.T) {
 		}
 		os.Remove(file)
 		write("again\n")
-		if content("log") != "again\n" {
-			t.Errorf("log %q", content("log"))
-		}
+		expect.Equal(t, content("log"), "again\n", "log")
 	}
 
 	r.options.MaxFiles = 1
@@ -217,24 +204,18 @@ func TestAccessLogFails(t *testing.T) {
 	if CanWrite(c) == nil {
 		t.Error("a folder can be written to")
 	}
-	if err := CanWrite(config.Config{}); err != nil {
-		t.Errorf("no log can't be written to: %v", err)
-	}
+	expect.OK(t, CanWrite(config.Config{}), "no log can't be written to")
 	file := filepath.Join(folder, "log")
 	l := openLog(t, config.AccessLog{File: file, MaxSize: 100, MaxFiles: 2})
 	if runtime.GOOS == "windows" {
 		return // an open file can't be removed
 	}
-	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
 	for range 3 {
 		l.Executed(selector.Execution{Tool: tool("s", "t")})
 	}
 	l.Close(context.Background())
-	if l.Dropped() != 3 {
-		t.Errorf("%d lines were dropped, want 3", l.Dropped())
-	}
+	expect.Equal(t, l.Dropped(), 3, "lines were dropped")
 }
 
 // An edit of "accessLog" goes on with another file, and loses no line. A file that can't be
@@ -247,9 +228,7 @@ func TestAccessLogIsEdited(t *testing.T) {
 	}
 	mask := new(Mask)
 	l, err := OpenAccessLog(config.Config{}, mask, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	call := func() {
 		l.Executed(selector.Execution{Tool: tool("s", "t"), Outcome: execute.OK, Fault: "secret-1 token-1 token-2"})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -37,20 +38,14 @@ func newWebClient(t *testing.T) *webClient {
 	file, address := t.TempDir()+"/mcp.json", mcptest.FreeAddress(t)
 	command, args := mcptest.Command("-tools", "echo")
 	text := fmt.Sprintf(`{"mcpServers": {"s": {"command": %q, "args": ["%s"]}}}`, command, strings.Join(args, `", "`))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	l, err := web.New(c.Router.HTTP, web.Flags{Address: address}, http.NewServeMux(), zap.NewNop())
 	if err == nil {
 		err = l.Listen(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	metrics := NewMetrics("")
 	parts := adapter.New(c, adapter.Options{Observer: metrics})
 	s := server.NewServers(server.Profiles{
@@ -65,15 +60,11 @@ func newWebClient(t *testing.T) *webClient {
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return l.Serve(ctx, s, parts.Parts()) })
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		cancel()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, g.Wait())
 	})
 	return &webClient{conn: conn, lines: bufio.NewReaderSize(conn, 64<<10)}
 }
@@ -110,9 +101,8 @@ func (c *webClient) request(body []byte, headers ...string) []byte {
 
 // ask sends a request and reads its answer.
 func (c *webClient) ask(t *testing.T, request []byte) {
-	if _, err := c.conn.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.conn.Write(request)
+	expect.OK(t, err)
 	status := c.line(t)
 	if !bytes.HasPrefix(status, []byte("HTTP/1.1 20")) {
 		t.Fatalf("%s", status)
@@ -139,16 +129,13 @@ func (c *webClient) ask(t *testing.T, request []byte) {
 
 func (c *webClient) line(t *testing.T) []byte {
 	line, err := c.lines.ReadSlice('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return bytes.TrimRight(line, "\r\n")
 }
 
 func (c *webClient) discard(t *testing.T, bytes int) {
-	if _, err := c.lines.Discard(bytes); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.lines.Discard(bytes)
+	expect.OK(t, err)
 }
 
 // parseDigits parses digits in lower case without an allocation.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A fakeCluster is a cluster of fixed nodes.
@@ -77,9 +78,7 @@ func TestClusterMetrics(t *testing.T) {
 		{1, "calls_sent_total", []string{"node", "box", "outcome", "unknown"}},
 		{2, "calls_received_total", []string{"node", "nas", "outcome", "error"}},
 	} {
-		if got := sample(families, "metarouter_cluster_"+tt.name, tt.labels...); got != tt.want {
-			t.Errorf("%s%v is %v, want %v", tt.name, tt.labels, got, tt.want)
-		}
+		expect.Equal(t, sample(families, "metarouter_cluster_"+tt.name, tt.labels...), tt.want, "%s%v", tt.name, tt.labels)
 	}
 }
 
@@ -93,13 +92,7 @@ func TestMetricsOfManyNodes(t *testing.T) {
 	r.cluster.nodes = append(r.cluster.nodes, r.cluster.nodes[0])
 	text, _ := scrape(t, NewMetrics("1").Handler(r, zap.NewNop()), "text/plain")
 	families := parse(t, text)
-	if n := len(families["metarouter_cluster_node_alive"].GetMetric()); n != maxNodes {
-		t.Errorf("%d nodes have series, want %d", n, maxNodes)
-	}
-	if got := sample(families, "metarouter_cluster_nodes", "state", "alive"); got != 10*maxNodes+1 {
-		t.Errorf("%v nodes are alive", got)
-	}
-	if got := sample(families, "metarouter_cluster_calls_sent_total", "node", "\ufffd", "outcome", "ok"); got != 3 {
-		t.Errorf("calls of nodes without a proper name: %v", got)
-	}
+	expect.Equal(t, len(families["metarouter_cluster_node_alive"].GetMetric()), maxNodes, "nodes have series")
+	expect.Equal(t, sample(families, "metarouter_cluster_nodes", "state", "alive"), 10*maxNodes+1, "nodes are alive")
+	expect.Equal(t, sample(families, "metarouter_cluster_calls_sent_total", "node", "\ufffd", "outcome", "ok"), 3, "calls of nodes without a proper name")
 }

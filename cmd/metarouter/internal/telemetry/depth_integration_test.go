@@ -4,13 +4,7 @@ package telemetry
 
 import (
 	"bytes"
-	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,50 +51,4 @@ func TestDepthOfACall(t *testing.T) {
 	if len(stack) > maxDepth {
 		t.Errorf("the write to the server is %d functions deep, want at most %d", len(stack), maxDepth)
 	}
-}
-
-// TestBreadthOfACall logs the functions and counts the files of this module in which a call
-// runs, outside of package telemetry. It runs this test binary again with coverage: the code that ran at
-// least once per call belongs to a call.
-func TestBreadthOfACall(t *testing.T) {
-	layer.Integration(t)
-	const calls = 1000
-	if os.Getenv(breadthVariable) == "child" {
-		p := newPath(t)
-		line := echoCall(100)
-		for range calls {
-			p.ask(t, line)
-		}
-		return
-	}
-	if os.Getenv(breadthVariable) == "" {
-		t.Skip(breadthVariable + " is not set")
-	}
-	root, profile := filepath.Join("..", "..", "..", ".."), filepath.Join(t.TempDir(), "profile")
-	child := exec.Command("go", "test", "-count=1", "-run", "^TestBreadthOfACall$", "-covermode=atomic", "-coverprofile="+profile,
-		"-coverpkg="+module+"server/...,"+module+"selector/...,"+module+"supervisor/...,"+module+"adapter/...,"+module+"registry/...,"+module+"internal/...", ".")
-	child.Env = append(os.Environ(), breadthVariable+"=child")
-	if out, err := child.CombinedOutput(); err != nil {
-		t.Fatalf("go test with coverage: %v\n%s", err, out)
-	}
-	text, err := os.ReadFile(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[string][]int{} // by file, of the blocks that ran once per call
-	for block := range strings.Lines(string(text)) {
-		var line, column, endLine, endColumn, statements, count int
-		file, place, _ := strings.Cut(block, ":")
-		if n, _ := fmt.Sscanf(place, "%d.%d,%d.%d %d %d", &line, &column, &endLine, &endColumn, &statements, &count); n == 6 && count >= calls {
-			file = strings.TrimPrefix(file, module)
-			lines[file] = append(lines[file], line)
-		}
-	}
-	total := 0
-	for _, file := range slices.Sorted(maps.Keys(lines)) {
-		names := declared(t, filepath.Join(root, file), lines[file])
-		total += len(names)
-		t.Log(file, strings.Join(names, " "))
-	}
-	t.Logf("a call runs in %d functions in %d files", total, len(lines))
 }

@@ -3,13 +3,9 @@
 package telemetry
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 )
 
 const module = "github.com/mcp-metarouter/metarouter/"
@@ -42,26 +38,4 @@ func writesToServer(stack []string) bool {
 		return slices.ContainsFunc(stack, func(f string) bool { return strings.HasPrefix(f, prefix) })
 	}
 	return has("internal/pipe.") && has("supervisor") && has("server")
-}
-
-// breadthVariable makes TestBreadthOfACall run, which compiles the program anew.
-const breadthVariable = "METAROUTER_BREADTH"
-
-// declared returns the functions of a file that have one of the lines.
-func declared(t *testing.T, file string, lines []int) (names []string) {
-	t.Helper()
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, declaration := range f.Decls {
-		function, ok := declaration.(*ast.FuncDecl)
-		if ok && slices.ContainsFunc(lines, func(line int) bool {
-			return set.Position(function.Pos()).Line <= line && line <= set.Position(function.End()).Line
-		}) {
-			names = append(names, function.Name.Name)
-		}
-	}
-	return names
 }

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // instructionsVariable makes TestInstructionsOfACall run.
@@ -54,18 +56,14 @@ func TestInstructionsOfACall(t *testing.T) {
 func countInstructions(t *testing.T) (counters []func() uint64) {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	attributes := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS,
 		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 	}
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		counter, err := unix.PerfEventOpen(&attributes, id, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			t.Skipf("the kernel counts no instructions here: perf_event_open: %v", err)
@@ -73,9 +71,8 @@ func countInstructions(t *testing.T) (counters []func() uint64) {
 		t.Cleanup(func() { unix.Close(counter) })
 		counters = append(counters, func() uint64 {
 			var count [8]byte
-			if _, err := unix.Read(counter, count[:]); err != nil {
-				t.Fatalf("read a counter of instructions: %v", err)
-			}
+			_, err := unix.Read(counter, count[:])
+			expect.OK(t, err, "read a counter of instructions")
 			return binary.NativeEndian.Uint64(count[:])
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // In each pair the second is the shown form of the first.
@@ -67,9 +68,7 @@ func TestMask(t *testing.T) {
 		// What is long is cut, in whole characters.
 		{`["` + strings.Repeat("é", 200) + `"]`, `["` + strings.Repeat("é", 128) + `… (400 bytes)"]`},
 	} {
-		if got := string(m.append(nil, []byte(tt[0]))); got != tt[1] {
-			t.Errorf("%s\ngot  %s\nwant %s", tt[0], got, tt[1])
-		}
+		expect.Equal(t, string(m.append(nil, []byte(tt[0]))), tt[1], "%s", tt[0])
 	}
 }
 
@@ -130,9 +129,7 @@ func TestMaskIsBounded(t *testing.T) {
 		}
 	}
 	const said = "configured-1 referred-1 in-use token-01999 token-01002 token-01000"
-	if got := m.Text(said); got != "*** *** *** *** *** token-01000" {
-		t.Error(got)
-	}
+	expect.Equal(t, m.Text(said), "*** *** *** *** *** token-01000")
 	for i := range 200 {
 		m.AddToken(fmt.Sprintf("%05d", i) + strings.Repeat("x", 64<<10))
 	}
@@ -148,21 +145,6 @@ func TestMaskIsBounded(t *testing.T) {
 	}
 	if len(m.added) != maxSecrets || m.added[0] != "secret-000001" {
 		t.Errorf("%d secrets are known, from %q on", len(m.added), m.added[0])
-	}
-}
-
-// A new token is rare, but must not hold up the calls that go on.
-func BenchmarkMaskNewToken(b *testing.B) {
-	var m Mask
-	token := func(i int) string {
-		return fmt.Sprintf("eyJhbGciOiJSUzI1NiJ9.%08d%s", i, strings.Repeat("abcdefgh", 120))
-	}
-	for i := range maxTokens {
-		m.tokens.add(token(i), maxTokens)
-	}
-	for i := range b.N {
-		m.AddToken(token(maxTokens + i))
-		m.Text("a text without a token")
 	}
 }
 

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
-
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,12 +18,14 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/execute"
 	"github.com/mcp-metarouter/metarouter/internal/status"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // fakeRouter has the servers of these names.
@@ -159,9 +161,7 @@ func TestMetrics(t *testing.T) {
 		{"metarouter_build_info", []string{"version", "1.2.3"}, 1},
 		{"metarouter_access_log_dropped_total", nil, 0},
 	} {
-		if got := sample(families, tt.name, tt.labels...); got != tt.want {
-			t.Errorf("%s%q is %v, want %v", tt.name, tt.labels, got, tt.want)
-		}
+		expect.Equal(t, sample(families, tt.name, tt.labels...), tt.want, "%s%q", tt.name, tt.labels)
 	}
 	for name := range families {
 		if !strings.HasPrefix(name, "metarouter_") {
@@ -207,9 +207,7 @@ func TestMetricsAreBounded(t *testing.T) {
 	if n := len(families["metarouter_call_duration_seconds"].GetMetric()); n > maxTools+6 {
 		t.Errorf("%d series of tools, want at most %d", n, maxTools+6)
 	}
-	if got := sample(families, "metarouter_calls_total", "server", "a", "tool", "other", "outcome", "ok"); got != 501 {
-		t.Errorf("%v calls of other tools, want 501", got)
-	}
+	expect.Equal(t, sample(families, "metarouter_calls_total", "server", "a", "tool", "other", "outcome", "ok"), 501, "calls of other tools")
 	for _, of := range [][2]string{{"b", "x"}, {"f", "other"}, {long + "1", "x"}, {long + "2", "x"}} {
 		if got := sample(families, "metarouter_calls_total", "server", of[0], "tool", of[1], "outcome", "ok"); got != 1 {
 			t.Errorf("%v calls of %s, want 1", got, of)
@@ -231,17 +229,13 @@ func TestMetricsAreBounded(t *testing.T) {
 	}
 	call("b", "z")
 	text, _ = scrape(t, h, "")
-	if got := sample(parse(t, text), "metarouter_calls_total", "server", "b", "tool", "z", "outcome", "ok"); got != 1 {
-		t.Errorf("the tools of a removed server keep the place of others: %v", got)
-	}
+	expect.Equal(t, sample(parse(t, text), "metarouter_calls_total", "server", "b", "tool", "z", "outcome", "ok"), 1, "the tools of a removed server keep the place of others")
 }
 
 // Every metric that the dashboard asks for is there.
 func TestDashboardKnowsTheMetrics(t *testing.T) {
 	dashboard, err := os.ReadFile("../../../../contrib/grafana/metarouter.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	m := NewMetrics("")
 	h := m.Handler(newFakeRouter("s"), zap.NewNop())
 	m.CountDropped(&AccessLog{})
@@ -263,6 +257,35 @@ func TestDashboardKnowsTheMetrics(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("the dashboard asks for %s, which is not there", name)
+		}
+	}
+}
+
+// TestTracesAsJSON sends JSON to the whole endpoint: with its query, user and password,
+// which the log does not show.
+func TestTracesAsJSON(t *testing.T) {
+	received := make(chan *http.Request, 1)
+	body := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		received <- r
+		body <- string(raw)
+	}))
+	defer s.Close()
+	traces, logged := openTraces(t, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+strings.Replace(s.URL, "//", "//me:hush@", 1)+"/a?key=hush")
+	export(t, traces)
+	if len(received) != 1 {
+		t.Fatalf("no span came: %v", logged.All())
+	}
+	r, sent := <-received, <-body
+	user, password, _ := r.BasicAuth()
+	if r.RequestURI != "/a?key=hush" || user != "me" || password != "hush" || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(sent, `"name":"x"`) {
+		t.Errorf("got %s of %s with %v: %s", r.RequestURI, user, r.Header, sent)
+	}
+	for _, e := range logged.All() {
+		if text, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{MessageKey: "m"}).EncodeEntry(e.Entry, e.Context); err != nil || strings.Contains(text.String(), "hush") {
+			t.Errorf("the log shows the password: %v", text)
 		}
 	}
 }

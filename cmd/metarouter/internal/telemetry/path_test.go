@@ -19,6 +19,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/server"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -34,25 +35,17 @@ func newPath(tb testing.TB) *path {
 	file := tb.TempDir() + "/mcp.json"
 	command, args := mcptest.Command("-tools", "echo")
 	text := fmt.Sprintf(`{"mcpServers": {"s": {"command": %q, "args": ["%s"]}}}`, command, strings.Join(args, `", "`))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	expect.OK(tb, os.WriteFile(file, []byte(text), 0o600))
 	c, err := config.Load(file)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.OK(tb, err)
 	metrics := NewMetrics("") // which are counted whenever somebody can ask for them
 	r := adapter.New(c, adapter.Options{Sole: true, Observer: metrics})
 	options := server.Options{Mode: exposure.Direct, ListWait: c.Router.ListWait, Observer: metrics, Savings: metrics}
 	servers := server.NewServers(server.Profiles{Open: func(server.View, []string) (server.Router, server.Options) { return r.Parts().Scope(), options }})
 	inR, inW, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.OK(tb, err)
 	outR, outW, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.OK(tb, err)
 	ctx, cancel := context.WithCancel(tb.Context())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.Run(ctx, nil) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A disk that is full tears a line, and no other. The limit on files holds for the whole
@@ -27,23 +28,15 @@ func TestTornLine(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "log")
 	r, err := openRotated(config.AccessLog{File: file, MaxSize: 1 << 20, MaxFiles: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer r.close()
-	if err := r.write([]byte("one\n")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, r.write([]byte("one\n")))
 	full := func(bytes uint64) { // stands for a disk that is full: files may be this long
 		t.Helper()
 		var limit syscall.Rlimit
-		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 		limit.Cur = min(bytes, limit.Max)
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	}
 	full(6)
 	for range 2 { // the second can't write a byte
@@ -54,9 +47,7 @@ func TestTornLine(t *testing.T) {
 		t.Error("a full disk was written to")
 	}
 	for _, line := range []string{"three\n", "four\n"} {
-		if err := r.write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.write([]byte(line)))
 	}
 	if got, _ := os.ReadFile(file); string(got) != "one\ntw\nthree\nfour\n" {
 		t.Errorf("got %q", got)
@@ -67,20 +58,12 @@ func TestTornLine(t *testing.T) {
 func TestLinkInPlaceOfLog(t *testing.T) {
 	folder := t.TempDir()
 	log, victim := filepath.Join(folder, "log"), filepath.Join(folder, "victim")
-	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(victim, []byte("mine"), 0o600))
 	r, err := openRotated(config.AccessLog{File: log, MaxSize: 5, MaxFiles: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer r.close()
-	if err := r.write([]byte("zero\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(log), os.Symlink(victim, log)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, r.write([]byte("zero\n")))
+	expect.OK(t, errors.Join(os.Remove(log), os.Symlink(victim, log)))
 	if err := r.write([]byte("one\n")); !errors.Is(err, safefile.ErrIrregular) {
 		t.Errorf("a link took the log's place: %v", err)
 	}
@@ -90,10 +73,6 @@ func TestLinkInPlaceOfLog(t *testing.T) {
 	if got, _ := os.ReadFile(victim); string(got) != "mine" {
 		t.Errorf("the file that the link leads to has %q", got)
 	}
-	if err := os.Remove(log); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.write([]byte("two\n")); err != nil {
-		t.Errorf("the link is gone, and yet: %v", err)
-	}
+	expect.OK(t, os.Remove(log))
+	expect.OK(t, r.write([]byte("two\n")), "the link is gone, and yet")
 }

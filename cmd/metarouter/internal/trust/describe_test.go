@@ -14,18 +14,15 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/trustfile"
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 func textOf(t *testing.T, text string) config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), ".mcp.json")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	c, err := config.LoadText(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return c
 }
 
@@ -47,9 +44,7 @@ func TestDescribeMarksEdits(t *testing.T) {
 		{&trustfile.Untrusted{Before: true, Added: []string{"more"}, Edited: []string{"other"}, Settings: true},
 			same + "  other (edited)\n    command        x\n    timeout        2s\n  more (new)\n    command        x\n  metarouter: (edited)\n    mode           auto\n"},
 	} {
-		if got := Describe(c.Text, test.since); got != test.want {
-			t.Errorf("got\n%s\nwant\n%s", got, test.want)
-		}
+		expect.Equal(t, Describe(c.Text, test.since), test.want)
 	}
 }
 
@@ -57,18 +52,12 @@ func TestDescribeMarksEdits(t *testing.T) {
 func TestDescribeScripts(t *testing.T) {
 	c := textOf(t, `{"metarouter": {"scripts": {"folder": "scripts", "calls": 7}}}`)
 	folder := filepath.Join(filepath.Dir(c.Files[0]), "scripts")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(folder, 0o700))
 	for name, code := range map[string]string{"a.js": "/* Hello\x1b[2J. */", "b.js": "/* Says\n" + strings.Repeat("x", 2000) + ". */", "bad.js": "return 1"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(code), 0o600))
 	}
 	c, err := config.LoadText(c.Files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got := Describe(c.Text, &trustfile.Untrusted{Before: true, Added: []string{"scripts/b.js"}})
 	const said = " bytes that runs with the rights of each caller; you approve all of it: read the file)\n"
 	for _, want := range []string{
@@ -76,9 +65,7 @@ func TestDescribeScripts(t *testing.T) {
 		"  scripts/a.js\n    is             \"Hello\\x1b[2J.\" (a script of 16" + said + "  scripts/b.js (new)\n    is             \"Says\\nxxx", "x.\" (a script of 2012" + said,
 		"READ THE FILE",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout\n%s", got, want)
-		}
+		expect.Contains(t, got, want, "without")
 	}
 	if strings.Contains(got, "bad.js") || strings.Contains(got, "calls") {
 		t.Errorf("got\n%s", got)
@@ -136,9 +123,7 @@ func TestDescribe(t *testing.T) {
     classification.categories[0].name c
     classification.categories[0].system_prompt "say \"x\""
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, got, want)
 }
 
 // A value that is named like a secret is hidden at whatever place it stands, also where nothing reads
@@ -167,9 +152,7 @@ func TestDescribeHidesMisplacedSecrets(t *testing.T) {
 		`{"metarouter": {"profiles": {"work": {"arguments": {"github:*": {"owner": "x123"}}}}}}`,
 		`{"metarouter": {"http": {"tlsKey": "x123"}}}`, `{"metarouter": {"classification": {"categories": [{"keywords": "x123"}]}}}`,
 	} {
-		if got := describe(textOf(t, text)); !strings.Contains(got, "x123") {
-			t.Errorf("%s is shown as\n%s", text, got)
-		}
+		expect.Contains(t, describe(textOf(t, text)), "x123", "%s is shown as", text)
 	}
 }
 
@@ -206,9 +189,7 @@ func TestDescribeArguments(t *testing.T) {
 func TestDescribeDuplicates(t *testing.T) {
 	got := describe(textOf(t, `{"a": {"command": "x", "command": "y"}, "metarouter": {"accessLog": "1", "accessLog": "2"}}`))
 	for _, want := range []string{"command        x\n", "command        y\n", "accessLog      1", "accessLog      2"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout %q", got, want)
-		}
+		expect.Contains(t, got, want, "without")
 	}
 }
 
@@ -216,9 +197,7 @@ func TestDescribeDuplicates(t *testing.T) {
 func TestDescribeTokens(t *testing.T) {
 	got := describe(textOf(t, `{"metarouter": {"http": {"tokens": ["one-secret", {"token": "two-secret${T}", "name": "ci", "profile": "work", "role": "admin"}]}}}`))
 	for _, want := range []string{"http.tokens[0] •••\n", "http.tokens[1].token •••${T}\n", "http.tokens[1].name ci\n", "http.tokens[1].profile work\n", "http.tokens[1].role admin\n"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout %q", got, want)
-		}
+		expect.Contains(t, got, want, "without")
 	}
 }
 
@@ -268,9 +247,7 @@ var hiding = set("assist.headers", "embeddings.headers", "classification.headers
 
 func TestEveryKeyIsJudged(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(config.Schema(), &schema))
 	defs := schema["$defs"].(map[string]any)
 	router := schema["properties"].(map[string]any)["metarouter"].(map[string]any)
 	for _, c := range []struct {
@@ -371,9 +348,7 @@ func TestDescribeShowsReferences(t *testing.T) {
     headers.F      ${file:a:-b}
     headers.U      "${cmd:rm {"
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, got, want)
 }
 
 // The cluster, and who may use which servers, is shown; passwords are not.
@@ -392,9 +367,7 @@ func TestDescribeShowsCluster(t *testing.T) {
     command        x
     service        s
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, got, want)
 	if got := describe(textOf(t, `{"metarouter": {"cluster": {"urls": ["nats://u:hunter2@a", "tls://hunter2@b:1"]}}}`)); strings.Contains(got, "hunter2") {
 		t.Errorf("got\n%s", got)
 	}
@@ -423,9 +396,7 @@ func TestDescribeShowsWhoIsLetIn(t *testing.T) {
     http.certificates.O=token.role admin
     http.certificates.CN=a.clientSecret ci
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, got, want)
 }
 
 // An approval shows the command that an entry for Windows runs on other systems.
@@ -438,9 +409,7 @@ func TestDescribeForWindows(t *testing.T) {
 		`{"command": {"path": "C:\\a\\npx.cmd", "args": ["x"]}}`:                `runs here      npx x`,
 		`{"command": "cmd", "args": ["/c", "npx", "--token", "secretsecret1"]}`: `runs here      npx --token •••`,
 	} {
-		if got := strings.ReplaceAll(describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)), "'", `"`); !strings.Contains(got, want) {
-			t.Errorf("%s is shown as\n%s", text, got)
-		}
+		expect.Contains(t, strings.ReplaceAll(describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)), "'", `"`), want, "%s is shown as", text)
 	}
 	for _, text := range []string{`{"command": "npx", "args": ["x"]}`, `{"command": "cmd", "args": ["/c", "a & b"]}`} {
 		if got := describe(textOf(t, `{"mcpServers": {"a": `+text+`}}`)); strings.Contains(got, "runs here") {
