@@ -419,12 +419,18 @@ func (e *Refused) Error() string {
 		}
 		return text + ", and " + who + " declined. Do not send the call again unless that person wants it"
 	case Late:
+		if r.Script != "" {
+			return fmt.Sprintf("%s, and nobody answered within %v", text, Lifetime)
+		}
 		return fmt.Sprintf("%s, and nobody answered within %v. Send the call again when a person can answer", text, Lifetime)
 	case Unanswered:
 		return fmt.Sprintf("%s, and %v", text, e.err)
 	case Full:
 		return text + ", this client can't be asked (it declares no elicitation), and too many calls wait on the router's page. " +
 			"Have an admin answer those, or wait some minutes. " + e.advice()
+	}
+	if r.Script != "" {
+		return text + ", and this client can't be asked. " + e.advice()
 	}
 	return fmt.Sprintf("%s, and this client can't be asked (it declares no elicitation). The call waits on the router's page until %s: "+
 		"once an admin has approved it there (Approvals, /#approvals; 'metarouter dashboard' opens the page), send the same call again. %s",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,4 +330,64 @@ func TestRefusedSaysWhatToDo(t *testing.T) {
 	if strings.Contains(err.Error(), d.List()[0].ID) {
 		t.Error("the client learns the ID")
 	}
+}
+
+// waiter is a client that has its calls wait for the page.
+type waiter struct {
+	session.Client
+	waits atomic.Int32
+}
+
+func (w *waiter) AwaitPage(context.Context) (answered func()) {
+	w.waits.Add(1)
+	return func() { w.waits.Add(-1) }
+}
+
+// A person may agree to all calls of a tool by a script: those that wait and further ones, also of a client that can't be
+// asked, but not those of another tool or script, or under other rules.
+func TestAgreementToAScript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, w, done := newDesk(), new(waiter), make(chan error, 2)
+		call := func(edit func(r *Request)) Request {
+			r := request()
+			r.Script, r.Page = "run", w
+			edit(&r)
+			return r
+		}
+		for _, n := range []string{"1", "2"} {
+			go func() {
+				done <- d.Ask(t.Context(), call(func(r *Request) { r.Arguments = json.RawMessage(`{"n":` + n + `}`) }), nil)
+			}()
+		}
+		synctest.Wait()
+		waiting := d.List()
+		if len(waiting) != 2 || w.waits.Load() != 2 || waiting[0].Script != "run" || waiting[0].Asking {
+			t.Fatalf("%d calls wait: %+v", w.waits.Load(), waiting)
+		}
+		if err := d.ApproveAll(waiting[0].ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if w.waits.Load() != 0 || len(d.List()) != 0 {
+			t.Errorf("%d calls wait, %d requests are on the desk", w.waits.Load(), len(d.List()))
+		}
+		if err := d.Ask(t.Context(), call(func(r *Request) { r.Arguments = json.RawMessage(`{"n":3}`) }), nil); err != nil {
+			t.Errorf("a further call: %v", err)
+		}
+		for name, edit := range map[string]func(r *Request){
+			"tool": func(r *Request) { r.Tool = "x" }, "script": func(r *Request) { r.Script = "other" }, "no script": func(r *Request) { r.Script = "" },
+			"policy": func(r *Request) { r.Policy = "v2" }, "principal": func(r *Request) { r.Principal = "eve" },
+		} {
+			if err := d.Ask(t.Context(), call(edit), says(Decline, nil)); why(err) != Declined {
+				t.Errorf("another %s: %v", name, err)
+			}
+		}
+		if err := d.Ask(t.Context(), call(func(r *Request) { r.Script = "late" }), nil); why(err) != Late || strings.Contains(err.Error(), "again") {
+			t.Errorf("without an answer: %v", err)
+		}
+	})
 }
