@@ -109,7 +109,7 @@ func TestDoctor(t *testing.T) {
 	}
 	cmd := exec.CommandContext(within(t), metarouter, "doctor", "--config", file, "--data", filepath.Join(dir, "data"))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "SHELL=", "PATH="+filepath.Join(dir, "bin")+":/usr/bin:/bin")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "SHELL=/bin/false", "PATH="+filepath.Join(dir, "bin")+":/usr/bin:/bin")
 	out, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("it exits with %d: %v", cmd.ProcessState.ExitCode(), err)

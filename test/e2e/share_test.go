@@ -168,7 +168,7 @@ func TestClientsShareOneRouter(t *testing.T) {
 	}, map[string]any{"mode": "direct", "profiles": map[string]any{"all": map[string]any{}}})
 	serve := func(dir string, variables []string, args ...string) *mcptest.Client {
 		t.Helper()
-		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, append(os.Environ(), variables...))
+		c := mcptest.Start(t, metarouter, s.command(append([]string{"serve"}, args...)...), dir, append(append(os.Environ(), "SHELL=/bin/sh"), variables...))
 		if _, err := c.Initialize(within(t)); err != nil {
 			t.Fatalf("initialize: %v\n%s", err, c.Stderr())
 		}

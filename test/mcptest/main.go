@@ -34,7 +34,12 @@ func Main(m *testing.M) {
 
 // ServeIfAsked is for a TestMain that does more than [Main]: it plays the fake server and
 // exits if [Command] started this process. Otherwise it does nothing.
-func ServeIfAsked() { fakeserver.ServeIfAsked() }
+//
+// The login shell of the programs that the tests start gives no environment, so that they have the one that a test sets.
+func ServeIfAsked() {
+	fakeserver.ServeIfAsked()
+	os.Setenv("SHELL", "/bin/false")
+}
 
 // Command returns the command and the arguments that start the fake server with these
 // flags. The TestMain of the package under test must call [Main] or [ServeIfAsked].

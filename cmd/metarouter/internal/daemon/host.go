@@ -41,6 +41,9 @@ type Host struct {
 	// runs, but no newer build takes over from it.
 	Stays bool
 
+	// Listening is called once clients find a host that stays; may be nil.
+	Listening func()
+
 	// Serve serves a client until the client leaves or ctx ends.
 	Serve func(ctx context.Context, c Client, in io.Reader, out io.Writer) error
 
@@ -98,6 +101,9 @@ func (h *Host) TakeOver(ctx context.Context, s Sockets, mux *http.ServeMux, othe
 	}
 	if unlock(); err != nil {
 		return err
+	}
+	if h.Listening != nil {
+		h.Listening()
 	}
 	return h.serveAt(ctx, l, socket, mux)
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -138,6 +139,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	terms := p.terms(c.Files)
 	c = p.Settle(ctx, c)
 	s := p.service(c)
+	reachable := make(chan struct{}) // closed once commands and clients over stdio find this router
 	if p.flags.OverHTTP {
 		l, err := web.New(c.Router.HTTP, p.flags.Web, s.Pages, p.log)
 		if err != nil {
@@ -147,7 +149,10 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 			return err
 		}
 		defer l.Close()
-		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error { return l.Serve(ctx, m, r) })
+		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
+			<-reachable // which the log says too
+			return l.Serve(ctx, m, r)
+		})
 	}
 	if p.flags.Stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
@@ -157,9 +162,12 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
 			h := p.host(s, terms, r, m, new(daemon.Log))
 			h.Stays = true
+			h.Listening = sync.OnceFunc(func() { close(reachable) })
+			defer h.Listening() // if it fails
 			return h.TakeOver(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, s.Pages), p.noteOther)
 		})
 	} else {
+		close(reachable)
 		s.Listeners = append(s.Listeners, p.listenForCommands(c, s.Pages))
 	}
 	if !p.named && p.Files.Data != "" && p.out.CanAsk() {
