@@ -164,7 +164,8 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 			h.Stays = true
 			h.Listening = sync.OnceFunc(func() { close(reachable) })
 			defer h.Listening() // if it fails
-			return h.TakeOver(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, s.Pages), p.noteOther)
+			noteUnreachable(p.log, h.TakeOver(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, s.Pages), p.noteOther))
+			return nil
 		})
 	} else {
 		close(reachable)
@@ -291,9 +292,13 @@ func (p *process) requests(ctx context.Context, pages http.Handler) *http.ServeM
 
 func (p *process) listenForCommands(c config.Config, pages http.Handler) service.Listener {
 	return func(ctx context.Context, _ *adapter.Parts, _ *server.Servers) error {
-		if err := daemon.Serve(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, pages)); err != nil {
-			p.log.Warn("other commands can't ask this router", zap.Error(err))
-		}
+		noteUnreachable(p.log, daemon.Serve(ctx, daemon.SocketsOf(p.Files.Data, c.Files), p.requests(ctx, pages)))
 		return nil
+	}
+}
+
+func noteUnreachable(log *zap.Logger, err error) {
+	if err != nil {
+		log.Warn("other commands can't ask this router", zap.Error(err))
 	}
 }
