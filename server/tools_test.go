@@ -234,10 +234,7 @@ func TestCallTools(t *testing.T) {
 		{"call_tool", `{"tool":"a:write","arguments":{"n":1}}`, "a:write", `{"n":1}`},
 		{"call_tool", `{"tool":"write"}`, "a:write", ``},
 		{"call_tool", `{"tool":"a.read","arguments":"{\"n\":1}"}`, "a:read", `"{\"n\":1}"`}, // for Execute to mend
-		{"call_tool", `{"name":"a:write","arguments":{"name":"x"}}`, "a:write", `{"name":"x"}`},
-		{"call_read_only_tool", `{"name":"a:read"}`, "a:read", `{}`},
 		{"call_read_only_tool", `{"tool":"a__read","arguments":{}}`, "a:read", `{}`},
-		{"call_tool", `{"arguments":{"tool":"write","arguments":{"n":2}}}`, "a:write", `{"n":2}`}, // one level too deep
 	} {
 		got = selector.Call{}
 		if result := calls[any](t, s, test.name, test.args); result.IsError || got.Tool == nil || got.Tool.ID != test.tool || string(got.Arguments) != test.arguments {
@@ -249,7 +246,7 @@ func TestCallTools(t *testing.T) {
 	fails(t, s, "call_read_only_tool", `{"tool":"a:wipe"}`, "a:wipe", "its name says that it deletes", "call_tool", `"trustHints": true`)
 	fails(t, s, "call_read_only_tool", `{"tool":"nope"}`, "unknown tool")
 	fails(t, s, "call_tool", `{"tool":"a:reed"}`, "unknown tool", "a:read")
-	fails(t, s, "call_tool", `{"tool":"a:read","name":"a:write"}`, "arguments.name", `differs from "tool"`)
+	fails(t, s, "call_tool", `{"tool":"a:read","name":"a:write"}`, "'name' not allowed")
 	fails(t, s, "call_tool", `{"tool":1}`, "arguments.tool", "string")
 	fails(t, s, "call_tool", `{"tool":"a:write","arguments":[1]}`, "arguments.arguments", "object")
 	if got.Tool != nil {

@@ -48,7 +48,6 @@ func TestFixed(t *testing.T) {
 		{"another fault is only logged", Warn, `{"owner":"acme"}`, `{"n":"x"}`, `{"n":"x","owner":"acme"}`, ""},
 		{"nothing is checked", Off, `{"owner":"acme"}`, `{"owner":"evil"}`, "", refused},
 		{"nothing is checked, and nothing sent", Off, `{"owner":"acme"}`, `{"n":"x"}`, `{"n":"x","owner":"acme"}`, ""},
-		{"nested", Strict, `{"owner":"acme"}`, `{"arguments":{"n":1}}`, `{"n":1,"owner":"acme"}`, ""},
 		{"the fixed one, nested", Strict, `{"owner":"acme"}`, `{"arguments":{"owner":"evil"}}`, "", `arguments`},
 		{"a text", Strict, `{"owner":"acme"}`, `"{\"n\":1}"`, `{"n":1,"owner":"acme"}`, ""},
 		{"the fixed one in a text", Strict, `{"owner":"acme"}`, `"{\"owner\":\"evil\"}"`, "", `expected an object`},
@@ -114,7 +113,7 @@ func FuzzFixed(f *testing.F) {
 // TestFixedIsNotShown checks arguments for a client that gets them back to complete them.
 func TestFixedIsNotShown(t *testing.T) {
 	e := newExecutor(registry.New(), &stub{})
-	c := e.Check(t.Context(), fixed(tool(whole), `{"owner":"acme"}`), json.RawMessage(`{"params":{"n":1}}`))
+	c := e.Check(t.Context(), fixed(tool(whole), `{"owner":"acme"}`), json.RawMessage(`"{\"n\":1}"`))
 	if string(c.Arguments) != `{"n":1}` || string(c.Sent) != `{"n":1,"owner":"acme"}` || len(c.Faults) > 0 {
 		t.Errorf("checked: %s, sent %s, %v", c.Arguments, c.Sent, c.Faults)
 	}

@@ -222,9 +222,9 @@ var namesSchemas = map[string]bool{
 	"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true, "$defs": true, "definitions": true,
 }
 
-// repair returns arguments that fit the tool, and their repairs, if those given can be
-// repaired: models send arguments nested one level too deep, as a string, or with
-// [session.GeminiArgument], and values as strings of JSON or as null; see [schema.Schema.Repair].
+// repair returns arguments that fit the tool, and their repairs, if those given can be repaired without a guess: models send
+// all arguments, or values, as strings of JSON (see [schema.Schema.Repair]), [session.GeminiArgument], and for tools that only read,
+// all arguments in one member that the tool does not declare. No value of a declared member changes.
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	given := args
 	fits := func(candidate json.RawMessage, change string) bool {
@@ -262,7 +262,7 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 		}
 		args = less
 	}
-	if name, wrapped := lone(args); name != "" && fits(wrapped, fmt.Sprintf("the arguments were nested in %q", name)) {
+	if name, wrapped := s.wrapped(t, args); name != "" && fits(wrapped, fmt.Sprintf("the arguments were nested in %q", name)) {
 		return fixed, how
 	}
 	return nil, ""
@@ -294,27 +294,43 @@ func (s *compiledSchema) enter(ctx context.Context, args json.RawMessage) (leave
 	}
 }
 
-// lone returns the only argument but for those that name the tool, with the JSON in it if it is a
-// string; a name "" if there are several.
-func lone(args json.RawMessage) (name string, value json.RawMessage) {
-	alone := true
-	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
-		switch {
-		case namesTool[key]:
-		case value == nil:
-			name, value = key, v
-		default:
-			alone = false
-		}
-		return alone
-	})
-	if !alone {
+// wrapped returns the only member of the arguments of a tool that only reads, if the tool does not declare it, and the arguments in
+// it, all of which the tool declares; a name "" if it is otherwise.
+func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessage) (name string, inner json.RawMessage) {
+	properties := wire.Member(s.source, "properties")
+	if !t.Reads() {
 		return "", nil
 	}
-	if text, ok := wire.String(value); ok {
-		value = json.RawMessage(text)
+	n := 0
+	_ = wire.Members(args, func(key string, v []byte) bool { // only an object has any
+		name, inner = key, v
+		n++
+		return n < 2
+	})
+	if text, ok := wire.String(inner); ok {
+		inner = json.RawMessage(text)
 	}
-	return name, value
+	declared := 0
+	err := wire.Members(inner, func(key string, _ []byte) bool {
+		if wire.Member(properties, key) == nil {
+			return false
+		}
+		declared++
+		return true
+	})
+	if n != 1 || err != nil || declared == 0 || declared != count(inner) || wire.Member(properties, name) != nil {
+		return "", nil
+	}
+	return name, inner
+}
+
+// count returns how many members an object has.
+func count(object json.RawMessage) (n int) {
+	_ = wire.Members(object, func(string, []byte) bool {
+		n++
+		return true
+	})
+	return n
 }
 
 // agrees reports whether repaired arguments have a word of agreement that those given lack: only a
@@ -327,7 +343,3 @@ func agrees(given, repaired json.RawMessage) bool {
 	}
 	return false
 }
-
-// namesTool are members that models write next to nested arguments and that only repeat
-// the tool. With any other member, arguments count as not nested.
-var namesTool = map[string]bool{"name": true, "tool": true, "tool_name": true}

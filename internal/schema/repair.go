@@ -20,13 +20,11 @@ const (
 	maxNamed   = 5      // places that the sentence of Repair names
 )
 
-// Repair returns the JSON value with the repairs that are possible in one way only, and a sentence that
-// names the changes. A string that holds the JSON of an array, an object, a number or a boolean
-// becomes that value where the schema wants one and nowhere a string. A null is left out where the
-// schema declares the member and does not allow null. The sentence is "" if nothing was done. The
-// value returned need not fit: Validate says whether it does.
+// Repair returns the JSON value with strings that hold the JSON of an array or an object as these, where the schema wants one and
+// nowhere a string, and a sentence that names the changes. The sentence is "" if nothing was done. The value returned need not
+// fit: Validate says whether it does.
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
-	var unquoted, dropped []string
+	var unquoted []string
 	for range maxRounds {
 		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
 		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
@@ -37,38 +35,22 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 			break
 		}
 		value = edits.apply(value)
-		for _, c := range changes {
-			if c.drop {
-				dropped = append(dropped, c.name)
-			} else {
-				unquoted = append(unquoted, c.name)
-			}
-		}
+		unquoted = append(unquoted, changes...)
 	}
-	var done []string
-	if len(unquoted) > 0 {
-		done = append(done, "strings of JSON became values: "+prose.List(unquoted, maxNamed))
+	if len(unquoted) == 0 {
+		return value, ""
 	}
-	if len(dropped) > 0 {
-		done = append(done, "null was left out: "+prose.List(dropped, maxNamed))
-	}
-	return value, strings.Join(done, "; ")
-}
-
-// A change is a repair at one place.
-type change struct {
-	name string // of the place
-	drop bool   // else its string becomes a value
+	return value, "strings of JSON became values: " + prose.List(unquoted, maxNamed)
 }
 
 // An edit is a change of a value, or of values in it.
 type edit struct {
 	parts map[place]*edit
-	change
+	name  string // of the place of a string that becomes a value; else ""
 }
 
 // edits returns how to repair the faults of a value that can be repaired.
-func (e *evaluation) edits() (root *edit, changes []change) {
+func (e *evaluation) edits() (root *edit, names []string) {
 	root = &edit{}
 	keep := make(map[string]bool) // places of strings that stay
 	for _, path := range e.strings {
@@ -83,30 +65,17 @@ func (e *evaluation) edits() (root *edit, changes []change) {
 		}
 	}
 	for _, f := range e.faults {
-		name, c := f.place(), change{}
-		switch v := f.value.(type) {
-		case nil:
-			c.drop = len(f.path) > 0 && f.path[len(f.path)-1].declared
-			if f.wants() == nil || !c.drop {
-				continue
-			}
-		case string:
-			if keep[name] || !holds(v, wanted[name]) {
-				continue
-			}
-		default:
-			continue
-		}
-		if name == "" {
+		name := f.place()
+		v, ok := f.value.(string)
+		if !ok || name == "" || keep[name] || !holds(v, wanted[name]) {
 			continue
 		}
 		if at := root.at(f.path); at.name == "" {
-			c.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
-			at.change = c
-			changes = append(changes, c)
+			at.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
+			names = append(names, at.name)
 		}
 	}
-	return root, changes
+	return root, names
 }
 
 // place names where the fault is.
@@ -127,25 +96,10 @@ func (f fault) wants() (types []string) {
 	return types
 }
 
-// holds reports whether the text is the JSON of a value of one of the types, and not of a string or null.
+// holds reports whether the text is the JSON of an object or an array, which is one of the types.
 func holds(text string, types []string) bool {
-	trimmed := strings.TrimSpace(text)
-	if trimmed == "" {
-		return false
-	}
-	kind := ""
-	switch c := trimmed[0]; {
-	case c == '{':
-		kind = "object"
-	case c == '[':
-		kind = "array"
-	case c == 't', c == 'f':
-		kind = "boolean"
-	case c == '-', c >= '0' && c <= '9':
-		kind = "number"
-	}
-	fits := slices.Contains(types, kind) || kind == "number" && slices.Contains(types, "integer")
-	return fits && wire.Valid([]byte(trimmed))
+	trimmed := []byte(strings.TrimSpace(text))
+	return (wire.IsObject(trimmed) && slices.Contains(types, "object") || wire.IsArray(trimmed) && slices.Contains(types, "array")) && wire.Valid(trimmed)
 }
 
 // at returns the edit of a place, which it adds if there is no edit.
@@ -167,7 +121,7 @@ func (e *edit) at(path []place) *edit {
 
 // apply returns the edited JSON value. All bytes that the edit does not name remain.
 func (e *edit) apply(value []byte) []byte {
-	if text, ok := wire.String(value); ok && e.name != "" && !e.drop {
+	if text, ok := wire.String(value); ok && e.name != "" {
 		return []byte(strings.TrimSpace(text))
 	}
 	if len(e.parts) == 0 {
@@ -176,9 +130,6 @@ func (e *edit) apply(value []byte) []byte {
 	var out []byte
 	add := func(p place, key []byte, v []byte) {
 		if part := e.parts[p]; part != nil {
-			if part.drop && string(v) == "null" {
-				return
-			}
 			v = part.apply(v)
 		}
 		if len(out) > 1 {

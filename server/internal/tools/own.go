@@ -14,7 +14,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
-	"github.com/mcp-metarouter/metarouter/selector"
 )
 
 // definitions define the router's own tools. Claude Code hides the tools of MCP servers
@@ -96,17 +95,14 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	var form *callForm
-	if own.calls() && !isPlain(args) {
-		if f := formOf(args, t.knows); !f.asDocumented() {
-			form, args = &f, wire.AddMember(json.RawMessage("{}"), "tool", f.tool)
-		}
-	}
 	// A model may write the arguments of the inner tool as a string, such as
 	// {"tool":"a__b","arguments":"{\"n\":1}"}. Our schema asks for an object, so {} stands
 	// for the string during the check. Execute gets the string: it repairs it and says so. It
 	// also compares a large object with the schema of the inner tool.
 	inner := wire.Member(args, "arguments")
+	if own.calls() && string(inner) == "null" {
+		args, inner = wire.DeleteMember(args, "arguments"), nil
+	}
 	if n := len(args) - len(inner); n > own.most() {
 		return t.refuse(own, c, began, "do not fit", fmt.Sprintf("arguments: they have %d bytes, at most %d are allowed; send less", n, own.most()))
 	}
@@ -128,7 +124,6 @@ func (t *Tools) runOwn(ctx context.Context, own ownTool, args json.RawMessage, c
 	if c.repair(how, checked.Repaired); hidden {
 		fixed = wire.SetMember(fixed, "arguments", inner)
 	}
-	c.form = form
 	result, err := own.run(ctx, fixed, c)
 	if err != nil || c.executed {
 		return result, err
@@ -157,7 +152,6 @@ func (o ownTool) calls() bool { return o.Name == "call_tool" || o.Name == "call_
 
 // callNamed answers call_tool or call_read_only_tool.
 func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own string) (json.RawMessage, error) {
-	began := time.Now()
 	tool, err := t.runner.find(ctx, a.Tool, c.From)
 	if errors.As(err, new(*session.Error)) {
 		return nil, err
@@ -166,15 +160,6 @@ func (t *Tools) callNamed(ctx context.Context, a callArguments, c *toolCall, own
 	}
 	if own == "call_read_only_tool" && !tool.Reads() {
 		return mayWrite(tool), nil
-	}
-	if c.form != nil {
-		check := func(args json.RawMessage) selector.Checked { return t.Router.Check(ctx, tool, args) }
-		args, how, fault := c.form.arguments(own, tool, check)
-		if fault != "" {
-			return t.refuse(t.own[own], c, began, "do not fit", fault)
-		}
-		a.Arguments = args
-		c.repair(how)
 	}
 	return t.runner.run(ctx, tool, a.Arguments, c)
 }

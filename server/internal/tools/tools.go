@@ -119,11 +119,10 @@ type Tools struct {
 // parameters, the request and the client.
 type toolCall struct {
 	conversation.Call
-	executed bool      // a server's tool was executed, which has put _meta into the result and notified the observer
-	trace    string    // the id of the trace of one of our own tools, which may be ""
-	form     *callForm // of a call of call_tool that is not written as its schema asks
-	declares bool      // find_tools and describe_tools answer with declarations
-	repaired string    // the repairs of the arguments of one of our own tools
+	executed bool   // a server's tool was executed, which has put _meta into the result and notified the observer
+	trace    string // the id of the trace of one of our own tools, which may be ""
+	declares bool   // find_tools and describe_tools answer with declarations
+	repaired string // the repairs of the arguments of one of our own tools
 }
 
 // repair notes repairs of the arguments.
