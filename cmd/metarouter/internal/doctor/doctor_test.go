@@ -97,6 +97,7 @@ func TestStart(t *testing.T) {
 		"secret in a command":   {stdio("x"), &status.Fault{Kind: status.CommandMissing, Command: "odd --token=verysecret"}, `"odd --token=…" was not found`, "which odd"},
 		"no folder":             {stdio("npx"), &status.Fault{Kind: status.FolderMissing, Folder: "/nowhere"}, "/nowhere, does not exist", "make the folder"},
 
+		"no -y":            {stdio("npx pkg@1"), fetch(`npm error npx canceled due to missing packages and no YES option: ["pkg@1"]`), "npx may not fetch pkg@1 without a question", `add "-y" to "args"`},
 		"no package":       {stdio("npx -y pkg@1"), fetch("npm error code E404"), "npm does not find the package pkg@1", `"npm view pkg"`},
 		"no version":       {stdio("npx -y pkg@1"), fetch("npm ERR! code ETARGET"), "no such version", `"npm view pkg versions"`},
 		"no program":       {stdio("npx -y pkg@1"), fetch("npm error could not determine executable to run"), "no program to run", `"-p", "pkg@1"`},

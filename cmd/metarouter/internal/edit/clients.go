@@ -39,6 +39,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	if err != nil {
 		return exit.Usage(err)
 	}
+	own.Imported = imported(paths[len(paths)-1])
 	target, err := clients.Read(paths[len(paths)-1])
 	if err != nil {
 		return err
@@ -55,19 +56,25 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	e.printDiff(clients.Diff(target.Path, target.Data, done.Data))
 	e.noteProjectFile()
 	noteImported(e, done)
-	if string(done.Data) == string(target.Data) {
+	changed := string(done.Data) != string(target.Data)
+	switch {
+	case !changed:
 		e.Console.Note("nothing to do for %s", target.Path)
-		return nil
+	case !e.Write:
+		e.Console.Note(notWritten)
+	default:
+		keep := fs.ModePerm
+		if done.Secrets {
+			keep = 0o600
+		}
+		if _, err := e.writeOurs(target, done.Data, keep); err != nil {
+			return err
+		}
 	}
 	if !e.Write {
-		e.Console.Note(notWritten)
 		return nil
 	}
-	keep := fs.ModePerm
-	if done.Secrets {
-		keep = 0o600
-	}
-	if _, err := e.writeOurs(target, done.Data, keep); err != nil {
+	if err := remember(target.Path, done.Hashes); err != nil || !changed {
 		return err
 	}
 	if err := logins.Offer(ctx, local, paths, done.Login); err != nil {
@@ -178,6 +185,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
+	own.Imported = imported(entry.Configs[len(entry.Configs)-1])
 	entry.Variables = own.Variables()
 	result, err := clients.Install(c, source, entry)
 	if err != nil {
@@ -278,10 +286,15 @@ func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry
 	}
 }
 
-// noteReplacedServers names the client's servers that our configuration has disabled, or with another
-// version.
+// noteReplacedServers says how our entries of the client's servers differ from the client's.
 func noteReplacedServers(e *Editor, c clients.Client, others []clients.Other) {
 	for _, o := range others {
+		if o.Differs != "" {
+			e.Console.Note("note: server %q has changed since you imported it: %s", o.Name, o.Differs)
+		}
+		if o.Broken != "" {
+			e.Console.Note("note: server %q can't start with the entry in your configuration: %s", o.Name, o.Broken)
+		}
 		if o.Version != "" {
 			e.Console.Note("note: server %q: %s", o.Ours, o.Version)
 		}
