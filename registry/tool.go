@@ -52,6 +52,9 @@ type NormalizedTool struct {
 
 	// Repairs says in plain words how the definition was changed, and why.
 	Repairs []string `json:"repairs,omitempty"`
+
+	// Suspect has the texts that give a model orders, or hid from people: the place and the words.
+	Suspect []string `json:"suspect,omitempty"`
 }
 
 // ServerName returns the name by which the server knows the tool.

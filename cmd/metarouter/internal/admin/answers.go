@@ -70,6 +70,8 @@ type Tool struct {
 	Doubt   string `json:"doubt,omitempty"`   // why its hints are not believed where they say that it does no harm
 	Reason  string `json:"reason,omitempty"`  // why it was found, in plain words
 
+	Suspect []string `json:"suspect,omitempty"` // its texts that give a model orders, or hid from people: the place and the words
+
 	Changes     []string        `json:"changes,omitempty"` // how a changed definition differs; empty if the one before was not kept
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
 }

@@ -97,6 +97,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	}
 	checkDropped(x, o)
 	noteRepairs(x, o)
+	checkTexts(x, entry, o)
 	checkURIs(x, c, entry, o)
 	checkChanges(x, entry, o)
 	checkHints(x, entry, o)
@@ -163,6 +164,17 @@ func noteRepairs(x *findings, o registry.Listing) {
 	if len(names) > 0 {
 		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
+	}
+}
+
+// checkTexts names the tools whose texts give a model orders, or hid from people.
+func checkTexts(x *findings, entry config.Server, o registry.Listing) {
+	names, details := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
+		return strings.Join(t.Suspect, "; "), len(t.Suspect) > 0
+	})
+	if len(names) > 0 {
+		x.add(Warning, fmt.Sprintf("%s a model what to do beyond its use, or hid characters from people: %s.", counted(len(names), "tool has a text that tells", "tools have texts that tell"), some(names)),
+			fmt.Sprintf(`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable %s --write; or leave out the tools: "tools": {"deny": [%s]}`, entry.Name, quoted(names[:min(len(names), 3)])), details...)
 	}
 }
 

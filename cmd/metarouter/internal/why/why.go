@@ -234,6 +234,9 @@ func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
 	if len(t.Repairs) > 0 {
 		a.say("clients would have refused its definition, which metarouter repaired: %s.", strings.Join(t.Repairs[:min(3, len(t.Repairs))], "; "))
 	}
+	if len(t.Suspect) > 0 {
+		a.say("its texts tell a model what to do beyond its use, or hid characters from people: %s.", strings.Join(t.Suspect, "; "))
+	}
 	x.explainChange(&a, t)
 	x.explainDoubt(&a, t)
 	if s, ok := x.state(t.Server); ok && s.State != status.Ready && s.State != status.Idle && (x.mode != "" || s.State != status.Starting) {
