@@ -41,6 +41,9 @@ type NormalizedTool struct {
 	// name says that it deletes, or no person has confirmed hints that changed. "" if they are.
 	Doubt string `json:"doubt,omitempty"`
 
+	// Held says that no client sees the tool, until a person has seen that it is new or how it changed.
+	Held bool `json:"held,omitempty"`
+
 	// Definition is the whole tool object as the server sent it, but for the changes that
 	// Repairs names and for the name, which is Name.
 	Definition json.RawMessage `json:"definition"`

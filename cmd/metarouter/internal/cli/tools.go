@@ -113,7 +113,7 @@ func printChanges(e *Env, tools []admin.Tool) error {
 	for _, t := range tools {
 		e.Say("%s", t.ID)
 		if len(t.Changes) == 0 {
-			e.Say("  - it changed; its definition before was not kept, since too many changed")
+			e.Say("  - it is new, or it changed and its definition before was not kept")
 		}
 		for _, change := range t.Changes {
 			e.SayBroken("  - ", change)

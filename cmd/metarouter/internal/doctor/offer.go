@@ -209,7 +209,11 @@ func checkChanges(x *findings, entry config.Server, o registry.Listing) {
 		return says, changed
 	})
 	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", prose.Count(len(names), "tool"), some(names)),
+		what := "changed"
+		if entry.NewTools == "hold" {
+			what = "changed or new, and held from clients,"
+		}
+		x.add(Warning, fmt.Sprintf("%s %s since you last looked: %s.", prose.Count(len(names), "tool"), what, some(names)),
 			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
 	}
 }

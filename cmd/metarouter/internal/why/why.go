@@ -261,12 +261,16 @@ func (x *inquiry) explainDoubt(a *Answer, t *registry.NormalizedTool) {
 
 // explainChange says how the tool's definition changed since a person saw it.
 func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
+	if t.Held {
+		a.Offered = false
+		a.Reasons[0] = "no client sees it, since \"newTools\" holds tools that are new or changed; to let it in, run: metarouter tools --seen --server " + t.Server
+	}
 	const most = 2000 // characters of a member, before and after
 	seen, changed := x.snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	switch {
 	case !changed:
 	case seen == nil:
-		a.say("its definition changed since you last looked; the one before was not kept, since too many of the server changed. To be warned no more, run: metarouter tools --seen --server %s", t.Server)
+		a.say("it is new since you last looked, or it changed and the definition before was not kept. To be warned no more, run: metarouter tools --seen --server %s", t.Server)
 	default:
 		a.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", strings.Join(changes.Diff(seen, t.Definition, most), "; "), t.Server)
 	}
