@@ -159,10 +159,10 @@ func noteRepairs(x *findings, o registry.Listing) {
 	first := ""
 	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
 		first = cmp.Or(first, strings.Join(t.Repairs[:min(len(t.Repairs), 1)], ""))
-		return "", len(t.Repairs) > 0
+		return "", len(t.Repairs) > 0 && len(t.Suspect) == 0
 	})
 	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
+		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
 	}
 }

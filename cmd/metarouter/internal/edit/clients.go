@@ -39,7 +39,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	if err != nil {
 		return exit.Usage(err)
 	}
-	own.Imported = imported(paths[len(paths)-1])
+	own.Imported, _ = imports(paths[len(paths)-1], nil)
 	target, err := clients.Read(paths[len(paths)-1])
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	if !e.Write {
 		return nil
 	}
-	if err := remember(target.Path, done.Hashes); err != nil || !changed {
+	if _, err := imports(target.Path, done.Hashes); err != nil || !changed {
 		return err
 	}
 	if err := logins.Offer(ctx, local, paths, done.Login); err != nil {
@@ -185,7 +185,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
-	own.Imported = imported(entry.Configs[len(entry.Configs)-1])
+	own.Imported, _ = imports(entry.Configs[len(entry.Configs)-1], nil)
 	entry.Variables = own.Variables()
 	result, err := clients.Install(c, source, entry)
 	if err != nil {

@@ -14,44 +14,32 @@ import (
 // maxImported is the most bytes of the file of imports.
 const maxImported = 4 << 20
 
-// readImports returns the imports by the absolute path of our file, as [clients.Ours] has them, and
-// the path of the file that keeps them, next to the user's own configuration. A missing or damaged
-// file has none.
-func readImports() (all map[string]map[string]string, path string, err error) {
+// imports returns the clients' entries that were imported into our file at path, as [clients.Ours] has
+// them, with those of more, which it stores. They are in a file next to the user's own configuration; a
+// missing or damaged one has none.
+func imports(path string, more map[string]string) (map[string]string, error) {
 	own, err := configpath.Own()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	path = filepath.Join(filepath.Dir(own), "imported.json")
-	data, _ := safefile.ReadOwn(path, maxImported)
+	file := filepath.Join(filepath.Dir(own), "imported.json")
+	var all map[string]map[string]string // by the path of our file
+	data, _ := safefile.ReadOwn(file, maxImported)
 	if json.Unmarshal(data, &all) != nil || all == nil {
 		all = make(map[string]map[string]string)
 	}
-	return all, path, nil
-}
-
-// imported returns the clients' entries that were imported into our file.
-func imported(ours string) map[string]string {
-	all, _, _ := readImports()
-	return all[ours]
-}
-
-// remember adds imported entries to those that are known of our file.
-func remember(ours string, hashes map[string]string) error {
-	all, path, err := readImports()
-	if err != nil {
-		return err
+	if len(more) == 0 {
+		return all[path], nil
 	}
-	if all[ours] == nil {
-		all[ours] = make(map[string]string)
+	if all[path] == nil {
+		all[path] = make(map[string]string)
 	}
-	maps.Copy(all[ours], hashes)
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
+	maps.Copy(all[path], more)
+	if data, err = json.MarshalIndent(all, "", "  "); err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, err
 	}
-	return atomicfile.Write(path, data, true)
+	return all[path], atomicfile.Write(file, data, true)
 }
