@@ -56,7 +56,7 @@ func suspects(found []string, place string, v hujson.Value) []string {
 }
 
 // hiding returns the notes of the repairs that say where characters were removed that a person does not see.
-func (r repairs) hiding() (notes []string) {
+func hiding(r repairs) (notes []string) {
 	for _, note := range r {
 		if strings.HasSuffix(note, hiddenNote) {
 			notes = append(notes, note)

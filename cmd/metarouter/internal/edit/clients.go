@@ -56,25 +56,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	e.printDiff(clients.Diff(target.Path, target.Data, done.Data))
 	e.noteProjectFile()
 	noteImported(e, done)
-	changed := string(done.Data) != string(target.Data)
-	switch {
-	case !changed:
-		e.Console.Note("nothing to do for %s", target.Path)
-	case !e.Write:
-		e.Console.Note(notWritten)
-	default:
-		keep := fs.ModePerm
-		if done.Secrets {
-			keep = 0o600
-		}
-		if _, err := e.writeOurs(target, done.Data, keep); err != nil {
-			return err
-		}
-	}
-	if !e.Write {
-		return nil
-	}
-	if _, err := imports(target.Path, done.Hashes); err != nil || !changed {
+	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
 		return err
 	}
 	if err := logins.Offer(ctx, local, paths, done.Login); err != nil {
@@ -87,6 +69,29 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	}
 	e.Console.Note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
 	return nil
+}
+
+// writeImported writes our file with the imported servers, and notes which these are.
+func (e *Editor) writeImported(target clients.File, done clients.Imported) error {
+	keep := fs.ModePerm
+	if done.Secrets {
+		keep = 0o600
+	}
+	switch {
+	case string(done.Data) == string(target.Data):
+		e.Console.Note("nothing to do for %s", target.Path)
+	case !e.Write:
+		e.Console.Note(notWritten)
+	default:
+		if _, err := e.writeOurs(target, done.Data, keep); err != nil {
+			return err
+		}
+	}
+	if !e.Write {
+		return nil
+	}
+	_, err := imports(target.Path, done.Hashes)
+	return err
 }
 
 // clientSources reads the client's files.
