@@ -88,6 +88,9 @@ func sameItems(a, b registry.Listing) bool {
 func clusterOffer(l registry.Listing) (o clusternode.Offer) {
 	o.Info = session.Info{Version: l.Version, Capabilities: l.Capabilities}
 	for _, t := range l.Tools {
+		if t.Held {
+			continue
+		}
 		o.Tools = append(o.Tools, offeredTool(t))
 	}
 	for _, p := range l.Prompts {

@@ -601,3 +601,37 @@ func TestChangedBeforeRun(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// No client sees a tool that is held, with profiles or without, nor does another node; administrators do.
+func TestHeldToolsAreHidden(t *testing.T) {
+	for _, profiles := range []map[string]config.Profile{nil, {"default": {Servers: []string{"a"}}, "other": {}}} {
+		c := configOf(profiles, "a")
+		c.Servers[0].NewTools = "hold"
+		r := New(c, Options{Play: play.Server})
+		t.Cleanup(func() { must(t, r.Close()) })
+		o := offerOf("a")
+		o.Tools[1].Held = true
+		if _, err := r.registry.Replace("a", o); err != nil {
+			t.Fatal(err)
+		}
+		for _, chosen := range [][]string{nil, {"other"}} {
+			if profiles == nil && chosen != nil {
+				continue
+			}
+			view := r.Parts().Scope(chosen...)
+			if got := view.Snapshot().Tools(); len(got) != 1 || got[0].ID != "a:read_x" {
+				t.Errorf("%v: %v", chosen, itemsOf(view.Snapshot()))
+			}
+			held, _ := r.Tool("a:delete_x")
+			if _, err := view.Execute(t.Context(), selector.Call{Tool: held}); err == nil || !strings.Contains(err.Error(), `unknown tool "a:delete_x"`) {
+				t.Errorf("%v: a call: %v", chosen, err)
+			}
+		}
+		if n := len(r.Parts().Snapshot().Tools()); n != 2 {
+			t.Errorf("administrators see %d tools, want 2", n)
+		}
+		if n := len(clusterOffer(r.registry.Snapshot().Offer("a")).Tools); n != 1 {
+			t.Errorf("other nodes get %d tools, want 1", n)
+		}
+	}
+}

@@ -96,7 +96,8 @@ type Server struct {
 	MaxResultTokens int           `key:"maxResultTokens"` // 0: no limit
 	Cache           time.Duration `key:"cache"`
 	Tools           ToolFilter
-	TrustHints      bool `key:"trustHints"` // the hints of its tools (readOnlyHint, destructiveHint) are believed even if their names contradict
+	NewTools        string `key:"newTools"`   // "hold" hides new and changed tools until a person has seen them; else they are shown
+	TrustHints      bool   `key:"trustHints"` // the hints of its tools (readOnlyHint, destructiveHint) are believed even if their names contradict
 
 	// Values for some of its tools, by patterns as in ToolFilter. If several patterns match
 	// a tool, its own name counts, else the longest pattern.
@@ -149,6 +150,7 @@ type Router struct {
 	IdleTimeout     time.Duration `key:"idleTimeout"`
 	Timeout         time.Duration `key:"timeout"`  // default 5m
 	Validate        string        `key:"validate"` // of servers without one
+	NewTools        string        `key:"newTools"` // of servers without one
 	MaxResultTokens int           `key:"maxResultTokens"`
 	FindThreshold   float64       `key:"findThreshold"`  // below 1; 0 if absent, for the default of package selector
 	RouteThreshold  float64       `key:"routeThreshold"` // default 0.5

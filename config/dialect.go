@@ -99,7 +99,7 @@ func (d *decoder) server(e entry, r Router) Server {
 	d.variables = nil
 	at := e.member.Name.StartOffset
 	s := defaultServer()
-	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.MaxResultTokens
+	s.Name, s.Lazy, s.Timeout, s.IdleTimeout, s.Validate, s.NewTools, s.MaxResultTokens = e.name, r.Lazy, r.Timeout, r.IdleTimeout, r.Validate, r.NewTools, r.MaxResultTokens
 	if e.twice {
 		d.reject(at, "the server is here twice; rename or remove one")
 	}

@@ -35,7 +35,7 @@ var guards = []struct {
 	closes      closing
 }{
 	{"", atRouter, theFile},
-	{atRouter, "http validate routeThreshold", theFile},
+	{atRouter, "http validate newTools routeThreshold", theFile},
 	{atHTTP, "tlsCert tlsKey rate maxBody maxBodyMemory maxHeader maxBatch readTimeout maxConnections maxSessions sessionTimeout", theFile},
 	{atHTTP, "tokens", theTokens},
 	{atHTTP, "oauth", theIssuers},
@@ -47,7 +47,7 @@ var guards = []struct {
 	{atProfile, "servers tools readOnly ask arguments scripts", ownProfiles},
 	{atProfile + ".tools", "allow deny ask", ownProfiles},
 	{atRouter, "cluster", theCluster},
-	{atEntry, "disabled enabled tools includeTools excludeTools disabledTools trustHints inheritEnv killStrays roots validate retry maxConcurrent questionsPerMinute", theServer},
+	{atEntry, "disabled enabled tools includeTools excludeTools disabledTools newTools trustHints inheritEnv killStrays roots validate retry maxConcurrent questionsPerMinute", theServer},
 	{atTools, "allow deny rate", theServer},
 }
 

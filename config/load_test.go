@@ -106,7 +106,7 @@ func only(t *testing.T, text string) Server {
 func TestDialects(t *testing.T) {
 	base := Server{
 		Name: "a", Timeout: 5 * time.Minute, StartTimeout: 90 * time.Second, MaxConcurrent: 8, QuestionsPerMinute: 60,
-		Validate: "on", Retry: "hints",
+		Validate: "on", NewTools: "show", Retry: "hints",
 	}
 	with := func(change func(*Server)) Server { s := base; change(&s); return s }
 	stdio := func(s *Server) { s.Transport, s.Command, s.Args = Stdio, "npx", []string{"-y", "pkg"} }
@@ -230,7 +230,7 @@ func TestRouter(t *testing.T) {
 		"capabilities": {"invoicing": ["invoice"]}, "gateway": {"name": "dwo", "prefix": "gw."}, "scripts": {"timeout": "2m", "memory": "1GiB", "calls": 7}}}`)
 	want := Router{
 		Mode: "search", Names: "bare", Separator: ".", ToolBudget: 1, ListWait: time.Second,
-		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: "on",
+		Pinned: []string{"files:read_file"}, Timeout: 5 * time.Minute, Validate: "on", NewTools: "show",
 		FindThreshold: 0.3, RouteThreshold: 0.75, FillArguments: true, AccessLog: AccessLog{File: "/project/x.log", MaxSize: 100 << 20, MaxFiles: 5}, Audit: Audit{MaxSize: 10 << 20, MaxFiles: 10},
 		HTTP: HTTP{Addr: "[::1]:1", AllowedHosts: []string{"h"}, AllowedOrigins: []string{"o"}, Tokens: []Token{plainToken("sk-secret")}, MaxBody: 1024, MaxBodyMemory: 3072, MaxConnections: 7,
 			TLSCert: "/project/tls/sk-secret.pem", TLSKey: "/k.pem", MaxHeader: 2048, MaxBatch: 3, ReadTimeout: 5 * time.Second, MaxSessions: 4,

@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -47,21 +48,7 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 		if !secret.Clear(name, value) {
 			return
 		}
-		stored := name
-		if strings.HasPrefix(path, "headers") || name == "" {
-			stored = d.name + "_TOKEN" // many entries have a header of the same name
-		}
-		stored = strings.Map(func(r rune) rune {
-			if r == '-' || !vault.ValidName(string(r)) {
-				return '_'
-			}
-			return r
-		}, strings.ToUpper(strings.TrimLeft(stored, "-")))
-		before := ""
-		if scheme, _, ok := strings.Cut(value, " "); ok && strings.HasPrefix(path, "headers") {
-			before = scheme + " "
-		}
-		d.warn(offset, "%q is a secret in clear text; to keep it out of the file, run: metarouter secret set %s, and write \"%s${keyring:%s}\" in its place", path, stored, before, stored)
+		d.warn(offset, "%q is a secret in clear text; to move it out of the file, run: metarouter secret set %s --from %s", path, secret.StoredName(d.name, name, strings.HasPrefix(path, "headers")), commandline.Quote(d.name))
 		if d.warnings <= maxWarnings {
 			d.problems[len(d.problems)-1].ClearSecret = true
 		}

@@ -104,22 +104,21 @@ func TestWrongReferences(t *testing.T) {
 	}
 }
 
-// A secret that is written out is warned of, with the reference that may stand in its place, and
-// its value is in no message.
+// A secret that is written out is warned of, with the command that moves it, and its value is in no message.
 func TestSecretsInClearText(t *testing.T) {
 	const github, random = "ghp_0123456789abcdefghijABCDEFGHIJ012345", "a1b2c3d4e5f6g7h8i9j0"
 	for entry, want := range map[string]string{
-		`"command": "x", "env": {"GITHUB_TOKEN": "` + github + `"}`:                 `"env.GITHUB_TOKEN" is a secret in clear text; to keep it out of the file, run: metarouter secret set GITHUB_TOKEN, and write "${keyring:GITHUB_TOKEN}" in its place`,
-		`"command": "x", "env": {"ANY": "` + github + `"}`:                          `write "${keyring:ANY}"`,
-		`"command": "x", "env": {"MY_KEY": "` + random + `"}`:                       `write "${keyring:MY_KEY}"`,
+		`"command": "x", "env": {"GITHUB_TOKEN": "` + github + `"}`:                 `"env.GITHUB_TOKEN" is a secret in clear text; to move it out of the file, run: metarouter secret set GITHUB_TOKEN --from 'my server'`,
+		`"command": "x", "env": {"ANY": "` + github + `"}`:                          `secret set ANY --from`,
+		`"command": "x", "env": {"MY_KEY": "` + random + `"}`:                       `secret set MY_KEY --from`,
 		`"command": "x", "env": {"BUILD": "` + random + `"}`:                        "",
 		`"command": "x", "env": {"MY_KEY": "short"}`:                                "",
 		`"command": "x", "env": {"MY_KEY": "${keyring:MY_KEY}"}`:                    "",
-		`"command": {"path": "x", "env": {"ANY": "` + github + `"}}`:                `write "${keyring:ANY}"`,
-		`"command": "x", "args": ["--api-key", "` + random + `"]`:                   `"args[1]" is a secret in clear text; to keep it out of the file, run: metarouter secret set API_KEY`,
+		`"command": {"path": "x", "env": {"ANY": "` + github + `"}}`:                `secret set ANY --from`,
+		`"command": "x", "args": ["--api-key", "` + random + `"]`:                   `"args[1]" is a secret in clear text; to move it out of the file, run: metarouter secret set API_KEY`,
 		`"command": "x", "args": ["--api-key=` + random + `"]`:                      `"args[0]" is a secret in clear text`,
 		`"command": "x", "args": ["` + github + `"]`:                                `secret set MY_SERVER_TOKEN`,
-		`"url": "http://h/", "headers": {"Authorization": "Bearer ` + random + `"}`: `write "Bearer ${keyring:MY_SERVER_TOKEN}"`,
+		`"url": "http://h/", "headers": {"Authorization": "Bearer ` + random + `"}`: `secret set MY_SERVER_TOKEN --from`,
 		`"url": "http://h/", "headers": {"X-Version": "1"}`:                         "",
 	} {
 		c, err := ReadText("/m.json", []byte(`{"mcpServers": {"my server": {`+entry+`}}}`))

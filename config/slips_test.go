@@ -21,13 +21,13 @@ import (
 const guarded = `{
 "mcpServers": {
 	"files": {"command": "/x", "tools": {"allow": ["*_file"], "deny": ["write_*"], "rate": {"*": "1/m"}},
-		"trustHints": false, "inheritEnv": ["LANG"], "killStrays": true, "roots": false, "validate": "on", "retry": "never", "maxConcurrent": 1, "questionsPerMinute": 1},
+		"newTools": "hold", "trustHints": false, "inheritEnv": ["LANG"], "killStrays": true, "roots": false, "validate": "on", "retry": "never", "maxConcurrent": 1, "questionsPerMinute": 1},
 	"gemini": {"command": "/x", "includeTools": ["*_file"], "excludeTools": ["write_*"], "disabledTools": ["delete_*"]},
 	"copilot": {"command": "/x", "tools": ["read_file"]},
 	"off": {"command": "/x", "disabled": true}, "not-on": {"command": "/x", "enabled": false}
 },
 "metarouter": {
-	"validate": "on", "routeThreshold": 1,
+	"validate": "on", "newTools": "hold", "routeThreshold": 1,
 	"profiles": {
 		"default": {"servers": ["files"], "tools": {"allow": ["*_file"], "deny": ["delete_*"], "ask": ["write_*"]}, "readOnly": true, "ask": "always",
 			"mode": "search", "scripts": false, "pinned": [], "arguments": {"*": {"owner": "acme"}}},
@@ -432,7 +432,7 @@ func permissions(c Config) map[string]float64 {
 		if all[s.Name+" has a rate"] = math.Inf(1); len(s.ToolRates) > 0 {
 			all[s.Name+" has a rate"] = unlimited(s.ToolRates["*"])
 		}
-		for what, open := range map[string]bool{"trusted": s.TrustHints, "not validated": s.Validate != "on", "repeated": s.Retry != "never", "left": s.KeepStrays} {
+		for what, open := range map[string]bool{"trusted": s.TrustHints, "shown at once": s.NewTools != "hold", "not validated": s.Validate != "on", "repeated": s.Retry != "never", "left": s.KeepStrays} {
 			if open {
 				all[s.Name+" is "+what] = 1
 			}

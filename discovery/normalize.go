@@ -70,7 +70,7 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 			t.ServerSchema = whole
 		}
 	}
-	t.Repairs = r
+	t.Repairs, t.Suspect = r, suspects(hiding(r), "", definition)
 	if t.Definition, err = pack(definition); err != nil {
 		return t, err
 	}

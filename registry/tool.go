@@ -41,6 +41,9 @@ type NormalizedTool struct {
 	// name says that it deletes, or no person has confirmed hints that changed. "" if they are.
 	Doubt string `json:"doubt,omitempty"`
 
+	// Held says that no client sees the tool, until a person has seen that it is new or how it changed.
+	Held bool `json:"held,omitempty"`
+
 	// Definition is the whole tool object as the server sent it, but for the changes that
 	// Repairs names and for the name, which is Name.
 	Definition json.RawMessage `json:"definition"`
@@ -52,6 +55,9 @@ type NormalizedTool struct {
 
 	// Repairs says in plain words how the definition was changed, and why.
 	Repairs []string `json:"repairs,omitempty"`
+
+	// Suspect has the texts that give a model orders, or hid from people: the place and the words.
+	Suspect []string `json:"suspect,omitempty"`
 }
 
 // ServerName returns the name by which the server knows the tool.

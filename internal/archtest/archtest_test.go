@@ -155,7 +155,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/plan":       {"config", "supervisor", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/exposure", "internal/tokencount"},
 	"cmd/metarouter/internal/port":       {},
 	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal", "internal/serverrow"},
-	"cmd/metarouter/internal/secrets":    {"config", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
+	"cmd/metarouter/internal/secrets":    {"config", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/skill":      {"registry", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs"},
 	"cmd/metarouter/internal/terminal":   {},
 	"cmd/metarouter/internal/toolargs":   {"registry", "selector"},

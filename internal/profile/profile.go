@@ -178,7 +178,7 @@ func (r *Rules) Name(server, name string) bool {
 	return r.all(func(c *compiled) bool { return c.has(i) })
 }
 
-// Tool reports whether a tool is allowed. It is not if a choice is for reading only and the tool
+// Tool reports whether a tool is allowed. It is not if it is held, if a choice is for reading only and the tool
 // does not just read, or if two choices fix one of its arguments to different values.
 func (r *Rules) Tool(t *registry.NormalizedTool) bool {
 	_, ok := r.terms(t)

@@ -84,6 +84,7 @@ func TestTool(t *testing.T) {
 		{"may write", config.Profile{ReadOnly: true}, tool("s", "x"), false},
 		{"says that it destroys nothing", config.Profile{ReadOnly: true}, tool("s", "x", harmless), false},
 		{"reads, with a doubt", config.Profile{ReadOnly: true}, tool("s", "x", reads, doubted), false},
+		{"held", config.Profile{}, tool("s", "x", func(t *registry.NormalizedTool) { t.Held = true }), false},
 		{"a bad pattern in deny", config.Profile{Deny: []string{"["}}, tool("s", "x"), false},
 		{"a bad pattern in ask", config.Profile{AskFor: []string{"["}}, tool("s", "x"), false},
 		{"a bad pattern in arguments", config.Profile{Arguments: map[string]map[string]json.RawMessage{"[": nil}}, tool("s", "x"), false},

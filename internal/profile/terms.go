@@ -17,6 +17,9 @@ type terms struct {
 
 // terms returns under which terms a tool may be called. ok is false if it is not allowed.
 func (r *Rules) terms(t *registry.NormalizedTool) (all terms, ok bool) {
+	if t.Held {
+		return terms{}, false
+	}
 	j := judged{tool: t, item: itemOf(t)}
 	for _, profiles := range r.choices {
 		if !j.add(profiles) {

@@ -15,7 +15,7 @@ func (r *Rules) Refusal(t *registry.NormalizedTool) string {
 			return reason
 		}
 	}
-	if !r.Tool(t) {
+	if !r.Tool(t) && !t.Held {
 		return "the profiles fix one of its arguments to different values"
 	}
 	return ""

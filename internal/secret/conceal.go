@@ -201,3 +201,17 @@ var (
 	address  = lazy.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
 	queried  = lazy.Regexp(`=([^&#]+)`)
 )
+
+// StoredName returns the usual name of a stored secret for the value of a variable, an option or a
+// header of a server's entry. A header has the server's name, since many entries have one of its name.
+func StoredName(server, key string, header bool) string {
+	if header || key == "" {
+		key = server + "_TOKEN"
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(strings.TrimLeft(key, "-")))
+}

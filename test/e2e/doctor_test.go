@@ -131,7 +131,7 @@ func TestDoctor(t *testing.T) {
 }
 
 var (
-	tookLong = regexp.MustCompile(`(?m)^  ! it took .* to start.*\n.*\n`) // on a busy machine
+	tookLong = regexp.MustCompile(`(?m)^  · it took .* to start.*\n`) // on a busy machine
 	ended    = regexp.MustCompile(`ended after [0-9.]+ s`)
 	warnings = regexp.MustCompile(`; [0-9]+ warnings?`)
 )

@@ -56,8 +56,8 @@ func byServerName(tools []registry.NormalizedTool) map[string]*registry.Normaliz
 }
 
 // lastSeen returns LastSeen of the offer that follows another one. It has tools that are gone, too:
-// they may come back with another definition.
-func lastSeen(before registry.Offer, after []registry.NormalizedTool) map[string]json.RawMessage {
+// they may come back with another definition. hold says that it has new tools, too, without a definition.
+func lastSeen(before registry.Offer, after []registry.NormalizedTool, hold bool) map[string]json.RawMessage {
 	now, kept, size := byServerName(after), make(map[string]json.RawMessage), 0
 	keep := func(name string, seen json.RawMessage) {
 		t, listed := now[name]
@@ -80,6 +80,12 @@ func lastSeen(before registry.Offer, after []registry.NormalizedTool) map[string
 		t := &before.Tools[i]
 		if _, changed := before.LastSeen[t.ServerName()]; !changed {
 			keep(t.ServerName(), t.Definition)
+		}
+	}
+	was := byServerName(before.Tools)
+	for name := range now {
+		if _, unseen := before.LastSeen[name]; hold && was[name] == nil && !unseen {
+			kept[name] = nil
 		}
 	}
 	if len(kept) == 0 {

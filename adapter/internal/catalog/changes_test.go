@@ -117,6 +117,63 @@ func TestLastSeen(t *testing.T) {
 	check("both, again", `{"name":"t","inputSchema":{},"description":"c"}`)
 }
 
+// With "newTools": "hold", a tool that is new or has changed is held until a person has seen it; the first
+// list of a server is not.
+func TestHeldTools(t *testing.T) {
+	entry := config.Server{Name: "s", Transport: config.Stdio, Command: "s", NewTools: "hold"}
+	data := t.TempDir()
+	w := opened(data, one(entry))
+	list := func(definitions ...string) {
+		t.Helper()
+		var o registry.Offer
+		for i, d := range definitions {
+			name := fmt.Sprint("t", i)
+			o.Tools = append(o.Tools, registry.NormalizedTool{ID: "s:" + name, Server: "s", Name: name, Definition: json.RawMessage(`{"description": "` + d + `"}`)})
+		}
+		w.storeOffer(t, entry, o)
+	}
+	check := func(when, want string) {
+		t.Helper()
+		for _, of := range []*Writer{w, opened(data, one(entry))} {
+			held := ""
+			for _, tool := range of.registry.Snapshot().Offer("s").Tools {
+				if tool.Held {
+					held += tool.Name
+				}
+			}
+			if held != want {
+				t.Errorf("%s: %q is held, want %q", when, held, want)
+			}
+		}
+	}
+	list("a")
+	check("first list", "")
+	list("a", "b")
+	check("a new tool", "t1")
+	list("c", "b")
+	check("a changed tool", "t0t1")
+	list("a", "b")
+	check("it changed back", "t1")
+	list("a")
+	list("a", "b")
+	check("the new one was gone meanwhile", "t1")
+	entry.Args = []string{"edited"}
+	list("a", "b", "c")
+	check("the entry was edited", "t1t2")
+	entry.NewTools = "show"
+	w.Configure(one(entry))
+	check("not held any more", "")
+	entry.NewTools = "hold"
+	w.Configure(one(entry))
+	check("held again", "t1t2")
+	if err := w.Seen("s"); err != nil {
+		t.Fatal(err)
+	}
+	check("seen", "")
+	list("a", "b", "c")
+	check("the same again", "")
+}
+
 func TestLastSeenBounds(t *testing.T) {
 	offer := func(n, size int, text string) (o registry.Offer) {
 		for i := range n {
@@ -126,7 +183,7 @@ func TestLastSeenBounds(t *testing.T) {
 	}
 	for _, size := range []int{10, 100 << 10} {
 		before := offer(300, size, "a")
-		seen := lastSeen(before, offer(300, size, "b").Tools)
+		seen := lastSeen(before, offer(300, size, "b").Tools, false)
 		kept, bytes := 0, 0
 		for _, d := range seen {
 			if bytes += len(d); d != nil {
@@ -136,7 +193,7 @@ func TestLastSeenBounds(t *testing.T) {
 		if len(seen) != 300 || kept == 0 || kept > maxLastSeen || bytes > maxLastSeenBytes {
 			t.Errorf("%d noted, %d kept, %d bytes", len(seen), kept, bytes)
 		}
-		if seen := lastSeen(before, nil); len(seen) > maxLastSeen {
+		if seen := lastSeen(before, nil, false); len(seen) > maxLastSeen {
 			t.Errorf("%d tools that are gone are kept", len(seen))
 		}
 	}

@@ -26,12 +26,13 @@ type published struct {
 	offers  map[string]registry.Offer // by server, before labels; empty without labels
 	older   map[string]registry.Offer // of entries that were edited while no router ran, until they are listed
 	trusted map[string]bool           // servers with "trustHints"
+	holding map[string]bool           // servers with "newTools": "hold"
 }
 
 // publish puts the offer into the registry, with the doubts about the hints of its tools. p.mu must
 // be held.
 func (p *published) publish(server string, o registry.Offer) (changed bool, err error) {
-	o = p.tagger.doubt(o, p.trusted[server])
+	o = p.tagger.doubt(o, p.trusted[server], p.holding[server])
 	if p.labels == nil {
 		return p.registry.Replace(server, o)
 	}
@@ -69,14 +70,14 @@ func (p *published) Listed(entry config.Server) bool {
 	return known != "" && known == p.tagger.storeKey(entry) // a key takes time to compute
 }
 
-// trust notes which servers' hints are believed whatever the names of their tools say, and updates
-// the tools of the servers for which that changed. p.mu must be held.
+// trust notes which servers' hints are believed whatever the names of their tools say, and which servers'
+// new tools are held, and updates the tools of the servers for which that changed. p.mu must be held.
 func (p *published) trust(entries []config.Server) {
-	before := p.trusted
-	p.trusted = make(map[string]bool)
+	before, held := p.trusted, p.holding
+	p.trusted, p.holding = make(map[string]bool), make(map[string]bool)
 	for _, entry := range entries {
-		p.trusted[entry.Name] = entry.TrustHints
-		if p.known[entry.Name] == "" || before[entry.Name] == entry.TrustHints {
+		p.trusted[entry.Name], p.holding[entry.Name] = entry.TrustHints, entry.NewTools == "hold"
+		if p.known[entry.Name] == "" || before[entry.Name] == entry.TrustHints && held[entry.Name] == p.holding[entry.Name] {
 			continue
 		}
 		if _, err := p.publish(entry.Name, p.offer(entry.Name)); err != nil {

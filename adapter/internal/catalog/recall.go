@@ -38,7 +38,7 @@ func (w *Writer) recall(servers []config.Server) {
 	for _, r := range all {
 		reading.Go(func() error {
 			if r.offer, r.found = w.Saves.store.Load(r.key, r.name); r.found {
-				r.offer = t.doubt(r.offer, r.trusted)
+				r.offer = t.doubt(r.offer, r.trusted, r.entry.NewTools == "hold")
 				return nil
 			}
 			// The offer that the entry had before it was edited is not used, but the next one is compared with it.

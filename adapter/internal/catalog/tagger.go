@@ -62,9 +62,13 @@ func (t *Tagger) retag(entry config.Server, o registry.Offer) registry.Offer {
 //
 // Trust does not cover changed hints: the person who wrote "trustHints" judged the server as it
 // was then.
-func (t *Tagger) doubt(o registry.Offer, trusted bool) registry.Offer {
+//
+// hold says that tools are held which are new or have changed since a person looked.
+func (t *Tagger) doubt(o registry.Offer, trusted, hold bool) registry.Offer {
 	tools := slices.Clone(o.Tools)
 	for i := range tools {
+		_, unseen := o.LastSeen[tools[i].ServerName()]
+		tools[i].Held = unseen && hold
 		var reasons []string
 		if !trusted {
 			reasons = append(reasons, t.Taxonomy.Doubt(tools[i]))

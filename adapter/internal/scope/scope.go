@@ -59,7 +59,7 @@ type Limits struct {
 	Config   *config.Config
 	Replaced <-chan struct{} // closed when another configuration is in use
 	Profile  string          // the profiles that apply, joined by "+"
-	Rules    *profile.Rules  // nil if they allow everything, and fix and ask nothing
+	Rules    *profile.Rules  // nil if they allow everything, fix and ask nothing, and no tool is held
 	Encoded  json.RawMessage // the rules as other nodes get them; nil without rules, and in no cluster
 
 	profiles map[string]config.Profile // that apply and exist, by name
@@ -86,12 +86,12 @@ func (l *Limits) choose(chosen []string, last *Limits) {
 	all := l.Config.Router.Profiles
 	applying := profile.Applying(all, chosen)
 	l.Profile, l.profiles = strings.Join(applying, "+"), profile.Existing(all, chosen)
-	if last != nil && last.Profile == l.Profile && reflect.DeepEqual(last.profiles, l.profiles) {
+	if last != nil && last.Rules != nil && last.Profile == l.Profile && reflect.DeepEqual(last.profiles, l.profiles) {
 		l.Rules = last.Rules
-	} else if rules := profile.Of(l.profiles, applying...); !rules.Everything() {
+	} else if rules := profile.Of(l.profiles, applying...); !rules.Everything() || slices.ContainsFunc(l.Config.Servers, func(s config.Server) bool { return s.NewTools == "hold" }) {
 		l.Rules = rules
 	}
-	if l.Rules != nil && l.Config.Router.Cluster != nil {
+	if l.Rules != nil && !l.Rules.Everything() && l.Config.Router.Cluster != nil {
 		l.Encoded = profile.Encode(l.profiles, applying...)
 	}
 }

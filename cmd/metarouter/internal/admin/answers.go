@@ -67,8 +67,11 @@ type Tool struct {
 	Asks        bool           `json:"asks"` // it may change or destroy something, so confirmed must be true in a call
 
 	Changed bool   `json:"changed,omitempty"` // its definition changed since a person last looked
+	Held    bool   `json:"held,omitempty"`    // no client sees it, until a person has seen that it is new or changed
 	Doubt   string `json:"doubt,omitempty"`   // why its hints are not believed where they say that it does no harm
 	Reason  string `json:"reason,omitempty"`  // why it was found, in plain words
+
+	Suspect []string `json:"suspect,omitempty"` // its texts that give a model orders, or hid from people: the place and the words
 
 	Changes     []string        `json:"changes,omitempty"` // how a changed definition differs; empty if the one before was not kept
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`

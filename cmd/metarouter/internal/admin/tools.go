@@ -54,7 +54,7 @@ func (a *API) toolOf(t *registry.NormalizedTool, snapshot *registry.Snapshot) To
 	_, changed := snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	return Tool{
 		Candidate: candidateOf(t), ExposedName: a.exposed(snapshot).Exposed(t), Title: t.Title,
-		Hints: t.Hints, Tokens: len(t.Definition) / tokencount.Bytes, Asks: !harmless, Changed: changed, Doubt: t.Doubt,
+		Hints: t.Hints, Tokens: len(t.Definition) / tokencount.Bytes, Asks: !harmless, Changed: changed, Held: t.Held, Doubt: t.Doubt, Suspect: t.Suspect,
 	}
 }
 

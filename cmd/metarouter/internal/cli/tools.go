@@ -63,7 +63,7 @@ var everyTool = []string{"schemas", "1", "limit", strconv.Itoa(math.MaxInt32)}
 // normalized returns a tool of an answer as the registry has it, as far as the answer says.
 func normalized(t admin.Tool) *registry.NormalizedTool {
 	return &registry.NormalizedTool{
-		ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: t.Capabilities, Hints: t.Hints, Doubt: t.Doubt, InputSchema: t.InputSchema,
+		ID: t.ID, Server: t.Server, Name: t.Name, Description: t.Description, Capabilities: t.Capabilities, Hints: t.Hints, Doubt: t.Doubt, InputSchema: t.InputSchema, Suspect: t.Suspect,
 	}
 }
 
@@ -113,7 +113,7 @@ func printChanges(e *Env, tools []admin.Tool) error {
 	for _, t := range tools {
 		e.Say("%s", t.ID)
 		if len(t.Changes) == 0 {
-			e.Say("  - it changed; its definition before was not kept, since too many changed")
+			e.Say("  - it is new, or it changed and its definition before was not kept")
 		}
 		for _, change := range t.Changes {
 			e.SayBroken("  - ", change)
@@ -157,6 +157,9 @@ func printTools(e *Env, o ToolsOptions, tools []admin.Tool) error {
 	rows := make([]terminal.Row, len(tools))
 	for i, t := range tools {
 		rows[i] = toolCells(t.ID, t.Capabilities, t.Description)
+		if len(t.Suspect) > 0 {
+			e.Note("note: %s tells a model what to do beyond its use, or hid characters from people: %s", t.ID, strings.Join(t.Suspect, "; "))
+		}
 	}
 	return e.PrintRows(rows, nil)
 }
@@ -190,6 +193,9 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 	}
 	if len(t.Capabilities) > 0 {
 		e.Say("  Tags: %s.", strings.Join(t.Capabilities, ", "))
+	}
+	for _, text := range t.Suspect {
+		e.SayBroken("  ", "It tells a model what to do beyond its use, or hid characters from people: "+text)
 	}
 	if t.Doubt != "" {
 		e.SayBroken("  ", "Its server says that it does no harm, but "+t.Doubt+".")

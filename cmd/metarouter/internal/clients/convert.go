@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -20,6 +22,12 @@ type clientEntry struct {
 	source Source
 	doc    *document
 	member hujson.ObjectMember
+}
+
+// hash identifies the entry as the client's file has it, with its name.
+func (f clientEntry) hash() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s", f.name, jsonc.Compact(f.member.Value)))
+	return hex.EncodeToString(sum[:])
 }
 
 // maxServers is how many servers a client may have: as many as our configuration.
@@ -79,6 +87,7 @@ type converted struct {
 	name   string
 	text   string // of the object, indented as if it were alone
 	unit   string // of the indentation
+	hash   string // of the client's entry
 	server config.Server
 	notes  []string
 }
@@ -87,7 +96,7 @@ type converted struct {
 // Keys of the client's dialect are rewritten; everything else, unknown keys and comments too, stays
 // as it is.
 func (c Client) convert(f clientEntry, path string) (converted, error) {
-	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit}
+	to := converted{name: strings.ReplaceAll(f.name, ":", "-"), unit: f.doc.unit, hash: f.hash()}
 	if to.name != f.name {
 		to.note("is called %q here: names can't have a colon", to.name)
 	}
@@ -291,8 +300,9 @@ func isAbsolute(path string) bool {
 
 // Ours is our configuration: the parsed value, and the files as they are written.
 type Ours struct {
-	Config config.Config
-	Files  []Source
+	Config   config.Config
+	Files    []Source
+	Imported map[string]string // our names of the entries that were imported before, by the hash of the client's entry
 }
 
 // entry returns our entry of that name as it is written, or nil.

@@ -31,6 +31,8 @@ type Imported struct {
 	Login     []string // imported ones that may need a login by OAuth
 	Notes     []string // sentences for the user
 	Secrets   bool     // an imported entry may have a secret
+
+	Hashes map[string]string // our names of the client's entries that our configuration has now, by hash
 }
 
 // Import puts the servers of the sources into our file, which is at path and has the
@@ -48,7 +50,7 @@ func Import(c Client, sources []Source, path string, data []byte, ours Ours, cho
 	if err != nil {
 		return Imported{}, err
 	}
-	m := merge{doc: d, ours: ours, choice: choice, taken: make(map[string]bool), done: Imported{Notes: notes}}
+	m := merge{doc: d, ours: ours, choice: choice, taken: make(map[string]bool), done: Imported{Notes: notes, Hashes: make(map[string]string)}}
 	if key != "" {
 		m.keys = []string{key}
 	}
@@ -116,11 +118,15 @@ func (m *merge) put(theirs converted, router bool) bool {
 	case m.taken[theirs.name]:
 		done.Notes = append(done.Notes, fmt.Sprintf("%q is left out: another imported server has that name", theirs.name))
 		return false
-	case isSame && same.Name == theirs.name:
+	case isSame:
+		done.Hashes[theirs.hash] = same.Name
+		if same.Name != theirs.name {
+			theirs.name += " (as " + same.Name + ")"
+		}
 		done.Same = append(done.Same, theirs.name)
 		return false
-	case isSame:
-		done.Same = append(done.Same, fmt.Sprintf("%s (as %s)", theirs.name, same.Name))
+	case m.choice == KeepOurs && m.ours.has(m.ours.Imported[theirs.hash]): // and edited since
+		done.Same = append(done.Same, theirs.name)
 		return false
 	case !m.ours.has(theirs.name):
 		m.added = append(m.added, write)
@@ -142,7 +148,7 @@ func (m *merge) put(theirs converted, router bool) bool {
 		done.Conflicts = append(done.Conflicts, theirs.name)
 		return false
 	}
-	m.taken[write.key] = true
+	m.taken[write.key], done.Hashes[theirs.hash] = true, write.key
 	if MayNeedLogin(theirs.text, theirs.server) {
 		done.Login = append(done.Login, write.key)
 	}

@@ -1,7 +1,9 @@
 package clients
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +49,7 @@ func TestImportIntoOurs(t *testing.T) {
 	done, text := added(t, KeepOurs)
 	want := Imported{
 		Added: []string{"a-b", "new"}, Same: []string{"same", "known (as under)"}, Conflicts: []string{"other"}, Routers: []string{"me"},
-		Data: done.Data, Notes: done.Notes,
+		Data: done.Data, Notes: done.Notes, Hashes: done.Hashes,
 	}
 	expect.Deep(t, done, want)
 	notes := strings.Join(done.Notes, "\n")
@@ -249,6 +251,43 @@ func TestOthersSideBySide(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// An entry that was imported, and is as it was then, may go, however ours differs from it now.
+func TestOthersAfterImport(t *testing.T) {
+	c, _ := Find("claude-desktop")
+	source := func(text string) Source { return Source{Path: "f", keys: claudeKeys, Data: []byte(text)} }
+	before := source(`{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "abc"}}, "args": {"command": "npx", "args": ["a"]}, "gone": {"command": "y"},
+		"edited": {"command": "z"}, "keys": {"command": "k", "timeout": 5}, "taken": {"command": "t"}}}`)
+	done, err := Import(c, []Source{before}, "/m.json", nil, reading(t, "/m.json", `{"mcpServers": {"taken": {"command": "other"}}}`), KeepOurs)
+	if err != nil || len(done.Hashes) != 5 {
+		t.Fatalf("%+v, %v", done.Hashes, err)
+	}
+	own := reading(t, "/m.json", `{"mcpServers": {"env": {"command": "x", "env": {"TOKEN": "${keyring:T}"}}, "args": {"command": "npx", "args": ["-y", "a@1"]},
+		"edited": {"command": "zz"}, "keys": {"command": "k"}, "taken": {"command": "other"}}}`)
+	own.Imported = done.Hashes
+	now := source(strings.Replace(string(before.Data), `{"command": "z"}`, `{"command": "z",  "args": ["new"]}`, 1))
+	got, err := Others(c, now, "/m.json", own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		`env true "env": yours {"TOKEN": "${keyring:T}"}, the client's {"TOKEN": "•••"}`, `args true "args": yours ["-y", "a@1"], the client's ["a"]`,
+		`gone true it is not in your configuration any more`, `edited false "command": yours "zz", the client's "z"; "args": yours nothing, the client's ["new"]`,
+		`keys true "timeout": yours nothing, the client's 5`, `taken false "command": yours "other", the client's "t"`,
+	} {
+		if s := fmt.Sprint(got[i].Name, got[i].Imported, got[i].Differs); strings.ReplaceAll(s, " ", "") != strings.ReplaceAll(want, " ", "") {
+			t.Errorf("got %s, want %s", s, want)
+		}
+	}
+	_, err = WithoutOthers(c, now, RouterEntry{Configs: []string{"/m.json"}}, got, "")
+	if err == nil || strings.Count(err.Error(), "\n  server") != 2 || !strings.Contains(err.Error(), `server "edited" differs`) || !strings.Contains(err.Error(), `server "taken" differs`) {
+		t.Error(err)
+	}
+	again, err := Import(c, []Source{now}, "/m.json", []byte("{}"), own, KeepOurs)
+	if err != nil || !slices.Equal(again.Conflicts, []string{"edited", "taken"}) || !slices.Equal(again.Added, []string{"gone"}) {
+		t.Errorf("imported again: %+v, %v", again, err)
 	}
 }
 

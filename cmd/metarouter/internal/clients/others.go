@@ -23,6 +23,7 @@ type Other struct {
 	Version  string   // our entry and theirs side by side, if theirs has another version of the package
 	Broken   string   // why our entry does not start
 	Disabled bool     // our entry is disabled, and theirs is not
+	Imported bool     // a person imported it as it is, so only a note says how our entry differs
 	Router   bool     // it starts metarouter too
 }
 
@@ -61,6 +62,15 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 		return err
 	}
 	same, ok := ours.same(theirs.server)
+	name, imported := ours.Imported[theirs.hash]
+	o.Imported = imported
+	edited := imported && !ok
+	if edited {
+		if same, ok = ours.server(name); !ok {
+			o.Differs = "it is not in your configuration any more"
+			return nil
+		}
+	}
 	if !ok {
 		if our := ours.entry(theirs.name); our != nil {
 			o.Differs = cmp.Or(difference(our, &their, compared), "it does not start the same")
@@ -73,21 +83,24 @@ func (o *Other) compare(ours Ours, theirs converted) error {
 	if o.Disabled { // by the user, who wants it so
 		o.Lacks = slices.DeleteFunc(o.Lacks, func(key string) bool { return key == "disabled" })
 	}
-	o.Differs = difference(our, &their, o.Lacks)
-	if same.Hash() != theirs.server.Hash() && unversioned(theirs.server) != theirs.server.Hash() {
+	if o.Differs = difference(our, &their, o.Lacks); edited {
+		o.Differs = difference(our, &their, slices.Concat(compared, o.Lacks))
+	} else if same.Hash() != theirs.server.Hash() && unversioned(theirs.server) != theirs.server.Hash() {
 		o.Version = difference(our, &their, []string{"args"})
 	}
 	return nil
 }
 
 // WithoutOthers returns the content of s without the client's other servers. It fails
-// unless all of them are in our configuration. flags are those that name it on a command line.
+// unless all of them are in our configuration, or were imported. flags are those that name it on a command line.
 func WithoutOthers(c Client, s Source, e RouterEntry, others []Other, flags string) ([]byte, error) {
 	var names, lost []string
 	missing, differs := "", ""
 	for _, o := range others {
 		switch {
 		case o.Router:
+		case o.Imported:
+			names = append(names, o.Name)
 		case o.Differs != "":
 			differs = fmt.Sprintf("where entries differ, correct yours, or take the client's with 'metarouter import %s%s --overwrite --write'", c.Name, flags)
 			lost = append(lost, fmt.Sprintf("server %q differs: %s", o.Name, o.Differs))
@@ -209,5 +222,14 @@ func unversioned(s config.Server) string {
 }
 
 func (o Ours) has(name string) bool {
-	return slices.ContainsFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
+	_, ok := o.server(name)
+	return ok
+}
+
+func (o Ours) server(name string) (s config.Server, ok bool) {
+	i := slices.IndexFunc(o.Config.Servers, func(s config.Server) bool { return s.Name == name })
+	if i < 0 {
+		return s, false
+	}
+	return o.Config.Servers[i], true
 }

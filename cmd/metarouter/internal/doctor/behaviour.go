@@ -50,14 +50,16 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		if s.Fetching > s.Took/3 {
 			did := "to fetch its package"
 			if first = !s.Cached; s.Cached {
-				did = "to ask npm for the newest version of its package"
+				did = "to look up its package"
 			}
 			problem += fmt.Sprintf(", %s of them %s", short(s.Fetching), did)
 		}
-		if first {
-			x.add(Note, problem+".", "nothing has to be done: the next start is faster")
+		if fix := startFaster(entry, s); first {
+			x.add(Note, problem+"; the next start is faster.", "")
+		} else if fix != "" {
+			x.add(Warning, problem+".", fix)
 		} else {
-			x.add(Warning, problem+".", startFaster(entry, s))
+			x.add(Note, problem+"; clients can use the other servers meanwhile.", "")
 		}
 	}
 	if up && s.ProtocolVersion == session.Oldest {
@@ -100,7 +102,7 @@ func checkFlood(x *findings, f status.Flood) {
 // pinAdvice begins the fixes of servers with versions that can be pinned.
 const pinAdvice = "pin the version, so that npm does not look up the newest one each time: run metarouter doctor --pin --write"
 
-// startFaster says how the server starts faster.
+// startFaster says how the server starts faster; "" if nothing is wrong but a slow machine or server.
 func startFaster(entry config.Server, s status.Status) string {
 	spec, name := "", bareName(s.Package)
 	for _, arg := range entry.Args {
@@ -116,7 +118,7 @@ func startFaster(entry config.Server, s status.Status) string {
 		args[slices.Index(args, spec)] = s.Package
 		return fmt.Sprintf(`%s, or write "args": [%s]`, pinAdvice, quoted(args))
 	}
-	return `you need not do anything: clients can use the other servers while it starts. With "lazy": true in its entry, it starts only when one of its tools is called`
+	return ""
 }
 
 // checkContainer names options of a container without which its server does not work, or leaves

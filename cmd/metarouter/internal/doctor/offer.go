@@ -97,6 +97,7 @@ func checkOffer(x *findings, c Case, entry config.Server, o registry.Listing) {
 	}
 	checkDropped(x, o)
 	noteRepairs(x, o)
+	checkTexts(x, entry, o)
 	checkURIs(x, c, entry, o)
 	checkChanges(x, entry, o)
 	checkHints(x, entry, o)
@@ -158,11 +159,22 @@ func noteRepairs(x *findings, o registry.Listing) {
 	first := ""
 	names, _ := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
 		first = cmp.Or(first, strings.Join(t.Repairs[:min(len(t.Repairs), 1)], ""))
-		return "", len(t.Repairs) > 0
+		return "", len(t.Repairs) > 0 && len(t.Suspect) == 0
 	})
 	if len(names) > 0 {
-		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse or that hide text from people, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
+		x.add(Note, fmt.Sprintf("%s had definitions that some clients refuse, and that metarouter repairs (%s): %s.", prose.Count(len(names), "tool"), plain.Line(clip(first, 120)), some(names)),
 			"nothing has to be done; you can report it to the server's authors")
+	}
+}
+
+// checkTexts names the tools whose texts give a model orders, or hid from people.
+func checkTexts(x *findings, entry config.Server, o registry.Listing) {
+	names, details := toolsThat(o, func(t *registry.NormalizedTool) (string, bool) {
+		return strings.Join(t.Suspect, "; "), len(t.Suspect) > 0
+	})
+	if len(names) > 0 {
+		x.add(Warning, fmt.Sprintf("%s a model what to do beyond its use, or hid characters from people: %s.", counted(len(names), "tool has a text that tells", "tools have texts that tell"), some(names)),
+			fmt.Sprintf(`do you trust the server? Such texts can have a model send your data away. If not, run: metarouter disable %s --write; or leave out the tools: "tools": {"deny": [%s]}`, entry.Name, quoted(names[:min(len(names), 3)])), details...)
 	}
 }
 
@@ -197,7 +209,11 @@ func checkChanges(x *findings, entry config.Server, o registry.Listing) {
 		return says, changed
 	})
 	if len(names) > 0 {
-		x.add(Warning, fmt.Sprintf("%s changed since you last looked: %s.", prose.Count(len(names), "tool"), some(names)),
+		what := "changed"
+		if entry.NewTools == "hold" {
+			what = "changed or new, and held from clients,"
+		}
+		x.add(Warning, fmt.Sprintf("%s %s since you last looked: %s.", prose.Count(len(names), "tool"), what, some(names)),
 			"are the changes what you expect of this server? To read them all and be warned no more, run: metarouter tools --seen --server "+entry.Name, details...)
 	}
 }

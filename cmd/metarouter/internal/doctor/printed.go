@@ -95,6 +95,8 @@ var (
 
 var patterns = []pattern{
 	// npm and npx.
+	{line: lazy.Regexp(`npx canceled due to missing packages and no YES option`),
+		problem: `npx may not fetch {package} without a question, since npm's setting "yes" is false.`, fix: `add "-y" to "args", as the first`},
 	{line: lazy.Regexp(`code E404\b|404 Not Found - GET .*registry|is not in (this|the npm) registry`),
 		problem: "npm does not find the package {package}: the name is wrong, or the package is private.",
 		fix:     `correct the name in "args" (see https://www.npmjs.com; "npm view {bare}" fails if no package has that name); for a private package, run "npm login"`},

@@ -39,6 +39,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	if err != nil {
 		return exit.Usage(err)
 	}
+	own.Imported, _ = imports(paths[len(paths)-1], nil)
 	target, err := clients.Read(paths[len(paths)-1])
 	if err != nil {
 		return err
@@ -55,19 +56,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	e.printDiff(clients.Diff(target.Path, target.Data, done.Data))
 	e.noteProjectFile()
 	noteImported(e, done)
-	if string(done.Data) == string(target.Data) {
-		e.Console.Note("nothing to do for %s", target.Path)
-		return nil
-	}
-	if !e.Write {
-		e.Console.Note(notWritten)
-		return nil
-	}
-	keep := fs.ModePerm
-	if done.Secrets {
-		keep = 0o600
-	}
-	if _, err := e.writeOurs(target, done.Data, keep); err != nil {
+	if err := e.writeImported(target, done); err != nil || !e.Write || string(done.Data) == string(target.Data) {
 		return err
 	}
 	if err := logins.Offer(ctx, local, paths, done.Login); err != nil {
@@ -80,6 +69,29 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	}
 	e.Console.Note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
 	return nil
+}
+
+// writeImported writes our file with the imported servers, and notes which these are.
+func (e *Editor) writeImported(target clients.File, done clients.Imported) error {
+	keep := fs.ModePerm
+	if done.Secrets {
+		keep = 0o600
+	}
+	switch {
+	case string(done.Data) == string(target.Data):
+		e.Console.Note("nothing to do for %s", target.Path)
+	case !e.Write:
+		e.Console.Note(notWritten)
+	default:
+		if _, err := e.writeOurs(target, done.Data, keep); err != nil {
+			return err
+		}
+	}
+	if !e.Write {
+		return nil
+	}
+	_, err := imports(target.Path, done.Hashes)
+	return err
 }
 
 // clientSources reads the client's files.
@@ -178,6 +190,7 @@ func Install(e *Editor, client string, o InstallOptions) error {
 	if err != nil {
 		return exit.Usage(err)
 	}
+	own.Imported, _ = imports(entry.Configs[len(entry.Configs)-1], nil)
 	entry.Variables = own.Variables()
 	result, err := clients.Install(c, source, entry)
 	if err != nil {
@@ -278,10 +291,15 @@ func noteOwnConfiguration(e *Editor, c clients.Client, entry clients.RouterEntry
 	}
 }
 
-// noteReplacedServers names the client's servers that our configuration has disabled, or with another
-// version.
+// noteReplacedServers says how our entries of the client's servers differ from the client's.
 func noteReplacedServers(e *Editor, c clients.Client, others []clients.Other) {
 	for _, o := range others {
+		if o.Differs != "" {
+			e.Console.Note("note: server %q has changed since you imported it: %s", o.Name, o.Differs)
+		}
+		if o.Broken != "" {
+			e.Console.Note("note: server %q can't start with the entry in your configuration: %s", o.Name, o.Broken)
+		}
 		if o.Version != "" {
 			e.Console.Note("note: server %q: %s", o.Ours, o.Version)
 		}

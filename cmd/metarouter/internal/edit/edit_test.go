@@ -2,6 +2,7 @@ package edit
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/configpath"
 )
 
 // An approved file with stored scripts stays approved, unless the edit brings other scripts.
@@ -51,6 +53,34 @@ func TestEditWithScripts(t *testing.T) {
 		}
 		if err := c.Text.Trust(e.Data); err != nil { // as the user does next
 			t.Fatal(err)
+		}
+	}
+}
+
+// Imports add up for each of our files; a damaged file of imports has none.
+func TestImports(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AppData", t.TempDir())
+	own, err := configpath.Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct{ damage, path, hash, want string }{
+		{"", "/a", "", "map[]"}, {"", "/a", "1", "map[1:x]"}, {"", "/a", "2", "map[1:x 2:x]"}, {"", "/b", "3", "map[3:x]"},
+		{"", "/a", "", "map[1:x 2:x]"}, {"null", "/a", "", "map[]"}, {"{", "/a", "4", "map[4:x]"}, {`{"/a": null}`, "/a", "5", "map[5:x]"},
+	} {
+		if step.damage != "" {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(own), "imported.json"), []byte(step.damage), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		more := map[string]string{}
+		if step.hash != "" {
+			more[step.hash] = "x"
+		}
+		if got, err := imports(step.path, more); err != nil || fmt.Sprint(got) != step.want {
+			t.Errorf("step %d: %v, %v, want %s", i, got, err, step.want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func judge(e *Editor, f file, name, entry string) (login bool, err error) {
 	}
 	warned := slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return p.ClearSecret })
 	if !warned && slices.ContainsFunc(written.Servers[0].Launch().Secrets(), func(value string) bool { return !strings.Contains(value, "${") }) {
-		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, run 'metarouter secret set NAME', and write '${keyring:NAME}' in single quotes instead")
+		e.Console.Note("note: a value that may be secret stands in the file as text; to keep it out, run 'metarouter secret set NAME --from %s' once it is written", commandline.Quote(name))
 	}
 	return login, nil
 }

@@ -61,6 +61,7 @@ func differences(a, b config.Server) (all []string) {
 	plain("idleTimeout", a.IdleTimeout, b.IdleTimeout)
 	plain("maxConcurrent", a.MaxConcurrent, b.MaxConcurrent)
 	plain("questionsPerMinute", a.QuestionsPerMinute, b.QuestionsPerMinute)
+	plain("newTools", a.NewTools, b.NewTools)
 	plain("trustHints", a.TrustHints, b.TrustHints)
 	plain("group", a.Group, b.Group)
 	plain("service", a.Service, b.Service)

@@ -14,8 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/console"
+	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/edit"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/exit"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/audit"
@@ -42,8 +44,9 @@ func open() (*vault.Vault, error) {
 	return vault.Of(own), nil
 }
 
-// Set stores a secret, which it asks for or reads from stdin.
-func Set(ctx context.Context, files *configfile.Source, name string) error {
+// Set stores a secret, which it asks for or reads from stdin. If from names a server, it moves the
+// value out of the server's entry, and writes a reference to the secret there.
+func Set(ctx context.Context, files *configfile.Source, name, from string) error {
 	out := files.Console
 	if !vault.ValidName(name) {
 		return exit.Usage(fmt.Errorf("%q can't be the name of a secret; use up to 128 letters, digits, dots, dashes and underscores", name))
@@ -52,11 +55,47 @@ func Set(ctx context.Context, files *configfile.Source, name string) error {
 	if err != nil {
 		return err
 	}
-	value, err := read(ctx, out, name)
+	var value string
+	if from == "" {
+		if value, err = read(ctx, out, name); err == nil {
+			err = store(ctx, files, v, name, value)
+		}
+	} else {
+		e := &edit.Editor{Source: files, Write: true}
+		err = edit.Server(e, from, func(path string, data []byte, server string) (text []byte, err error) {
+			if text, value, err = clients.MoveSecret(path, data, server, name); err == nil {
+				err = store(ctx, files, v, name, value) // before it leaves the file
+			}
+			return text, err
+		})
+	}
 	if err != nil {
 		return err
 	}
-	patience := scriptTime
+	servers := referringTo(files, name)
+	for _, server := range servers {
+		out.Note("note: %s gets it at its next start: metarouter restart %s", server, commandline.Quote(server))
+	}
+	if len(servers) == 0 {
+		out.Note("note: no server uses it yet; write ${keyring:%s} in place of the value in \"env\", \"headers\" or \"args\" of an entry", name)
+	}
+	paths, _, _ := configpath.Find(files.Paths)
+	own, _ := configpath.Own()
+	if p, err := clients.ThisSystem(); err == nil {
+		for _, path := range clients.Holding(p, append(paths, own), value) {
+			what := "take it out of this file, too"
+			if strings.Contains(path, clients.BackupMark) {
+				what = "delete this copy"
+			}
+			out.Note("note: the value is still in clear text in %s; %s", path, what)
+		}
+	}
+	return nil
+}
+
+// store keeps the value of a secret.
+func store(ctx context.Context, files *configfile.Source, v *vault.Vault, name, value string) error {
+	out, patience := files.Console, scriptTime
 	if out.CanAsk() {
 		patience = dialogTime
 	}
@@ -70,9 +109,6 @@ func Set(ctx context.Context, files *configfile.Source, name string) error {
 	files.Record(audit.Event{Action: audit.Secret, Outcome: audit.OK, Target: name, Reason: "set"})
 	if keptInFile {
 		out.Note("note: there is no keyring here, so the key of the secrets is in %s, which only you can read", v.KeyFile())
-	}
-	for _, server := range referringTo(files, name) {
-		out.Note("note: %s gets it at its next start: metarouter restart %s", server, commandline.Quote(server))
 	}
 	return nil
 }

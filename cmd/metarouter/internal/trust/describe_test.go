@@ -226,7 +226,7 @@ func TestDescribeIsBounded(t *testing.T) {
 // lists are about leaves: of "headers" only the values are shown.
 var (
 	shown = set(
-		"pinned", "scripts.folder", "validate", "routeThreshold", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
+		"pinned", "scripts.folder", "validate", "newTools", "routeThreshold", "fillArguments", "assist", "assist.url", "assist.model", "assist.headers",
 		"embeddings", "embeddings.url", "embeddings.model", "embeddings.headers", "accessLog", "accessLog.file", "accessLog.arguments", "accessLog.results",
 		"accessLog.maxSize", "accessLog.maxFiles", "audit", "audit.file", "audit.maxSize", "audit.maxFiles", "http.oauth.issuers", "http.clientCA", "http.certificates", "capabilities", "profiles", "http.addr", "http.allowedHosts", "http.publicUrl", "http.allowedOrigins", "http.tokens",
 		"http.tlsCert", "http.tlsKey", "classification.categories", "classification.rules", "classification.model", "classification.use_reasoning",
@@ -237,7 +237,7 @@ var (
 	shownOfServer = set(
 		"command", "command.path", "command.args", "command.env", "args", "env", "envFile", "cwd", "inheritEnv", "type", "transport", "transportType",
 		"url", "httpUrl", "serverUrl", "headers", "disabled", "enabled", "capabilities", "group", "service", "validate", "retry", "tools", "tools.allow",
-		"tools.deny", "tools.rename", "questionsPerMinute", "trustHints", "killStrays", "roots", "includeTools", "headersHelper",
+		"tools.deny", "tools.rename", "questionsPerMinute", "newTools", "trustHints", "killStrays", "roots", "includeTools", "headersHelper",
 		"oauth.clientId", "oauth.callbackPort", "oauth.authServerMetadataUrl", "oauth.scopes", "oauth.clientSecret", "oauth.privateKey", "oauth.keyId", "oauth.algorithm", "oauth.callbackUrl", "oauth.clientMetadataUrl", "oauth.resource", "oauth.grant", "oauth.scope", "oauth.redirectUri", "excludeTools", "disabledTools",
 	)
 )
@@ -266,7 +266,7 @@ func TestEveryKeyIsJudged(t *testing.T) {
 				t.Errorf("the key %q of %s must be either shown or harmless: decide, and add it to one of the lists", key, c.what)
 			}
 			text := ""
-			for _, value := range []string{`"v"`, `"on"`, `"1/s"`, `1`} { // those of other types are errors of the file for some keys
+			for _, value := range []string{`"v"`, `"on"`, `"hold"`, `"1/s"`, `1`} { // those of other types are errors of the file for some keys
 				text = value
 				for _, part := range slices.Backward(strings.Split(key, ".")) {
 					text = fmt.Sprintf(`{%q: %s}`, part, text)

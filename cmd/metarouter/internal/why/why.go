@@ -198,13 +198,15 @@ func (x *inquiry) answer(ctx context.Context) Answer {
 }
 
 func (x *inquiry) offered(t *registry.NormalizedTool) Answer {
-	a := Answer{Tool: t.ID, Offered: true}
+	a := Answer{Tool: t.ID, Offered: !t.Held}
 	exposed := x.names.Exposed(t)
 	pinned := slices.ContainsFunc(x.config.Router.Pinned, func(name string) bool {
 		p, ok := x.names.Only(name)
 		return ok && p == t
 	})
 	switch mode, why := x.shown(); {
+	case t.Held:
+		a.say("no client sees it, since \"newTools\" holds tools that are new or changed.")
 	case !t.ForModels():
 		a.say("it is for the user interface of its server alone (\"visibility\" in its _meta.ui lacks \"model\"). No search has it; clients that show such interfaces list it in direct mode, and all can call it as %s.", exposed)
 	case mode == exposure.Direct:
@@ -259,11 +261,14 @@ func (x *inquiry) explainDoubt(a *Answer, t *registry.NormalizedTool) {
 // explainChange says how the tool's definition changed since a person saw it.
 func (x *inquiry) explainChange(a *Answer, t *registry.NormalizedTool) {
 	const most = 2000 // characters of a member, before and after
+	for _, text := range t.Suspect {
+		a.say("it tells a model what to do beyond its use, or hid characters from people: %s.", text)
+	}
 	seen, changed := x.snapshot.Offer(t.Server).LastSeen[t.ServerName()]
 	switch {
 	case !changed:
 	case seen == nil:
-		a.say("its definition changed since you last looked; the one before was not kept, since too many of the server changed. To be warned no more, run: metarouter tools --seen --server %s", t.Server)
+		a.say("it is new since you last looked, or it changed and the definition before was not kept. To be warned no more, run: metarouter tools --seen --server %s", t.Server)
 	default:
 		a.say("its definition changed since you last looked: %s. To be warned no more, run: metarouter tools --seen --server %s", strings.Join(changes.Diff(seen, t.Definition, most), "; "), t.Server)
 	}
@@ -320,11 +325,11 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 			a.say("server %q has no tool %q; did you mean %s:%s?", of, name, of, like)
 			return
 		}
-		a.say("server %q has no tool %q; it has %s.", of, name, some(theirs, 8))
+		a.say("server %q has no tool %q; it has %s.", of, name, some(theirs))
 		return
 	}
 	if before, _, ok := strings.Cut(x.asked, ":"); ok {
-		a.say("no server is called %q; the servers are %s.", before, some(x.serverNames(), 8))
+		a.say("no server is called %q; the servers are %s.", before, some(x.serverNames()))
 		return
 	}
 	if s, ok := x.state(x.asked); ok {
@@ -351,7 +356,7 @@ func (x *inquiry) unknown(ctx context.Context, a *Answer) {
 		for _, s := range down {
 			names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.Verb()))
 		}
-		a.say("one of these servers may have it, whose tools are not known: %s. 'metarouter doctor' says what to do.", some(names, 8))
+		a.say("one of these servers may have it, whose tools are not known: %s. 'metarouter doctor' says what to do.", some(names))
 	}
 }
 
@@ -389,9 +394,4 @@ func stateWords(s adapter.ServerInfo) string {
 }
 
 // some joins the first few.
-func some(names []string, most int) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return prose.List(names, most)
-}
+func some(names []string) string { return cmp.Or(prose.List(names, 8), "none") }

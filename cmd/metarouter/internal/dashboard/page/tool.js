@@ -108,9 +108,10 @@ export function detail(id) {
       <div><dt>Cost</dt><dd title="The definition of this tool uses about this number of tokens of a model's context, at 4 bytes of JSON per token.">${plural(Number(t.tokens), "token")}</dd></div></dl>
     <p class="marks">${marks(t)}</p>
     <p class="long">${t.description || html`<span class="muted">The tool has no description.</span>`}</p>
+    ${t.suspect?.length ? html`<div class="changes"><h3>${icon("warn")}Tells a model what to do beyond its use, or hid characters from you</h3><ul>${t.suspect.map((s) => html`<li>${s}</li>`)}</ul></div>` : nothing}
     ${t.repairs?.length ? html`<div class="repairs"><h3>Repaired by the router</h3><ul>${t.repairs.map((r) => html`<li>${r}</li>`)}</ul></div>` : nothing}
-    ${t.changed ? html`<div class="changes"><h3>${icon("warn")}Changed since you last looked</h3>
-      ${t.changes?.length ? html`<ul>${t.changes.map((line) => html`<li>${line}</li>`)}</ul>` : html`<p>The definition before was not kept, since too many tools changed.</p>`}
+    ${t.changed ? html`<div class="changes"><h3>${icon("warn")}${t.held ? "Hidden from clients until you have seen it" : "Changed since you last looked"}</h3>
+      ${t.changes?.length ? html`<ul>${t.changes.map((line) => html`<li>${line}</li>`)}</ul>` : html`<p>It is new, or the definition before was not kept.</p>`}
       <p><a href=${link("servers", { server: t.server })}>Mark the changes of ${t.server} as seen</a></p></div>` : nothing}
     ${call(c)}
     <div class="schemas">${json("Schema of the arguments", t.input_schema)}${json("Schema of the result", t.output_schema)}${json("Definition, as the server gave it", t.definition)}</div>
