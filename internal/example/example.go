@@ -178,15 +178,13 @@ func typeOf(schema json.RawMessage) string {
 
 // object returns an object with the required members.
 func (s *sampler) object(schema json.RawMessage, depth int) json.RawMessage {
-	object := json.RawMessage("{}")
-	var required []string
-	_ = json.Unmarshal(wire.Member(schema, "required"), &required)
-	for _, name := range required {
+	object, properties := json.RawMessage("{}"), wire.Member(schema, "properties")
+	for _, name := range schemas.Required(properties, wire.Member(schema, "required")) {
 		if s.left <= 0 || s.read <= 0 {
 			break
 		}
 		s.read -= len(schema)
-		object = wire.SetMember(object, name, s.value(name, wire.Member(wire.Member(schema, "properties"), name), depth+1))
+		object = wire.SetMember(object, name, s.value(name, wire.Member(properties, name), depth+1))
 	}
 	return object
 }

@@ -224,7 +224,7 @@ var namesSchemas = map[string]bool{
 
 // repair returns arguments that fit the tool, and their repairs, if those given can be
 // repaired: models send arguments nested one level too deep, as a string, or with
-// [session.GeminiArgument], and values as strings of JSON or as null; see [schema.Schema.Repair].
+// [session.GeminiArgument], and values as strings of JSON or as null, or leave out what has a default; see [schema.Schema.Repair].
 func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) (fixed json.RawMessage, how string) {
 	given := args
 	fits := func(candidate json.RawMessage, change string) bool {
@@ -242,6 +242,9 @@ func (s *compiledSchema) repair(ctx context.Context, t *registry.NormalizedTool,
 			values := ""
 			if candidate, values = s.repairValues(ctx, candidate); values == "" {
 				return false
+			}
+			for _, name := range names(t.Fixed) { // its default may have been filled in
+				candidate = wire.DeleteMember(candidate, name)
 			}
 			change = prose.Clauses(change, values)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,13 +21,17 @@ const (
 	maxNamed   = 5      // places that the sentence of Repair names
 )
 
+// Filled begins the clause of Repair's sentence that names members with defaults.
+const Filled = "defaults were filled in"
+
 // Repair returns the JSON value with the repairs that are possible in one way only, and a sentence that
 // names the changes. A string that holds the JSON of an array, an object, a number or a boolean
 // becomes that value where the schema wants one and nowhere a string. A null is left out where the
-// schema declares the member and does not allow null. The sentence is "" if nothing was done. The
+// schema declares the member and does not allow null. A member that is required and has a default gets that if no
+// other is missing. The sentence is "" if nothing was done. The
 // value returned need not fit: Validate says whether it does.
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
-	var unquoted, dropped []string
+	var unquoted, dropped, filled []string
 	for range maxRounds {
 		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
 		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
@@ -38,9 +43,12 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 		}
 		value = edits.apply(value)
 		for _, c := range changes {
-			if c.drop {
+			switch {
+			case c.drop:
 				dropped = append(dropped, c.name)
-			} else {
+			case c.fill != nil:
+				filled = append(filled, c.name)
+			default:
 				unquoted = append(unquoted, c.name)
 			}
 		}
@@ -52,13 +60,17 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 	if len(dropped) > 0 {
 		done = append(done, "null was left out: "+prose.List(dropped, maxNamed))
 	}
+	if len(filled) > 0 {
+		done = append(done, Filled+": "+prose.List(filled, maxNamed))
+	}
 	return value, strings.Join(done, "; ")
 }
 
 // A change is a repair at one place.
 type change struct {
-	name string // of the place
-	drop bool   // else its string becomes a value
+	name string   // of the place, or of the members that it gets
+	drop bool     // else its string becomes a value
+	fill defaults // or, if not nil, it gets these members
 }
 
 // An edit is a change of a value, or of values in it.
@@ -94,6 +106,12 @@ func (e *evaluation) edits() (root *edit, changes []change) {
 			if keep[name] || !holds(v, wanted[name]) {
 				continue
 			}
+		case defaults:
+			var names []string
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				names = append(names, strings.TrimPrefix(name+"."+key, "."))
+			}
+			name, c.fill = strings.Join(names, ", "), v
 		default:
 			continue
 		}
@@ -167,10 +185,10 @@ func (e *edit) at(path []place) *edit {
 
 // apply returns the edited JSON value. All bytes that the edit does not name remain.
 func (e *edit) apply(value []byte) []byte {
-	if text, ok := wire.String(value); ok && e.name != "" && !e.drop {
+	if text, ok := wire.String(value); ok && e.name != "" && !e.drop && e.fill == nil {
 		return []byte(strings.TrimSpace(text))
 	}
-	if len(e.parts) == 0 {
+	if len(e.parts) == 0 && e.fill == nil {
 		return value
 	}
 	var out []byte
@@ -194,6 +212,9 @@ func (e *edit) apply(value []byte) []byte {
 			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
 			return true
 		})
+		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
+			add(place{name: name}, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
+		}
 		return append(out, '}')
 	case wire.IsArray(value):
 		out = append(make([]byte, 0, len(value)), '[')
