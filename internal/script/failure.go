@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // ErrDiverged is why a script fails that asks other questions than the run before.
@@ -72,8 +74,11 @@ var absent = map[string]string{"require": noModules, "process": noModules, "modu
 	"fetch": noNetwork, "XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "setTimeout": noTimers, "setInterval": noTimers, "setImmediate": noTimers}
 
 func errMemory(max int64) *Error {
-	return errorf("LimitError", "the script needs more than %d bytes of memory, or other scripts have all that is left", max)
+	return errorf("LimitError", "the script needs more than %s of memory%s, or other scripts have all that is left", safefile.Size(max), boundBy("memory"))
 }
+
+// boundBy says which key of the configuration sets a bound.
+func boundBy(key string) string { return fmt.Sprintf(" (%q of \"scripts\" in the configuration)", key) }
 
 // exception takes the exception that waits in the interpreter. It panics with an error that is no exception.
 func (r *run) exception(err error) (e *Error) {

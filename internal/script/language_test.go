@@ -100,7 +100,7 @@ func TestErrorsHavePlaces(t *testing.T) {
 		"return {get x() { throw new RangeError('no') }}":              "1:29 RangeError: no",
 		"result('h1')":                                                 "1:1 TypeError: result: h1 is no handle of a call's result",
 		"await new Promise(() => {})":                                  "0:0 Error: the script waits for a promise that nothing settles",
-		strings.Repeat("x", MaxCode+1):                                 "0:0 LimitError: the script has 65537 bytes of code; at most 65536 are possible",
+		strings.Repeat("x", MaxCode+1):                                 "0:0 LimitError: the script has 65537 bytes of code; at most 64 KiB are possible",
 	} {
 		o := run1(t, code)
 		if o.Err == nil {

@@ -43,8 +43,10 @@ func (o Outcome) Result() json.RawMessage {
 // Failure says why the script failed, and which calls took effect.
 func (o Outcome) Failure() string {
 	text := o.Err.Error()
-	if o.Err.Line > 0 {
+	if o.Err.Column > 0 {
 		text += fmt.Sprintf("\nat line %d, column %d of the script", o.Err.Line, o.Err.Column)
+	} else if o.Err.Line > 0 {
+		text += fmt.Sprintf("\nat line %d of the script", o.Err.Line)
 	}
 	return text + "\n" + Effects(o.Calls)
 }
@@ -63,12 +65,12 @@ func list(calls []Made) string {
 
 // Effects says which calls of a script that failed took effect.
 func Effects(calls []Made) string {
-	done := slices.DeleteFunc(slices.Clone(calls), func(made Made) bool { return !made.OK })
+	done := slices.DeleteFunc(slices.Clone(calls), func(made Made) bool { return !made.OK || made.Reads })
 	switch {
 	case len(calls) == 0:
 		return "No call took effect."
 	case len(done) == 0: // one that failed, such as a stored script, may have done a part
-		return "No call succeeded."
+		return "No call succeeded that may change something."
 	}
 	return "These calls took effect:\n" + list(done)
 }

@@ -190,7 +190,7 @@ func TestScriptAsksLegacyClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	action.Store("decline")
-	runScript(t, c, twoAtOnce, nil).fails(t, "needs approval", "declined", "These calls took effect:\nline 1: s:ledger_read")
+	runScript(t, c, twoAtOnce, nil).fails(t, "needs approval", "declined", "No call succeeded that may change something.")
 	s.executed("before")
 	action.Store("accept")
 	runScript(t, c, strings.ReplaceAll(twoAtOnce, `id: "`, `id: "2`), nil).gives(t, "2before,2charge,2put,2after")
