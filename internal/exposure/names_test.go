@@ -94,7 +94,7 @@ func TestResolve(t *testing.T) {
 		"log":           {Ambiguous: []string{"git:log", "hub:log"}},
 		"a__b__c":       {Ambiguous: []string{"a:b__c", "a__b:c"}},
 		"creat_isues":   {Nearest: []string{"hub:create_issue", "hub:list_issues"}},
-		"hub__log_it":   {Nearest: []string{"hub:log", "git:log", "hub:list_issues"}},
+		"hub__log_it":   {Nearest: []string{"hub:log", "git:log"}},
 		"":              {},
 		"incomprehensi": {},
 	} {
