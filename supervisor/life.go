@@ -147,6 +147,15 @@ func (s *server) retire(in *instance, cause error, state status.State) {
 	in.stop(cause)
 }
 
+// drain is retire for a server that was disabled or removed: its calls under way may end.
+func (s *server) drain(in *instance, cause error) {
+	s.public.set(func(st *status.Status) {
+		st.State, st.LastError = status.Stopping, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
+	})
+	in.drain(s.ending)
+	s.retire(in, cause, status.Stopping)
+}
+
 // pause waits before the next start, for as long as the reason err of the server's
 // end asks. It reports whether the next start is due even if the server is lazy or unused;
 // that is so after each failure, unless an edit ended the wait.
@@ -225,10 +234,11 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 	for {
 		select {
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errRemoved) {
-				in.drain(s.ending)
+			if cause := context.Cause(ctx); errors.Is(cause, errRemoved) {
+				s.drain(in, cause)
+			} else {
+				s.retire(in, cause, status.Stopping)
 			}
-			s.retire(in, context.Cause(ctx), status.Stopping)
 			return 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)
