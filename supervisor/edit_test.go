@@ -92,6 +92,10 @@ func TestDisabledServerDrains(t *testing.T) {
 		if st := f.await("a", status.Stopping); st.LastError != why || st.PID == 0 {
 			t.Errorf("while its call ends: %+v", st)
 		}
+		time.Sleep(time.Second)
+		if st := f.state("a"); st.Longest < time.Second || st.Longest > 19*time.Second {
+			t.Errorf("its call has been under way for %v", st.Longest)
+		}
 		if _, err := f.call("a", "pid", "{}"); err == nil || err.Error() != `server "a" is stopping: `+why {
 			t.Errorf("a new call: %v", err)
 		}
