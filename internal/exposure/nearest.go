@@ -30,7 +30,7 @@ func (e *NameError) Error() string {
 
 const (
 	maxNearest    = 3
-	minSimilarity = 0.5
+	minSimilarity = 0.55
 	maxAsked      = 500    // bytes of a name that an error repeats, or has similar names for
 	maxCompared   = 20_000 // items that are compared with a name that is not known
 	maxAmbiguous  = 20     // that an error names
