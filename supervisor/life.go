@@ -141,19 +141,16 @@ func (s *server) publish(in *instance) {
 	s.log.Info("server is ready", zap.Int("pid", in.pid()), zap.String("protocol", in.Info().ProtocolVersion))
 }
 
-// retire takes the instance from use, and stops it.
+// retire takes the instance from use, and stops it. Calls under way may end if its entry was disabled or removed.
 func (s *server) retire(in *instance, cause error, state status.State) {
+	if state == status.Stopping && (errors.Is(cause, errRemoved) || errors.Is(cause, errEdited)) {
+		s.public.set(func(st *status.Status) {
+			st.State, st.LastError = state, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
+		})
+		in.drain(s.ending)
+	}
 	s.public.withdraw(in, state)
 	in.stop(cause)
-}
-
-// drain is retire for a server that was disabled or removed: its calls under way may end.
-func (s *server) drain(in *instance, cause error) {
-	s.public.set(func(st *status.Status) {
-		st.State, st.LastError = status.Stopping, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
-	})
-	in.drain(s.ending)
-	s.retire(in, cause, status.Stopping)
 }
 
 // pause waits before the next start, for as long as the reason err of the server's
@@ -234,11 +231,7 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 	for {
 		select {
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); errors.Is(cause, errRemoved) {
-				s.drain(in, cause)
-			} else {
-				s.retire(in, cause, status.Stopping)
-			}
+			s.retire(in, context.Cause(ctx), status.Stopping)
 			return 0, nil
 		case <-in.done:
 			s.public.withdraw(in, status.Restarting)

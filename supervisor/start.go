@@ -110,7 +110,7 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	if !Startable(entry) {
 		s.handler.Forget(s.name)
 		s.pool.renew(errEdited)
-		s.drain(old, errEdited)
+		s.retire(old, errEdited, status.Stopping)
 		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit
 	}
 	if launch.SameProcess(before, entry) {

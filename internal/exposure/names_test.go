@@ -260,8 +260,8 @@ func TestNameOfSeparators(t *testing.T) {
 
 // A name has only near names.
 func TestNearest(t *testing.T) {
-	names := OfTools(pointers(tool("memory", "open_nodes"), tool("memory", "search_nodes"), tool("sqlite", "describe_table")), Prefixed, "", "")
-	for name, want := range map[string]string{"nope:x": "", "run_script": "", "memory:open_node": "memory:open_nodes", "describe": "sqlite:describe_table"} {
+	names := OfTools(pointers(tool("memory", "open_nodes"), tool("memory", "search_nodes"), tool("sqlite", "describe_table"), tool("a", "read")), Prefixed, "", "")
+	for name, want := range map[string]string{"nope:x": "", "run_script": "", "memory:open_node": "memory:open_nodes", "describe": "sqlite:describe_table", "a:reed": "a:read"} {
 		_, err := names.Resolve(t.Context(), name)
 		var unknown *NameError
 		if !errors.As(err, &unknown) || want == "" && len(unknown.Nearest) > 0 || want != "" && (len(unknown.Nearest) == 0 || unknown.Nearest[0] != want) {
