@@ -608,7 +608,7 @@ func TestHeldToolsAreHidden(t *testing.T) {
 		c := configOf(profiles, "a")
 		c.Servers[0].NewTools = "hold"
 		r := New(c, Options{Play: play.Server})
-		t.Cleanup(func() { must(t, r.Close()) })
+		t.Cleanup(func() { expect.OK(t, r.Close()) })
 		o := offerOf("a")
 		o.Tools[1].Held = true
 		if _, err := r.registry.Replace("a", o); err != nil {

@@ -82,7 +82,13 @@ func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits s
 	if run.Journal != nil {
 		o.Journal = run.Journal
 	}
-	return e.Run(ctx, run.Script, &scriptHost{p: p, run: &run}, o)
+	h := &scriptHost{p: p, run: &run}
+	outcome := e.Run(ctx, run.Script, h, o)
+	for i, made := range outcome.Calls {
+		t := h.written(made.Tool)
+		outcome.Calls[i].Reads = t != nil && t.Reads()
+	}
+	return outcome
 }
 
 // A scriptHost implements [script.Host].
@@ -145,7 +151,37 @@ func (h *scriptHost) from(ctx context.Context, c script.Call) session.Client {
 	return &scriptClient{client, ctx, h.run.Journal, c, id}
 }
 
+// written returns the tool that a script writes so, with _ for each - where only one tool fits; nil if no tool does.
+func (h *scriptHost) written(name string) (found *registry.NormalizedTool) {
+	if t, ok := h.p.Snapshot().Tool(name); ok {
+		return t
+	}
+	for _, t := range h.p.Snapshot().Tools() {
+		switch {
+		case strings.ReplaceAll(t.ID, "-", "_") != strings.ReplaceAll(name, "-", "_"):
+		case found != nil:
+			return nil
+		default:
+			found = t
+		}
+	}
+	return found
+}
+
 func (h *scriptHost) tool(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
+	t, err := h.named(ctx, name, from)
+	if err != nil {
+		if u := h.written(name); u != nil && u.ID != name {
+			if u, err := h.named(ctx, u.ID, from); err == nil {
+				return u, nil
+			}
+		}
+	}
+	return t, err
+}
+
+// named finds a tool by its name.
+func (h *scriptHost) named(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error) {
 	if h.run.Tool != nil {
 		return h.run.Tool(ctx, name, from)
 	}

@@ -86,6 +86,25 @@ func (p *lateProvider) Await(_ context.Context, server string) error {
 	return err
 }
 
+// A script may write _ for each - of a tool's ID where only one tool fits. Its calls say whether the tool only reads.
+func TestScriptWritesUnderscores(t *testing.T) {
+	e := script.New("")
+	defer e.Close()
+	p := &lateProvider{scriptProvider: scriptProvider{result: `{"content":[]}`}, catalog: registry.New()}
+	for _, server := range []string{"one-by-one", "a-b", "a_b"} {
+		reads := server == "one-by-one"
+		if _, err := p.catalog.Replace(server, registry.Offer{Tools: []registry.NormalizedTool{{ID: server + ":to-do", Server: server, Name: "to-do", Hints: registry.Hints{ReadOnly: &reads}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for code, want := range map[string]string{"await tools.one_by_one.to_do()": "<nil> true", "await tools.a_b.to_do()": "ToolError", "await tools['a-b'].to_do()": "ToolError"} {
+		o := RunScript(t.Context(), e, p, script.Limits{}, ScriptRun{Script: Script{Code: code}, Call: Call{From: typedYes{}}})
+		if got := fmt.Sprint(o.Err, " ", o.Calls[0].Reads); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", code, got)
+		}
+	}
+}
+
 // A script waits for the server of a tool that is not known yet.
 func TestScriptAwaitsServer(t *testing.T) {
 	for _, test := range []struct {

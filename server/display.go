@@ -159,7 +159,9 @@ func (d *display) settle(ctx context.Context, c *catalog.Catalog) {
 	defer cancel()
 	waiting.Go(func() {
 		defer cancel()
-		c.Settle(ctx, nil)
+		if c.Settle(ctx, nil); ctx.Err() == nil {
+			d.decider.waited()
+		}
 	})
 	for {
 		changed := d.router.Changed()

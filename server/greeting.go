@@ -124,7 +124,7 @@ func (g *greeting) instructions() string {
 	switch {
 	case o.Code:
 		fmt.Fprintf(&b, codeInstructions, tools, of)
-	case o.Search:
+	case o.Search && g.decided():
 		fmt.Fprintf(&b, searchInstructions, tools, of)
 	case g.decided():
 		fmt.Fprintf(&b, directInstructions, tools, of, naming)

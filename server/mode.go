@@ -16,7 +16,8 @@ import (
 // when the router starts. Servers that were never listed are late: Auto stays Direct, unless
 // their tools, once they are listed, make the list cost more than the budget. So the mode
 // changes once at most, until an edit of mode or toolBudget decides it again. While there are no
-// tools and no late servers, as in a router that its user begins to configure, nothing is decided.
+// tools and no late servers, as in a router that its user begins to configure, nothing is decided. A client that waits for
+// late servers in vain sees Search instead of nothing, until a tool is listed.
 //
 // The decision is the router's and not each client's: the list "MAY change over time … but MUST
 // NOT vary per-connection" (2026-07-28), and a late server adds the same tools for all clients.
@@ -39,6 +40,7 @@ type decision struct {
 	budget int                // tokens that the list may cost in Auto
 	search bool               // false for Direct
 	late   []string           // servers that may still change it
+	vain   bool               // clients waited for late servers and there is no tool, so that search is true for now
 	empty  bool               // the catalog has no tools, and there are no late servers
 	known  *registry.Snapshot // the catalog that it is based on, if another one may change it
 }
@@ -70,6 +72,17 @@ func (d *decider) decide(mode string, budget int) *decision {
 	return &next
 }
 
+// waited notes that clients have waited for late servers.
+func (d *decider) waited() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.now.Load(); now != nil && len(now.late) > 0 && len(now.known.Tools()) == 0 {
+		next := *now
+		next.search, next.vain = true, true
+		d.now.Store(&next)
+	}
+}
+
 // holds reports whether the decision is the one for the mode and the budget, and the catalog
 // can't have changed it. Nil holds for nothing.
 func (d *decision) holds(mode string, budget int, router modeSource) bool {
@@ -87,7 +100,11 @@ func (d *decision) next(mode string, budget int, unlisted []string, cost int) de
 				next.late = append(next.late, name)
 			}
 		}
-		if len(next.late) == len(d.late) { // tools of other servers change nothing
+		if d.vain && cost == 0 && len(next.late) > 0 {
+			next.search, next.vain = true, true
+			return next
+		}
+		if len(next.late) == len(d.late) && !d.vain { // tools of other servers change nothing
 			next.search = d.search
 		}
 	}

@@ -127,6 +127,35 @@ func TestFirstListEndsWithTheBudget(t *testing.T) {
 	})
 }
 
+// A client that waits in vain gets the search tools, until a tool is listed and the mode is decided.
+func TestFirstListInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFake()
+		r.late, r.settled = []string{"slow", "slower"}, make(chan struct{})
+		r.servers = []adapter.ServerInfo{info("slow", status.Starting, 0), info("slower", status.Starting, 0)}
+		c := connect(t, r, Options{ToolBudget: 1000, ListWait: 8 * time.Second})
+		c.initialize()
+		start := time.Now()
+		if got := c.listed(); !slices.Equal(got, searchTools) || time.Since(start) != 8*time.Second {
+			t.Errorf("after %s: %s", time.Since(start), got)
+		}
+		if greeted := connect(t, r, Options{ToolBudget: 1000}).ask(initializing); !strings.Contains(greeted, "If find_tools is not in your list of tools") {
+			t.Errorf("the instructions do not fit both modes: %s", greeted)
+		}
+		r.replace("slow")
+		if got := c.listed(); !slices.Equal(got, searchTools) {
+			t.Errorf("a server without tools: %s", got)
+		}
+		r.replace("slower", costing("slower", "tool", 300))
+		if got := c.receive(); got != listChanged {
+			t.Errorf("got %s", got)
+		}
+		if got := fmt.Sprint(c.listed()); got != "[slower__tool]" {
+			t.Errorf("decided: %s", got)
+		}
+	})
+}
+
 // Servers that list after the first list was answered change the mode once at most, for all
 // clients, who are notified. Tools of both modes can be called in either.
 func TestLateServersChangeTheModeOnce(t *testing.T) {

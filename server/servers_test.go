@@ -216,8 +216,8 @@ func TestUnknownProfile(t *testing.T) {
 		return fmt.Sprint(response.StatusCode, response.Header, strings.ReplaceAll(string(body), said, "PATH"))
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPut} {
-		want := answer(method, "/nothing/x")
-		if !strings.HasPrefix(want, "404") {
+		want := answer(method, "/mcp/p/nothing")
+		if !strings.HasPrefix(want, "404") || !strings.Contains(want, "there is no such profile, or not for this client: PATH") {
 			t.Fatalf("%s: %s", method, want)
 		}
 		for _, path := range []string{"/mcp/p/none", "/mcp/p/none/", "/mcp/p/none/tools/list", "/mcp/p/WORK", "/mcp/p/none/p/work", "/mcp/p/work+work", "/mcp/p/@read", "/mcp/p/%40read", "/mcp/p/%40read/tools/list", "/mcp/p/work|home", "/mcp/p/work%7Chome"} {

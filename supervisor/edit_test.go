@@ -76,6 +76,35 @@ func TestEdit(t *testing.T) {
 	})
 }
 
+// A server that is disabled says so while its calls end.
+func TestDisabledServerDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := fake("a", "-tools", "pid,sleep")
+		f := supervise(t, entry)
+		f.mustCall("a", "pid", "{}")
+		slow := f.underWay("a", `{"ms":20000}`)
+		entry.Disabled = true
+		f.apply(entry)
+		const why = "it was disabled or removed; its calls under way have 30s to end"
+		if st := f.await("a", status.Stopping); st.LastError != why || st.PID == 0 {
+			t.Errorf("while its call ends: %+v", st)
+		}
+		time.Sleep(time.Second)
+		if st := f.state("a"); st.Longest < time.Second || st.Longest > 19*time.Second {
+			t.Errorf("its call has been under way for %v", st.Longest)
+		}
+		if _, err := f.call("a", "pid", "{}"); err == nil || err.Error() != `server "a" is stopping: `+why {
+			t.Errorf("a new call: %v", err)
+		}
+		if err := <-slow; err != nil {
+			t.Errorf("the call under way: %v", err)
+		}
+		if st := f.await("a", status.Disabled); st.LastError != "" || st.PID != 0 {
+			t.Errorf("disabled: %+v", st)
+		}
+	})
+}
+
 func TestEditOfExclusiveServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := filepath.Join(t.TempDir(), "port")

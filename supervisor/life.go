@@ -141,8 +141,14 @@ func (s *server) publish(in *instance) {
 	s.log.Info("server is ready", zap.Int("pid", in.pid()), zap.String("protocol", in.Info().ProtocolVersion))
 }
 
-// retire takes the instance from use, and stops it.
+// retire takes the instance from use, and stops it. Calls under way may end if its entry was disabled or removed.
 func (s *server) retire(in *instance, cause error, state status.State) {
+	if state == status.Stopping && (errors.Is(cause, errRemoved) || errors.Is(cause, errEdited)) {
+		s.public.set(func(st *status.Status) {
+			st.State, st.LastError = state, fmt.Sprintf("it was disabled or removed; its calls under way have %v to end", drainTimeout)
+		})
+		in.drain(s.ending)
+	}
 	s.public.withdraw(in, state)
 	in.stop(cause)
 }
@@ -225,9 +231,6 @@ func (s *server) attend(ctx context.Context, in *instance) (served int, err erro
 	for {
 		select {
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errRemoved) {
-				in.drain(s.ending)
-			}
 			s.retire(in, context.Cause(ctx), status.Stopping)
 			return 0, nil
 		case <-in.done:

@@ -173,7 +173,7 @@ func (p *published) status() status.Status {
 	}
 	if current != nil {
 		st.StrayLines, st.StrayLine = current.Strays.Count(), current.conceal(plain.Line(current.Strays.First()))
-		st.Notes = current.Notes.All()
+		st.Notes, st.Longest = current.Notes.All(), current.Calls.Longest()
 		st.Unusable, st.Flood = current.Unusable.Count(), current.Flood.Seen()
 	}
 	return st

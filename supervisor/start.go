@@ -110,7 +110,6 @@ func (s *server) replace(ctx context.Context, old *instance) (*instance, error) 
 	if !Startable(entry) {
 		s.handler.Forget(s.name)
 		s.pool.renew(errEdited)
-		old.drain(s.ending)
 		s.retire(old, errEdited, status.Stopping)
 		return nil, nil // ended on purpose: pause does not wait, and run waits for the next edit
 	}

@@ -70,15 +70,23 @@ func newTrustCommand(e *cli.Env) *cobra.Command {
 			case show:
 				return exit.Usage(errors.New("--show is for --hints; 'metarouter check' shows what is wrong with a file"))
 			}
-			path := ".mcp.json"
-			if len(args) == 1 {
-				path = args[0]
+			paths := args
+			if len(args) == 0 {
+				paths = e.Files.Paths
 			}
-			return e.Files.Trust(ctx, path)
+			if len(paths) == 0 {
+				paths = []string{".mcp.json"}
+			}
+			for _, path := range paths {
+				if err := e.Files.Trust(ctx, path); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
-	cmd.Long = `Approves FILE, or the .mcp.json of the current folder, and prints what it says: all
-but limits and other settings that do no harm, as it is written, with variables not
-replaced by their values. What differs from the text that you approved before is marked,
+	cmd.Long = `Approves FILE, else those of --config, else the .mcp.json of the current folder, and prints
+what they say: all but limits and other settings that do no harm, as it is written, with
+variables not replaced by their values. What differs from the text that you approved before is marked,
 and shown with its limits. On a terminal, it asks first. Approve the file again after each
 edit.
 

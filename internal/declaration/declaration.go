@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -76,6 +77,7 @@ func Of(t Tool, d Detail) string {
 	}
 	w := newWriter(d)
 	mark, args := w.arguments(t.Input)
+	w.sent = false
 	result := "any"
 	if t.Output != nil {
 		result = w.of(t.Output)
@@ -111,7 +113,7 @@ func Result(output []byte) string {
 // arguments returns the type of the arguments, and "?" if none is required.
 func (w *writer) arguments(schema []byte) (mark, args string) {
 	n := read(schema)
-	if required := n["required"]; required == nil || string(required) == "[]" {
+	if w.sent = true; len(schemas.Required(n["properties"], n["required"])) == 0 {
 		mark = "?"
 	}
 	args = w.of(schema)

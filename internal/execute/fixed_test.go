@@ -224,3 +224,12 @@ func TestObservedCaller(t *testing.T) {
 		t.Errorf("observed %q under %q", seen.last.Principal, seen.last.Profile)
 	}
 }
+
+// TestFixedWithDefault calls a tool whose schema has a default for the argument that the profile fixes.
+func TestFixedWithDefault(t *testing.T) {
+	schema := `{"type":"object","properties":{"owner":{"default":"me"},"n":{"default":1}},"required":["owner","n"]}`
+	c := newExecutor(registry.New(), &stub{}).Check(t.Context(), fixed(tool(schema), `{"owner":"acme"}`), nil)
+	if string(c.Sent) != `{"n":1,"owner":"acme"}` || !c.passed() {
+		t.Errorf("sent %s, %v", c.Sent, c.Faults)
+	}
+}

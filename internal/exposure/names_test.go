@@ -94,7 +94,7 @@ func TestResolve(t *testing.T) {
 		"log":           {Ambiguous: []string{"git:log", "hub:log"}},
 		"a__b__c":       {Ambiguous: []string{"a:b__c", "a__b:c"}},
 		"creat_isues":   {Nearest: []string{"hub:create_issue", "hub:list_issues"}},
-		"hub__log_it":   {Nearest: []string{"hub:log", "git:log", "hub:list_issues"}},
+		"hub__log_it":   {Nearest: []string{"hub:log", "git:log"}},
 		"":              {},
 		"incomprehensi": {},
 	} {
@@ -254,6 +254,18 @@ func TestNameOfSeparators(t *testing.T) {
 			if found := testing.AllocsPerRun(1, func() { n.Resolve(t.Context(), strings.Repeat(part, 4<<20/len(part))) }); found > 20 {
 				t.Errorf("%s: %v allocations", part, found)
 			}
+		}
+	}
+}
+
+// A name has only near names.
+func TestNearest(t *testing.T) {
+	names := OfTools(pointers(tool("memory", "open_nodes"), tool("memory", "search_nodes"), tool("sqlite", "describe_table"), tool("a", "read")), Prefixed, "", "")
+	for name, want := range map[string]string{"nope:x": "", "run_script": "", "memory:open_node": "memory:open_nodes", "describe": "sqlite:describe_table", "a:reed": "a:read"} {
+		_, err := names.Resolve(t.Context(), name)
+		var unknown *NameError
+		if !errors.As(err, &unknown) || want == "" && len(unknown.Nearest) > 0 || want != "" && (len(unknown.Nearest) == 0 || unknown.Nearest[0] != want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/mcp-metarouter/metarouter/internal/typo"
 )
 
 // A NameError says that a name means no tool or prompt, or several.
@@ -30,7 +32,7 @@ func (e *NameError) Error() string {
 
 const (
 	maxNearest    = 3
-	minSimilarity = 0.3
+	minSimilarity = 0.55
 	maxAsked      = 500    // bytes of a name that an error repeats, or has similar names for
 	maxCompared   = 20_000 // items that are compared with a name that is not known
 	maxAmbiguous  = 20     // that an error names
@@ -59,7 +61,7 @@ func nearest[T comparable](ctx context.Context, n *Names[T], name string) []stri
 		}
 		id := n.id(t)
 		_, own := n.key(t)
-		if s := max(similarity(own), similarity(id)); s >= minSimilarity {
+		if s := max(similarity(own), similarity(id)); s >= minSimilarity || typo.Similar(name, id) {
 			all = append(all, near{id, s})
 		}
 	}

@@ -65,7 +65,7 @@ func (s files) read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %s", size(limit))}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %s", Size(limit))}
 	}
 	return b.Bytes(), nil
 }
@@ -156,8 +156,8 @@ func regular(op, path string, info fs.FileInfo) error {
 	}
 }
 
-// size returns a number of bytes for people.
-func size(n int64) string {
+// Size returns a number of bytes for people.
+func Size(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB", n>>20)

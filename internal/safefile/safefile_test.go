@@ -47,7 +47,7 @@ func TestAppend(t *testing.T) {
 
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{4 << 20: "4 MiB", 64 << 10: "64 KiB", 1000: "1000 bytes"} {
-		if got := size(n); got != want {
+		if got := Size(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}

@@ -27,8 +27,20 @@ func ParametersOf(schema json.RawMessage) (p Parameters) {
 			return len(p.Names) < 1000
 		})
 	}
-	if json.Unmarshal(wire.Member(schema, "required"), &p.Required) != nil {
-		p.Required = nil // only a list of names requires some
-	}
+	p.Required = Required(wire.Member(schema, "properties"), wire.Member(schema, "required"))
 	return p
+}
+
+// Required returns the members of an object that a caller must send, given two keywords of its schema: those that are
+// required and have no default, which [Schema.Repair] fills in.
+func Required(properties, required json.RawMessage) (names []string) {
+	if json.Unmarshal(required, &names) != nil {
+		return nil // only a list of names requires some
+	}
+	optional := make(map[string]bool)
+	_ = wire.Members(properties, func(name string, property []byte) bool {
+		optional[name] = wire.Member(property, "default") != nil
+		return true
+	})
+	return slices.DeleteFunc(names, func(name string) bool { return optional[name] })
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,11 +21,14 @@ const (
 	maxNamed   = 5      // places that the sentence of Repair names
 )
 
+// Filled begins the clause of Repair's sentence that names members with defaults.
+const Filled = "defaults were filled in"
+
 // Repair returns the JSON value with strings that hold the JSON of an array or an object as these, where the schema wants one and
-// nowhere a string, and a sentence that names the changes. The sentence is "" if nothing was done. The value returned need not
-// fit: Validate says whether it does.
+// nowhere a string, and with the defaults of required members, if no other one is missing; and a sentence that names the changes.
+// The sentence is "" if nothing was done. The value returned need not fit: Validate says whether it does.
 func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired json.RawMessage, how string) {
-	var unquoted []string
+	var unquoted, filled []string
 	for range maxRounds {
 		e := evaluation{meter: meter{ctx: ctx}, most: maxRepairs, repairs: true}
 		if err := e.run(s, value); err != nil || len(e.faults) >= maxRepairs {
@@ -35,22 +39,38 @@ func (s *Schema) Repair(ctx context.Context, value json.RawMessage) (repaired js
 			break
 		}
 		value = edits.apply(value)
-		unquoted = append(unquoted, changes...)
+		for _, c := range changes {
+			if c.fill != nil {
+				filled = append(filled, c.name)
+			} else {
+				unquoted = append(unquoted, c.name)
+			}
+		}
 	}
-	if len(unquoted) == 0 {
-		return value, ""
+	var done []string
+	if len(unquoted) > 0 {
+		done = append(done, "strings of JSON became values: "+prose.List(unquoted, maxNamed))
 	}
-	return value, "strings of JSON became values: " + prose.List(unquoted, maxNamed)
+	if len(filled) > 0 {
+		done = append(done, Filled+": "+prose.List(filled, maxNamed))
+	}
+	return value, strings.Join(done, "; ")
+}
+
+// A change is a repair at one place: a string becomes a value, or an object gets members.
+type change struct {
+	name string   // of the place, or of the members that it gets
+	fill defaults // nil for a string
 }
 
 // An edit is a change of a value, or of values in it.
 type edit struct {
 	parts map[place]*edit
-	name  string // of the place of a string that becomes a value; else ""
+	change
 }
 
 // edits returns how to repair the faults of a value that can be repaired.
-func (e *evaluation) edits() (root *edit, names []string) {
+func (e *evaluation) edits() (root *edit, changes []change) {
 	root = &edit{}
 	keep := make(map[string]bool) // places of strings that stay
 	for _, path := range e.strings {
@@ -65,17 +85,31 @@ func (e *evaluation) edits() (root *edit, names []string) {
 		}
 	}
 	for _, f := range e.faults {
-		name := f.place()
-		v, ok := f.value.(string)
-		if !ok || name == "" || keep[name] || !holds(v, wanted[name]) {
+		name, c := f.place(), change{}
+		switch v := f.value.(type) {
+		case string:
+			if name == "" || keep[name] || !holds(v, wanted[name]) {
+				continue
+			}
+		case defaults:
+			var names []string
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				names = append(names, strings.TrimPrefix(name+"."+key, "."))
+			}
+			name, c.fill = strings.Join(names, ", "), v
+		default:
+			continue
+		}
+		if name == "" {
 			continue
 		}
 		if at := root.at(f.path); at.name == "" {
-			at.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
-			names = append(names, at.name)
+			c.name = strings.ToValidUTF8(name[:min(len(name), 100)], "")
+			at.change = c
+			changes = append(changes, c)
 		}
 	}
-	return root, names
+	return root, changes
 }
 
 // place names where the fault is.
@@ -121,10 +155,10 @@ func (e *edit) at(path []place) *edit {
 
 // apply returns the edited JSON value. All bytes that the edit does not name remain.
 func (e *edit) apply(value []byte) []byte {
-	if text, ok := wire.String(value); ok && e.name != "" {
+	if text, ok := wire.String(value); ok && e.name != "" && e.fill == nil {
 		return []byte(strings.TrimSpace(text))
 	}
-	if len(e.parts) == 0 {
+	if len(e.parts) == 0 && e.fill == nil {
 		return value
 	}
 	var out []byte
@@ -145,6 +179,9 @@ func (e *edit) apply(value []byte) []byte {
 			add(place{name: name}, append(wire.AppendString(nil, name), ':'), v)
 			return true
 		})
+		for _, name := range slices.Sorted(maps.Keys(e.fill)) {
+			add(place{name: name}, append(wire.AppendString(nil, name), ':'), wire.Marshal(e.fill[name]))
+		}
 		return append(out, '}')
 	case wire.IsArray(value):
 		out = append(make([]byte, 0, len(value)), '[')

@@ -34,8 +34,7 @@ func (c *comparison) object(object map[string]any) bool {
 	if most := s.MaxProperties; most != nil {
 		c.check(len(object) <= *most, func() jsonschema.ErrorKind { return &kind.MaxProperties{Got: len(object), Want: *most} })
 	}
-	missing := c.missing(object, s.Required)
-	c.check(missing == nil, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
+	c.required(object)
 	if !c.dependencies(object) || !c.members(object) {
 		return false
 	}
@@ -235,6 +234,28 @@ func (c *comparison) number(n json.Number) bool {
 		c.check(y.Sign() != 0 && new(big.Rat).Quo(x, y).IsInt(), func() jsonschema.ErrorKind { return &kind.MultipleOf{Got: x, Want: y} })
 	}
 	return c.and(true)
+}
+
+// required records one fault for all missing members: those without a default, or those to fill in if each has one.
+func (c *comparison) required(object map[string]any) {
+	missing, fill := c.missing(object, c.schema.Required), make(defaults)
+	if missing == nil {
+		return
+	}
+	c.failed = true
+	needed := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
+		property := c.schema.Properties[name]
+		if property == nil || property.Default == nil {
+			return false
+		}
+		fill[name] = *property.Default
+		return true
+	})
+	if len(needed) > 0 {
+		c.fail(func() jsonschema.ErrorKind { return &kind.Required{Missing: needed} })
+	} else {
+		c.failAs(fill, func() jsonschema.ErrorKind { return &kind.Required{Missing: missing} })
+	}
 }
 
 func (e *evaluation) missing(object map[string]any, required []string) (missing []string) {

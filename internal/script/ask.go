@@ -49,7 +49,7 @@ func (r *run) asks(text string) int64 {
 	sum := sha256.Sum256([]byte(kind + "\x00" + name + "\x00" + text))
 	q.hash = base64.RawURLEncoding.EncodeToString(sum[:12])
 	if r.asked > r.Limits.Calls {
-		r.cancel(&Error{Name: "LimitError", Message: fmt.Sprintf("the script makes more than %d calls", r.Limits.Calls), Line: line})
+		r.cancel(&Error{Name: "LimitError", Message: fmt.Sprintf("the script makes more than %d calls%s", r.Limits.Calls, boundBy("calls")), Line: line})
 		return int64(r.asked)
 	}
 	if err := r.handles.take(len(name) + len(text)); err != nil {

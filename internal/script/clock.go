@@ -66,7 +66,7 @@ func (c *clock) left() (time.Duration, error) {
 	case c.waited >= maxPause:
 		return 0, errorf("LimitError", "no person answered within %v", maxPause)
 	case c.spent >= c.limit:
-		return 0, errorf("LimitError", "the script took longer than %v", c.limit)
+		return 0, errorf("LimitError", "the script took longer than %v%s", c.limit, boundBy("timeout"))
 	case c.paused():
 		return maxPause - c.waited, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
@@ -65,7 +66,7 @@ func (e *Engine) Mapped() int64 { return e.mapped.used.Load() }
 // Run runs a script. It returns when the script has ended and its calls have too.
 func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 	if len(s.Code) > MaxCode {
-		return Outcome{Err: errorf("LimitError", "the script has %d bytes of code; at most %d are possible", len(s.Code), MaxCode)}
+		return Outcome{Err: errorf("LimitError", "the script has %d bytes of code; at most %s are possible", len(s.Code), safefile.Size(MaxCode))}
 	}
 	if e.ctx.Err() != nil {
 		return Outcome{Err: errorf("InternalError", "%v", errClosed)}

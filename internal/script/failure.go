@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // ErrDiverged is why a script fails that asks other questions than the run before.
@@ -59,9 +62,23 @@ func (r *run) failure(err error) *Error {
 	return errorf("InternalError", "the interpreter of scripts failed: %s", limited(err.Error(), 300))
 }
 
+// What a script does instead of using what other programs have.
+const (
+	noModules = `: a script has no modules, files or processes; tools have: find one by await search("the task")`
+	noNetwork = `: a script has no network; tools have: find one by await search("the task")`
+	noTimers  = `: a script has no timers; leave the pause out, since await waits for each call`
+)
+
+// absent has what to say of names that other programs have.
+var absent = map[string]string{"require": noModules, "process": noModules, "module": noModules, "fs": noModules, "Deno": noModules,
+	"fetch": noNetwork, "XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "setTimeout": noTimers, "setInterval": noTimers, "setImmediate": noTimers}
+
 func errMemory(max int64) *Error {
-	return errorf("LimitError", "the script needs more than %d bytes of memory, or other scripts have all that is left", max)
+	return errorf("LimitError", "the script needs more than %s of memory%s, or other scripts have all that is left", safefile.Size(max), boundBy("memory"))
 }
+
+// boundBy says which key of the configuration sets a bound.
+func boundBy(key string) string { return fmt.Sprintf(" (%q of \"scripts\" in the configuration)", key) }
 
 // exception takes the exception that waits in the interpreter. It panics with an error that is no exception.
 func (r *run) exception(err error) (e *Error) {
@@ -88,6 +105,12 @@ func (r *run) explain(thrown uint64) *Error {
 	}
 	if e.Name == "BusyError" || e.Name == "LostError" { // the script has these names from us: callers rely on them
 		e.Name = "Error"
+	}
+	name, isMissing := strings.CutSuffix(e.Message, " is not defined")
+	if isMissing {
+		e.Message += absent[name]
+	} else if strings.HasPrefix(e.Message, "could not load module ") {
+		e.Message += noModules
 	}
 	e.Line, e.Column = r.source.place(said.Stack)
 	return e

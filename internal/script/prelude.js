@@ -4,6 +4,7 @@
   "use strict";
   const { parse, stringify } = JSON, { apply } = Reflect, { imul } = Math, { slice } = String.prototype;
   const { defineProperty, freeze, keys: namesOf } = Object, { isArray } = Array;
+  const NativeMap = Map, NativeSet = Set, eachOfMap = Map.prototype.forEach, eachOfSet = Set.prototype.forEach;
   const NativePromise = Promise, NativeProxy = Proxy, NativeString = String, NativeError = Error;
   const NativeTypeError = TypeError;
   const maxText = 4 << 20; // UTF-16 code units of the arguments of a call
@@ -39,7 +40,21 @@
       const type = typeof value[names[i]];
       if (type !== "string" && type !== "number" && type !== "boolean") return false;
     }
-    return true;
+    return names.length > 0; // a Map and a Set have none
+  };
+
+  // plain returns a Map as an object, a Set as an array, and any other value as it is.
+  const plain = (value) => {
+    if (value instanceof NativeMap) {
+      const object = { __proto__: null };
+      apply(eachOfMap, value, [(item, key) => { object[typeof key === "string" ? key : show(key)] = item; }]);
+      return object;
+    }
+    if (!(value instanceof NativeSet)) return value;
+    const list = [];
+    let n = 0;
+    apply(eachOfSet, value, [(item) => defineProperty(list, n++, { __proto__: null, value: item, enumerable: true })]);
+    return list;
   };
 
   // encode returns a value as JSON, or undefined for undefined. It throws for a value that JSON can't have,
@@ -47,6 +62,7 @@
   const encode = (value, root) => {
     if (flat(value)) return stringify(value); // no place is needed
     const holders = { __proto__: null }, keys = { __proto__: null }; // of the value's place: holders[i][keys[i]] is holders[i + 1]
+    const origins = { __proto__: null }; // what the script has for the holders
     let depth = 0;
     const place = (end) => {
       let path = root;
@@ -62,8 +78,10 @@
         throw new NativeTypeError(`${place(depth)} is a ${type}, which JSON can't have`);
       if (type === "object" && item !== null) {
         for (let i = 1; i < depth; i++)
-          if (holders[i] === item) throw new NativeTypeError(`${place(depth)} is a cycle: it is ${place(i)} again`);
-        holders[depth++] = item;
+          if (origins[i] === item) throw new NativeTypeError(`${place(depth)} is a cycle: it is ${place(i)} again`);
+        if (item instanceof NativePromise) throw new NativeTypeError(`${place(depth)} is a promise: write "await" before it, or "await Promise.all(LIST)"`);
+        origins[depth] = item;
+        holders[depth++] = item = plain(item);
       }
       return item;
     });
@@ -73,7 +91,7 @@
     if (typeof value === "string") return value;
     try {
       if (value instanceof NativeError) return `${value.name}: ${value.message}`;
-      const text = stringify(value);
+      const text = stringify(value, (_, item) => plain(item));
       if (typeof text === "string") return text;
     } catch {}
     try {

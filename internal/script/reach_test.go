@@ -94,6 +94,8 @@ var hooks = map[string]string{
 	"constructor of promises":     `Object.defineProperty(Promise.prototype, "constructor", {get() { grab(this); return class P { constructor(f) { grab(f); f(grab, grab) } static [Symbol.species] = P } }})`,
 	"a subclass of promises":      `class P extends Promise { constructor(f) { super((a, b) => { grab(a, b); f(a, b) }) } }; Promise.prototype.constructor = P; P.resolve(1)`,
 	"hasInstance":                 `Object.defineProperty(Error, Symbol.hasInstance, {value: function (v) { grab(this, v, ...arguments); return true }})`,
+	"hasInstance of containers":   `for (const c of [Map, Set, Promise]) Object.defineProperty(c, Symbol.hasInstance, {value: function (v) { grab(this, v, ...arguments); return c !== Promise }})`,
+	"a Map as arguments":          `args = {a: new Map([["b", new Set([1])]])}; Map.prototype.forEach = Set.prototype.forEach = grab; Map.prototype.toJSON = grab`,
 	"iterators":                   `Array.prototype[Symbol.iterator] = function* () { grab(this); }`,
 	"setters of indexes":          `Object.defineProperty(Array.prototype, 0, {set(v) { grab(this, v) }, get: () => 1}); Object.defineProperty(Object.prototype, "1", {set(v) { grab(this, v) }})`,
 	"descriptors":                 `Object.prototype.get = grab; Object.prototype.set = grab`,

@@ -3,17 +3,21 @@ package script
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-// maxEffects is how many calls [Effects] lists.
-const maxEffects = 20
+// maxListed is how many calls a text lists.
+const maxListed = 20
 
 // Result returns the outcome as the result of a tool: the value or the error as text, the log, and the content.
 func (o Outcome) Result() json.RawMessage {
 	text := "The script returned nothing."
+	if len(o.Calls) > 0 {
+		text = "The script returned nothing: for a value, write \"return\" before it, and \"await\" before each call.\nIt made these calls:\n" + list(o.Calls)
+	}
 	if o.Value != nil {
 		text = string(o.Value)
 		if unquoted, ok := wire.String(o.Value); ok {
@@ -39,29 +43,34 @@ func (o Outcome) Result() json.RawMessage {
 // Failure says why the script failed, and which calls took effect.
 func (o Outcome) Failure() string {
 	text := o.Err.Error()
-	if o.Err.Line > 0 {
+	if o.Err.Column > 0 {
 		text += fmt.Sprintf("\nat line %d, column %d of the script", o.Err.Line, o.Err.Column)
+	} else if o.Err.Line > 0 {
+		text += fmt.Sprintf("\nat line %d of the script", o.Err.Line)
 	}
 	return text + "\n" + Effects(o.Calls)
 }
 
+// list returns a line for each call.
+func list(calls []Made) string {
+	var lines []string
+	for _, made := range calls[:min(len(calls), maxListed)] {
+		lines = append(lines, fmt.Sprintf("line %d: %s", made.Line, made.Tool))
+	}
+	if n := len(calls) - maxListed; n > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Effects says which calls of a script that failed took effect.
 func Effects(calls []Made) string {
-	var done []string
-	for _, made := range calls {
-		if made.OK {
-			done = append(done, fmt.Sprintf("line %d: %s", made.Line, made.Tool))
-		}
-	}
+	done := slices.DeleteFunc(slices.Clone(calls), func(made Made) bool { return !made.OK || made.Reads })
 	switch {
 	case len(calls) == 0:
 		return "No call took effect."
 	case len(done) == 0: // one that failed, such as a stored script, may have done a part
-		return "No call succeeded."
+		return "No call succeeded that may change something."
 	}
-	more := ""
-	if n := len(done) - maxEffects; n > 0 {
-		more = fmt.Sprintf("\nand %d more", n)
-	}
-	return "These calls took effect:\n" + strings.Join(done[:min(len(done), maxEffects)], "\n") + more
+	return "These calls took effect:\n" + list(done)
 }

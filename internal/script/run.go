@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
 // hostKey is the key of a context's run, for the functions that the interpreter calls.
@@ -80,7 +82,7 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.cpu = newProcessor(e, o.Limits.CPU, func() {
 		_, over := r.clock.left()
-		r.cancel(cmp.Or(over, error(errorf("LimitError", "the script used more than %v of CPU time", o.Limits.CPU))))
+		r.cancel(cmp.Or(over, error(errorf("LimitError", "the script used more than %v of CPU time%s", o.Limits.CPU, boundBy("cpu")))))
 	})
 	if o.Journal != nil {
 		r.began = o.Journal.Begun()
@@ -162,7 +164,7 @@ func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err
 		}
 	})
 	if len(value) > maxResult {
-		return nil, errorf("LimitError", "the script returns more than %d bytes", maxResult)
+		return nil, errorf("LimitError", "the script returns more than %s", safefile.Size(maxResult))
 	}
 	return value, err
 }

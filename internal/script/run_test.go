@@ -219,11 +219,11 @@ func TestPause(t *testing.T) {
 	}{
 		{"await call('s:asks'); await call('s:asks')", "<nil>", 4 * time.Minute, 8 * time.Minute},
 		{"await call('s:asks'); await call('s:asks')", "LimitError: no person answered within 10m0s; its last call is on line 1", 9 * time.Minute, 10 * time.Minute},
-		{"await call('s:works')", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
-		{"await Promise.all([call('s:asks'), call('s:works')])", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
+		{"await call('s:works')", "LimitError: the script took longer than 1m0s (\"timeout\" of \"scripts\" in the configuration); its last call is on line 1", 4 * time.Minute, time.Minute},
+		{"await Promise.all([call('s:asks'), call('s:works')])", "LimitError: the script took longer than 1m0s (\"timeout\" of \"scripts\" in the configuration); its last call is on line 1", 4 * time.Minute, time.Minute},
 		{"await call('s:runs'); await call('s:runs')", "<nil>", 4 * time.Minute, 8 * time.Minute},
-		{"await Promise.all([call('s:runs'), call('s:works')])", "LimitError: the script took longer than 1m0s; its last call is on line 1", 4 * time.Minute, time.Minute},
-		{"for (;;) await call('s:works')", "LimitError: the script took longer than 1m0s; its last call is on line 1", 7 * time.Second, time.Minute},
+		{"await Promise.all([call('s:runs'), call('s:works')])", "LimitError: the script took longer than 1m0s (\"timeout\" of \"scripts\" in the configuration); its last call is on line 1", 4 * time.Minute, time.Minute},
+		{"for (;;) await call('s:works')", "LimitError: the script took longer than 1m0s (\"timeout\" of \"scripts\" in the configuration); its last call is on line 1", 7 * time.Second, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()

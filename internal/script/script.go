@@ -95,7 +95,8 @@ type Outcome struct {
 // Made is a call that a script made.
 type Made struct {
 	Call
-	OK bool // it has a result that is no error
+	OK    bool // it has a result that is no error
+	Reads bool // its tool changes nothing; the host sets it
 }
 
 // Options are how a script runs.

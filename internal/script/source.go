@@ -70,10 +70,17 @@ func (r *run) compile() (function uint64) {
 				return function
 			}
 			e := r.exception(err)
+			if e.Name == "TypeScriptError" { // of types.mjs, which has read all of the script
+				e.Name = "SyntaxError"
+				panic(failure{e})
+			}
 			if reason == nil || e.Line > reason.Line || e.Line == reason.Line && e.Column > reason.Column {
 				reason = e
 			}
 		}
+	}
+	if lines := strings.Split(code, "\n"); strings.HasPrefix(strings.TrimSpace(lines[max(reason.Line-1, 0)]), "import") {
+		reason.Message += noModules
 	}
 	panic(failure{reason})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcp-metarouter/metarouter/internal/safefile"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
@@ -109,7 +110,7 @@ func (h *handles) keep(raw json.RawMessage, b *block) error {
 // take counts bytes that the outcome has.
 func (h *handles) take(n int) error {
 	if h.bytes+int64(n) > maxResult || !h.budget.take(int64(n)) {
-		return errorf("LimitError", "the script's arguments, images and resources have more than %d bytes, or no memory is left for scripts", maxResult)
+		return errorf("LimitError", "the script's arguments, images and resources have more than %s, or no memory is left for scripts", safefile.Size(maxResult))
 	}
 	h.bytes += int64(n)
 	return nil

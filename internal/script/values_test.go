@@ -86,6 +86,21 @@ func TestResult(t *testing.T) {
 }
 
 // A result has a bounded number of blocks, whatever their names, and a script a bounded number of handles.
+// A script that returns nothing says which calls it made.
+func TestResultOfNothing(t *testing.T) {
+	for code, want := range map[string]string{
+		"": "The script returned nothing.",
+		"const x = await call('s:t');\ncall('s:u', {x}).y": "The script returned nothing: for a value, write \"return\" before it, and \"await\" before each call.\nIt made these calls:\nline 1: s:t\nline 2: s:u",
+		"for (let i = 0; i < 22; i++) await call('s:t')":   "The script returned nothing: for a value, write \"return\" before it, and \"await\" before each call.\nIt made these calls:\n" + strings.Repeat("line 1: s:t\n", 20) + "and 2 more",
+	} {
+		raw := run1(t, code).Result()
+		var result struct{ Content []struct{ Text string } }
+		if err := json.Unmarshal(raw, &result); err != nil || result.Content[0].Text != want {
+			t.Errorf("%q: %s, %v", code, raw, err)
+		}
+	}
+}
+
 func TestManyBlocks(t *testing.T) {
 	many := func(n int, block, key, more string) json.RawMessage {
 		return json.RawMessage(`{"` + key + `":[` + strings.Repeat(block+",", n-1) + block + "]" + more + "}")

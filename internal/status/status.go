@@ -84,6 +84,7 @@ type Status struct {
 	Since    time.Time     // when it entered its state
 	Took     time.Duration // how long its last successful start took, without waiting for its turn
 	Fetching time.Duration // the part of Took in which a package was looked up or fetched; 0 if that is unknown
+	Longest  time.Duration // for how long the oldest call of a tool has been under way, in its latest session; 0 without one
 	Cached   bool          // the package was only looked up: npx had it before
 	Package  string        // the package that npx runs, as name@version; "" if that is unknown
 }

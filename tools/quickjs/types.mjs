@@ -20,10 +20,22 @@ function tokens(code) {
   }
 }
 
+// refuse says that a token begins TypeScript that has code of its own.
+function refuse(code, start, what) {
+  const lines = code.slice(0, start).split("\n"), error = new SyntaxError(`${what} is TypeScript that can't be taken off; write JavaScript`);
+  error.name = "TypeScriptError";
+  error.stack = `at script:${lines.length}:${lines.at(-1).length + 1}`;
+  throw error;
+}
+
 export default function strip(code) {
   let text = "", at = 0;
-  for (const { type, isType, start, end } of tokens(code)) {
+  const all = tokens(code);
+  for (const [i, { type, isType, start, end }] of all.entries()) {
+    if (type === tt._enum && !all[i + 1].isType) refuse(code, start, "an enum");
+    if (isType && !all[i - 1]?.isType && /^(namespace|module)$/.test(code.slice(start, end))) refuse(code, start, "a namespace");
     if (!isType && !modifiers.includes(type)) continue;
+    if (!isType && type !== tt.nonNullAssertion && [tt.parenL, tt.comma].includes(all[i - 1].type)) refuse(code, start, "a parameter that is a property");
     text += code.slice(at, start) + code.slice(start, end).replace(/[^\r\n]/g, " ");
     at = end;
   }

@@ -108,7 +108,11 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allowed, why string) {
 
 // nothingThere refuses a request for a path that is not served.
 func nothingThere(w http.ResponseWriter, r *http.Request) {
-	refuse(w, r, http.StatusNotFound, nil, conversation.InvalidRequest("there is nothing at "+conversation.Brief(r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
+	none := "there is nothing at "
+	if requestOf(r).target.profile != "" {
+		none = "there is no such profile, or not for this client: "
+	}
+	refuse(w, r, http.StatusNotFound, nil, conversation.InvalidRequest(none+conversation.Brief(r.URL.Path)+"; MCP is at /mcp, the dashboard at /"))
 }
 
 // Values of headers that all answers share.

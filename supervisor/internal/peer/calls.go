@@ -23,9 +23,22 @@ type Calls struct {
 	served        int           // requests of users that were answered
 }
 
+// Longest returns how long the oldest pending call of a tool has been under way; 0 without one.
+func (c *Calls) Longest() (longest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.pending {
+		if one.method == "tools/call" {
+			longest = max(longest, time.Since(one.began))
+		}
+	}
+	return longest
+}
+
 // A pendingRequest is a request that was begun and has not ended.
 type pendingRequest struct {
 	id       int64
+	began    time.Time
 	method   string
 	from     session.Client
 	token    json.RawMessage // the client's progress token; may be nil

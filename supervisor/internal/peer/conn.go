@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -46,7 +47,7 @@ type agreement struct {
 
 // begin sends a request. Unless it fails, Calls.remove must be called for it.
 func (c *Conn) begin(ctx context.Context, r session.Request) (*pendingRequest, error) {
-	one := &pendingRequest{id: c.lastID.Add(1), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
+	one := &pendingRequest{id: c.lastID.Add(1), began: time.Now(), method: r.Method, from: r.From, trail: r.Trail, answer: make(chan Reply, 1)}
 	params := r.Params
 	if r.Meta != nil || c.agreed.meta != nil {
 		params, one.token = stamp(c.agreed.meta, c.roots, r, one.id)

@@ -235,9 +235,10 @@ type Script struct {
 
 // A ScriptCall is a call that a script made.
 type ScriptCall struct {
-	Tool string `json:"tool"`
-	Line int    `json:"line"` // from 1; 0 if it is not known
-	OK   bool   `json:"ok"`   // it has a result that is no error
+	Tool  string `json:"tool"`
+	Line  int    `json:"line"`            // from 1; 0 if it is not known
+	OK    bool   `json:"ok"`              // it has a result that is no error
+	Reads bool   `json:"reads,omitempty"` // its tool changes nothing
 }
 
 // A ScriptError is why a script failed.

@@ -90,12 +90,16 @@ func (*callStats) Searched(selector.Search) {}
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // fault returns the reason of a failure, without secrets. If the tool itself reports the failure, the
-// reason is the first line of its result, which is shown on the page and never logged.
+// reason is the first line of its result that is no heading such as "### Error", which is shown on the page and never logged.
 func (cs *callStats) fault(e selector.Execution) string {
 	const most = 64 << 10 // bytes; a longer result is not read
 	said := e.Fault
 	if e.Outcome == execute.ToolError && len(e.Result) <= most {
-		said, _, _ = strings.Cut(strings.TrimSpace(selector.Result{JSON: e.Result}.Text()), "\n")
+		for line := range strings.Lines(strings.TrimSpace(selector.Result{JSON: e.Result}.Text())) {
+			if said = strings.TrimSpace(line); said != "" && !strings.HasPrefix(strings.TrimLeft(said, "#"), " ") {
+				break
+			}
+		}
 	}
 	if said == "" {
 		return ""

@@ -100,6 +100,9 @@ func TestFault(t *testing.T) {
 		fault, text, wants string
 	}{
 		{execute.ToolError, "", "no such file\nstack …", "no such file"},
+		{execute.ToolError, "", "### Error\n\nError: no page\n### Hint", "Error: no page"},
+		{execute.ToolError, "", "# only this", "# only this"},
+		{execute.ToolError, "", "#3 is missing\nstack …", "#3 is missing"},
 		{execute.ToolError, "", "401: api_key=hush4711 is wrong", "401: api_key=*** is wrong"},
 		{execute.ToolError, "", "\u001b[31mred\u001b[0m", "red"},
 		{execute.ToolError, "", strings.Repeat("é", 1000), strings.Repeat("é", 250) + "…"},

@@ -44,7 +44,7 @@ func runScript(q *query) (any, error) {
 	client.noteQuestions(q, "run the script")
 	answer := Script{Value: o.Value, Content: o.Content, Log: o.Log, Calls: []ScriptCall{}}
 	for _, c := range o.Calls {
-		answer.Calls = append(answer.Calls, ScriptCall{c.Tool, c.Line, c.OK})
+		answer.Calls = append(answer.Calls, ScriptCall{c.Tool, c.Line, c.OK, c.Reads})
 	}
 	if e := o.Err; e != nil {
 		answer.Error = &ScriptError{e.Name, e.Message, e.Line, e.Column}

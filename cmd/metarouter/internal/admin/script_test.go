@@ -71,7 +71,7 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 		}
 	}
 	ran, _ := s.script("", ScriptRequest{Code: click})
-	if ran.Log != "x\n" || !slices.Equal(ran.Calls, []ScriptCall{{"b:echo", 2, true}, {"a:browser_click", 2, false}}) {
+	if ran.Log != "x\n" || !slices.Equal(ran.Calls, []ScriptCall{{"b:echo", 2, true, true}, {"a:browser_click", 2, false, false}}) {
 		t.Errorf("%+v", ran)
 	}
 	expect.Equal(t, s.ask(http.MethodPost, "/dashboard/script", `{"code":"return 1"}`, nil), http.StatusForbidden, "a page runs a script")

@@ -103,11 +103,14 @@ func failureOf(file string, ran admin.Script) string {
 		file = "stdin"
 	}
 	if ran.Error.Line > 0 {
-		file = fmt.Sprintf("%s:%d:%d", file, ran.Error.Line, ran.Error.Column)
+		file = fmt.Sprintf("%s:%d", file, ran.Error.Line)
+	}
+	if ran.Error.Column > 0 {
+		file = fmt.Sprintf("%s:%d", file, ran.Error.Column)
 	}
 	made := make([]script.Made, len(ran.Calls))
 	for i, c := range ran.Calls {
-		made[i] = script.Made{Call: script.Call{Tool: c.Tool, Line: c.Line}, OK: c.OK}
+		made[i] = script.Made{Call: script.Call{Tool: c.Tool, Line: c.Line}, OK: c.OK, Reads: c.Reads}
 	}
 	return fmt.Sprintf("%s: %s: %s\n%s", file, ran.Error.Name, ran.Error.Message, script.Effects(made))
 }

@@ -41,11 +41,11 @@ func TestReadInput(t *testing.T) {
 // A failure has its place, and the calls that took effect before.
 func TestFailureOf(t *testing.T) {
 	failed := admin.Script{Error: &admin.ScriptError{Name: "TypeError", Message: "no", Line: 3, Column: 7}, Calls: []admin.ScriptCall{{Tool: "a:x", Line: 1}}}
-	if got := failureOf("f.js", failed); got != "f.js:3:7: TypeError: no\nNo call succeeded." {
+	if got := failureOf("f.js", failed); got != "f.js:3:7: TypeError: no\nNo call succeeded that may change something." {
 		t.Error(got)
 	}
-	failed.Calls = append(failed.Calls, admin.ScriptCall{Tool: "a:y", Line: 2, OK: true})
-	failed.Error.Line = 0
+	failed.Calls = append(failed.Calls, admin.ScriptCall{Tool: "a:y", Line: 2, OK: true}, admin.ScriptCall{Tool: "a:z", Line: 2, OK: true, Reads: true})
+	failed.Error.Line, failed.Error.Column = 0, 0
 	if got := failureOf("f.js", failed); got != "f.js: TypeError: no\nThese calls took effect:\nline 2: a:y" {
 		t.Error(got)
 	}

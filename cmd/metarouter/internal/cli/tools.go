@@ -15,6 +15,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/terminal"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/toolargs"
 	"github.com/mcp-metarouter/metarouter/internal/plain"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 )
@@ -215,12 +216,11 @@ func describeTool(e *Env, t *registry.NormalizedTool) error {
 }
 
 func argumentRows(t *registry.NormalizedTool) (required []terminal.Row) {
-	var names []string
-	_ = json.Unmarshal(wire.Member(t.InputSchema, "required"), &names)
+	names := schema.ParametersOf(t.InputSchema).Required
 	var optional []terminal.Row
-	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, schema []byte) bool {
-		description, _ := wire.String(wire.Member(schema, "description"))
-		row := terminal.Row{{Text: "  " + name}, {Text: typeWords(schema)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: terminal.Faint}}
+	_ = wire.Members(wire.Member(t.InputSchema, "properties"), func(name string, property []byte) bool {
+		description, _ := wire.String(wire.Member(property, "description"))
+		row := terminal.Row{{Text: "  " + name}, {Text: typeWords(property)}, {Text: "optional"}, {Text: strings.TrimSpace(description), Colour: terminal.Faint}}
 		if slices.Contains(names, name) {
 			row[2].Text = "required"
 			required = append(required, row)

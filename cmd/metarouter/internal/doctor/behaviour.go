@@ -16,7 +16,10 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
-const slowStart = 10 * time.Second // a longer start gets a warning
+const (
+	slowStart = 10 * time.Second // a longer start gets a warning
+	longCall  = time.Minute      // a longer call gets a note
+)
 
 // checkBehaviour checks how a server behaves that runs.
 func checkBehaviour(x *findings, entry config.Server, s status.Status) {
@@ -41,6 +44,9 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 	if up {
 		checkMessages(x, s)
 		checkFlood(x, s.Flood)
+	}
+	if up && s.Longest > longCall {
+		x.add(Note, fmt.Sprintf("a call has been under way for %s.", short(s.Longest)), `if it hangs: metarouter restart `+entry.Name+` ends it, and "timeout" in its entry bounds such calls`)
 	}
 	if up && s.Outdated != "" {
 		x.add(Warning, fmt.Sprintf("its lists have changed and can't be read, so the old ones stay: %s.", strings.TrimPrefix(s.Outdated, "list its changed tools: ")), "update the server, or report this to its authors")

@@ -136,6 +136,9 @@ func Examine(c Case) Diagnosis {
 		if !ok {
 			now = status.Status{Name: entry.Name, State: status.Starting}
 		}
+		if entry.Disabled && now.State == status.Stopping { // its calls end
+			now.State = status.Disabled
+		}
 		before := len(x.all)
 		x.server = entry.Name
 		examineServer(x, c, entry, concealed(entry, now), c.Catalog.Offer(entry.Name))

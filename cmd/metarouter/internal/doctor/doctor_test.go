@@ -255,6 +255,8 @@ func TestOffer(t *testing.T) {
 		"reverted":     {stdio("x"), status.Status{State: status.Ready, Reverted: true, LastError: "the edit"}, config.Router{}, nil, []registry.NormalizedTool{plain}, Broken, "edited entry does not start"},
 		"pinned":       {stdio("x"), ready, config.Router{Pinned: []string{"s:nope"}}, nil, []registry.NormalizedTool{plain}, Warning, `"pinned" has "s:nope"`},
 		"disabled":     {stdio("x"), status.Status{State: status.Disabled}, config.Router{}, nil, nil, Note, "metarouter enable s --write"},
+		"long call":    {stdio("x"), status.Status{State: status.Ready, Longest: 90 * time.Second}, config.Router{}, nil, []registry.NormalizedTool{plain}, Note, "a call has been under way for 90 s. if it hangs: metarouter restart s"},
+		"draining":     {config.Server{Name: "s", Transport: config.Stdio, Command: "x", Disabled: true}, status.Status{State: status.Stopping, LastError: "its calls end"}, config.Router{}, nil, nil, Note, "metarouter enable s --write"},
 		"self":         {stdio("x"), status.Status{State: status.Self}, config.Router{}, nil, nil, Warning, "inside the router"},
 	}
 	for name, tc := range tests {

@@ -67,7 +67,7 @@ func Import(ctx context.Context, e *Editor, local *oneshot.Runner, client string
 	if o.File == "" && o.Project == "" && len(done.Conflicts) == 0 && c.Rewrites() {
 		replace = " --replace"
 	}
-	e.Console.Note("next: metarouter check%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
+	e.Console.Note("next: metarouter doctor%s, then metarouter install %s%s%s --write", configs, c.Name, configs, replace)
 	return nil
 }
 
