@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/internal/secret"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -199,6 +200,10 @@ func TestPublicURLNeedsProof(t *testing.T) {
 		}
 	}
 	t.Setenv("METAROUTER_TOKEN", "0123456789abcdef")
+	t.Cleanup(func() { // the package keeps the token once it was read
+		t.Setenv("METAROUTER_TOKEN", "")
+		secret.Token()
+	})
 	expect.Equal(t, saidOf(loadText(t, `{"metarouter": {"http": {"publicUrl": "https://r.example"}}}`).Examine()), "", "with a token of the environment")
 }
 
