@@ -137,7 +137,7 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/completion": {"config", "adapter", "cmd/metarouter/internal/clients"},
 	"cmd/metarouter/internal/configfile": {"config", "supervisor", "cmd/metarouter/internal/auditlog", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/trust"},
 	"cmd/metarouter/internal/console":    {"cmd/metarouter/internal/exit", "cmd/metarouter/internal/terminal"},
-	"cmd/metarouter/internal/daemon":     {"server"}, // whose journal it keeps
+	"cmd/metarouter/internal/daemon":     {},
 	"cmd/metarouter/internal/dashboard":  {},
 	"cmd/metarouter/internal/edit":       {"config", "supervisor", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/logins", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/pin", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/trust"},
 	"cmd/metarouter/internal/evaluate":   {"internal/embeddings", "selector", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit", "internal/evaluation"},
