@@ -13,9 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/clients"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/configfile"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/doctor"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/telemetry"
 	"github.com/mcp-metarouter/metarouter/config"
@@ -124,14 +122,4 @@ func sameAddress(link, address string) bool {
 		return host == "" || host == "localhost" || ip.IsLoopback() || ip.IsUnspecified()
 	}
 	return u.Hostname() == host || local(u.Hostname()) && local(host)
-}
-
-func comparePlan(q *query) (any, error) {
-	next, err := config.Load(q.FormValue("file"))
-	if err != nil {
-		return nil, badRequest(configfile.Unreadable(err))
-	}
-	now := q.router.Config()
-	p := plan.Compare(plan.SideOf(now, adapter.NewPreview(now, nil, q.options.DataDir)), plan.SideOf(next, adapter.NewPreview(next, &now, q.options.DataDir)))
-	return Planned{Plan: p, Before: p.Before, After: p.After, Mode: p.Mode, Restart: p.Restart}, nil
 }
