@@ -129,7 +129,7 @@ var rules = map[string][]string{
 	"server/internal/httpd":              {"registry", "internal/classify", "adapter", "server/internal/catalog", "server/internal/conversation", "server/internal/identity", "internal/exposure", "internal/serverrow"},
 	"server/internal/identity":           {"server/internal/conversation"},
 	"server/internal/tools":              {"registry", "internal/classify", "selector", "adapter", "server/internal/budget", "server/internal/catalog", "server/internal/conversation", "internal/execute", "internal/tokencount"},
-	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/port", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow", "internal/execute", "internal/tokencount"},
+	"cmd/metarouter/internal/admin":      {"config", "registry", "internal/classify", "selector", "adapter", "server", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/telemetry", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/trust", "cmd/metarouter/internal/why", "internal/hints", "internal/profile", "internal/exposure", "internal/serverrow", "internal/execute", "internal/tokencount"},
 	"cmd/metarouter/internal/auditlog":   {"config", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/browser":    {},
 	"cmd/metarouter/internal/cli":        {"config", "registry", "internal/classify", "adapter", "server", "cmd/metarouter/internal/admin", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/daemon", "cmd/metarouter/internal/dashboard", "cmd/metarouter/internal/doctor", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/oneshot", "cmd/metarouter/internal/progress", "cmd/metarouter/internal/skill", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs", "cmd/metarouter/internal/web", "cmd/metarouter/internal/why", "internal/serverrow"},
@@ -152,13 +152,12 @@ var rules = map[string][]string{
 	"cmd/metarouter/internal/telemetry":  {"config", "registry", "selector", "adapter", "server", "internal/execute", "internal/tokencount"},
 	"cmd/metarouter/internal/oneshot":    {"config", "adapter", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/service"},
 	"cmd/metarouter/internal/pin":        {"config", "cmd/metarouter/internal/console"},
-	"cmd/metarouter/internal/port":       {},
 	"cmd/metarouter/internal/progress":   {"adapter", "server", "cmd/metarouter/internal/terminal", "internal/serverrow"},
 	"cmd/metarouter/internal/secrets":    {"config", "cmd/metarouter/internal/configfile", "cmd/metarouter/internal/console", "cmd/metarouter/internal/exit"},
 	"cmd/metarouter/internal/skill":      {"registry", "cmd/metarouter/internal/clients", "cmd/metarouter/internal/console", "cmd/metarouter/internal/edit", "cmd/metarouter/internal/terminal", "cmd/metarouter/internal/toolargs"},
 	"cmd/metarouter/internal/terminal":   {},
 	"cmd/metarouter/internal/toolargs":   {"registry", "selector"},
-	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/exit", "cmd/metarouter/internal/port", "internal/profile"},
+	"cmd/metarouter/internal/web":        {"adapter", "config", "server", "cmd/metarouter/internal/exit", "internal/profile"},
 	"cmd/metarouter/internal/why":        {"config", "registry", "selector", "adapter", "server", "cmd/metarouter/internal/terminal", "internal/profile", "internal/hints", "internal/exposure", "internal/tokencount"},
 
 	// Parts that several steps share, and that know some of the path.

@@ -256,5 +256,4 @@ type Classified struct {
 
 // GET /dashboard/why?tool=NAME&for=TASK answers with a [why.Answer].
 
-// POST /dashboard/doctor?standalone=1 starts the servers that do not run, and answers with a
-// [doctor.Diagnosis]. The parameter says that other routers of the configuration may run.
+// POST /dashboard/doctor starts the servers that do not run, and answers with a [doctor.Diagnosis].
