@@ -27,11 +27,6 @@ type Query struct {
 	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
 
-	// Assistant is asked which tool is right if the confidence in the first one is below
-	// Threshold; 0 means the threshold of a sure answer. A nil Assistant is not asked.
-	Threshold float64
-	Assistant Assistant
-
 	// Arguments of the call to come, a JSON object, and Folders of the client, absolute, tell
 	// which server is meant if several have the same tool. Both may be nil. A tool that lacks
 	// an argument that other tools take is not found.
@@ -56,13 +51,15 @@ type Ranking struct {
 	// Abstained says that this confidence is below 0.1: no candidate is an answer.
 	Abstained bool
 
-	// By is the reason why the first tool is first: "ranking", or "model" if the Assistant chose it. It
-	// is "" without tools.
+	// By is the reason why the first tool is first: "ranking". It is "" without tools.
 	By string
 
 	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
 	Partial []string
 }
+
+// byRanking is the value of By of a [Ranking] with tools.
+const byRanking = "ranking"
 
 // A Selection is the tool to use for a task.
 type Selection struct {
@@ -142,7 +139,6 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	}
 	limit := cmp.Or(max(q.Limit, 0), defaultLimit)
 	q.Limit = max(limit, 2) // whether the first is sure depends on the next
-	q.Threshold = cmp.Or(q.Threshold, s.threshold())
 	t := text.Parse(q.Task)
 	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
 	var found, tools Ranking
@@ -246,9 +242,6 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	answer := Ranking{Partial: tags}
 	if len(ranked) > 0 {
 		answer.By = byRanking
-	}
-	if len(t.Words) > 0 && ask(ctx, q, ranked) {
-		answer.By = byModel
 	}
 	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
 	replaceTools(answer.Candidates, request.Within)

@@ -63,7 +63,7 @@ type Case struct {
 	Edit error
 
 	// The faults of the models of these keys; nil if they work, or were not asked.
-	Assist, Embeddings error
+	Embeddings error
 
 	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
 	// they are sent or not asked for.
