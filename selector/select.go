@@ -163,7 +163,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{}, nil, nil)
+	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, nil, nil)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -172,7 +172,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 
 // search ranks the items of a collection that have words of the task, or that mean about the
 // same. near and args, of the call to come, may be nil.
-func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, near *nearness, args json.RawMessage) ([]Candidate, error) {
+func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, near *nearness, args json.RawMessage) ([]Candidate, error) {
 	within := request.Within.Collection()
 	t.Respell(within.Has)
 	t.Correct(request.Within.Correct)
@@ -190,6 +190,7 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 			documents = append(documents, d)
 		}
 	}
+	var p rank.Prior
 	if near != nil {
 		p.Nearness = near.of
 		for _, d := range near.nearest(request) {
@@ -228,8 +229,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if most > 0 {
 		request.Capabilities, request.AtLeast = tags, most
 	}
-	prior := s.prior(ctx, q.Task, t)
-	ranked, err := search(ctx, c, t, request, prior, s.nearness(ctx, request.Within, t), q.Arguments)
+	ranked, err := search(ctx, c, t, request, s.nearness(ctx, request.Within, t), q.Arguments)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
@@ -252,17 +252,6 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		})
 	}
 	return answer, nil
-}
-
-// prior returns the knowledge of a task besides its words.
-func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.Prior) {
-	if len(t.Words) == 0 {
-		return p
-	}
-	if s.classifier != nil {
-		p.Category, p.Probability = s.classifier.Category(ctx, task)
-	}
-	return p
 }
 
 // replaceTools replaces the tools of candidates by those that the catalog of the subset has.
