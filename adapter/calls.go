@@ -34,10 +34,6 @@ func (c calls) Explain(ctx context.Context, task string, candidates []selector.C
 	return c.router.selector.Explain(ctx, task, candidates)
 }
 
-// Assistant returns the model that the configuration names for searches that are not sure, or nil.
-// It is for Assistant of a [selector.Query].
-func (c calls) Assistant() selector.Assistant { return c.router.assistance.assistant() }
-
 // Check implements [selector.Provider]. Arguments of a tool that the clients may not call have one
 // fault.
 func (c calls) Check(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage) selector.Checked {

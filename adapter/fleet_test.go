@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -79,15 +78,16 @@ func TestSettingsAreLive(t *testing.T) {
 		t.Error("the tools are not stored with their new tag")
 	}
 
-	o := newOracle(t, `{"categories": ["music", "other"]}`, func(context.Context, string) string { return class(0) })
-	c.Router = config.Router{Classification: o.classification()}
+	outside := config.DefaultClassification()
+	outside.Outside = &config.Outside{URL: "http://127.0.0.1:1", ClassifyTool: "classify_text", ListTool: "list_categories", Timeout: time.Second}
+	c.Router = config.Router{Classification: outside}
 	edits <- c
-	mcptest.WaitFor(t, "the outside classifier's tag", func() bool { return len(r.FindByCapability("music")) == 1 })
+	mcptest.WaitFor(t, "the outside classifier", func() bool { return r.parts.Classifier().HasOutside() })
 	mcptest.WaitFor(t, "the end of the tag that was taken out", func() bool { return len(r.FindByCapability("oddity")) == 0 })
 
 	c.Router = config.Router{}
 	edits <- c
-	mcptest.WaitFor(t, "the end of the outside classifier's tags", func() bool { return len(r.FindByCapability("music")) == 0 })
+	mcptest.WaitFor(t, "the end of the outside classifier", func() bool { return !r.parts.Classifier().HasOutside() })
 
 	sure := func() bool {
 		selected, err := r.Select(t.Context(), selector.Query{Task: "frobnicate"})

@@ -116,7 +116,6 @@ type Router struct {
 	sessions   sessions
 	parts      *Parts
 	sorting    *sorting
-	assistance *assistance
 	meanings   *meanings
 	approvals  *approval.Desk
 	scripts    *script.Engine
@@ -145,14 +144,13 @@ func New(c config.Config, o Options) *Router {
 	r.accounts = &accounts{current: r.current, supervisor: r.supervisor, logins: logins}
 	r.members = newMembership(r)
 	r.sessions = sessions{r.supervisor, r.current, r.members}
-	r.sorting = newSorting(c, t, r.sessions, r.writer, o)
-	r.assistance = &assistance{current: r.current, log: o.Log}
+	r.sorting = newSorting(c, t, r.sessions, o)
 	r.meanings = newMeanings(r.registry, o)
 	r.executor = execute.New(execute.Options{
 		Registry: r.registry, Sessions: r.sessions, Node: r.members.name, Observer: o.Observer, Tracer: o.Tracer, Log: o.Log.Named("selector"),
 	})
 	r.selector = selector.New(r.registry, selector.Options{
-		Executor: r.executor, Classifier: r.sorting, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
+		Executor: r.executor, Meanings: r.meanings, Observer: o.Observer, Log: o.Log,
 		FindThreshold: func() float64 { return r.current.load().config.Router.FindThreshold },
 	})
 	all := scoped{r, scope.Everything(whole{r.current, r.registry})}
@@ -181,7 +179,6 @@ func (r *Router) Run(ctx context.Context, edits <-chan config.Config) error {
 }
 
 func run(ctx context.Context, r *Router, edits <-chan config.Config) error {
-	defer r.assistance.close()
 	defer r.accounts.notices.close()
 	defer r.accounts.logins.Close()
 	defer r.scripts.Close()
@@ -338,6 +335,5 @@ func (r *Router) Close() error {
 	if begun, err := r.life.close(); begun {
 		return err
 	}
-	r.assistance.close()
 	return r.selector.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/process"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/status"
+	"github.com/mcp-metarouter/metarouter/registry"
 )
 
 type (
@@ -63,15 +64,10 @@ type (
 // them again does no harm.
 var ErrNotSent = session.ErrNotSent
 
-// A Preview is the offers of a configuration's servers as far as they are known without a start.
-type Preview = catalog.Preview
-
 // A Player plays commands in this process, for tests of this module.
 type Player = process.Player
 
-// NewPreview reads the offers that are stored in the data folder. It finds the offer of another
-// configuration's server, too, if that differs only in its name, its variables or the rules for its
-// tools. other may be nil.
-func NewPreview(c config.Config, other *config.Config, dataDir string) Preview {
-	return catalog.NewPreview(c, other, dataDir)
+// StoredOffers returns the offers of a configuration's servers that are stored in the data folder, by server.
+func StoredOffers(c config.Config, dataDir string) map[string]registry.Offer {
+	return catalog.StoredOffers(c, dataDir)
 }

@@ -78,11 +78,7 @@ func (c catalogView) Settled(ctx context.Context) error {
 			return s == "" || s == status.Starting || s == status.Idle
 		})
 	}, asleep)
-	missing := r.members.settled(ctx)
-	if r.options.OnDemand { // the router ends too soon to ask an outside classifier about each tool
-		r.writer.GuessLabels(ctx)
-	}
-	return missing
+	return r.members.settled(ctx)
 }
 
 // Await waits until the server can be called, for at most [execute.StartWait]. The error wraps

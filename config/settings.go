@@ -110,21 +110,6 @@ type Endpoint struct {
 	Headers map[string]string `key:"headers,expanded"`
 }
 
-// An Assist is the "assist" object: the model that is asked where a search is not sure.
-type Assist struct {
-	Sampling bool // the client's own model, by MCP sampling; Endpoint is empty then
-	Endpoint
-}
-
-// decode leaves out a value that does not fit.
-func (a *Assist) decode(d *decoder, at int, v hujson.Value) error {
-	s, err := keys.Text(v)
-	if *a = (Assist{Sampling: err == nil && s == "sampling"}); a.Sampling {
-		return nil
-	}
-	return a.Endpoint.decode(d, at, v)
-}
-
 // decode leaves out an endpoint with any mistake.
 func (e *Endpoint) decode(d *decoder, at int, v hujson.Value) error {
 	*e = Endpoint{}

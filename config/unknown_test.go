@@ -18,6 +18,7 @@ func TestUnknownKeys(t *testing.T) {
 	for _, tt := range []struct{ name, text, says string }{
 		{"nothing near", entry(`§"favouriteColour": 1`), `the key "favouriteColour" is not known and has no effect; remove it, or correct its name`},
 		{"nothing near in the router", `{"metarouter": {§"colour": 1}}`, `"colour" is not known`},
+		{"ended", `{"metarouter": {§"assist": "sampling"}}`, `assist ended: metarouter asks no model to choose a tool; remove the key`},
 		{"ended", `{"metarouter": {§"learning": true}}`, `learning ended: metarouter no longer learns from use; remove the key`},
 		{"nothing near in the file", `{"mcpServers": {}, §"colour": 1}`, `"colour" is not known`},
 		{"nothing near without a root", `{"a": {"command": "x"}, §"colour": 1}`, `"colour" is not known`},

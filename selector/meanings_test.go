@@ -332,3 +332,10 @@ func TestSureOfOne(t *testing.T) {
 		t.Errorf("%v, sure: %v, %v", ids(one.Candidates), one.Sure, err)
 	}
 }
+
+func ids(ranked []Candidate) (all []string) {
+	for _, c := range ranked {
+		all = append(all, c.Tool.ID)
+	}
+	return all
+}

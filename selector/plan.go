@@ -23,7 +23,6 @@ func (s *Selector) Plan(ctx context.Context, q Query) ([]Step, error) {
 	for _, part := range text.Actions(q.Task) {
 		step := q
 		step.Task, step.whole = part, q.Task
-		step.Assistant = nil // a step that is not sure is left out
 		selection, err := s.Select(ctx, step)
 		if err != nil {
 			return nil, err

@@ -78,7 +78,7 @@ func Route(ctx context.Context, p Provider, q RouteRequest) (r Routed, err error
 	if chosen {
 		r.Selection = Selection{Tool: q.Call.Tool, Confidence: 1, Sure: true}
 	} else {
-		q.Query.Threshold, q.Query.Arguments = q.Threshold, q.Call.Arguments
+		q.Query.Arguments = q.Call.Arguments
 		r.Selection, err = p.Select(ctx, q.Query)
 		if err == nil && !r.Selection.Sure && q.Refresh != nil && q.Refresh(ctx) {
 			r.Selection, err = p.Select(ctx, q.Query)

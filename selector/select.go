@@ -27,11 +27,6 @@ type Query struct {
 	// template is a resource, too. Capabilities narrow the search for tools only.
 	Kinds []string
 
-	// Assistant is asked which tool is right if the confidence in the first one is below
-	// Threshold; 0 means the threshold of a sure answer. A nil Assistant is not asked.
-	Threshold float64
-	Assistant Assistant
-
 	// Arguments of the call to come, a JSON object, and Folders of the client, absolute, tell
 	// which server is meant if several have the same tool. Both may be nil. A tool that lacks
 	// an argument that other tools take is not found.
@@ -56,13 +51,15 @@ type Ranking struct {
 	// Abstained says that this confidence is below 0.1: no candidate is an answer.
 	Abstained bool
 
-	// By is the reason why the first tool is first: "ranking", or "model" if the Assistant chose it. It
-	// is "" without tools.
+	// By is the reason why the first tool is first: "ranking". It is "" without tools.
 	By string
 
 	// Partial holds the capabilities of the Query that the first tool lacks, sorted.
 	Partial []string
 }
+
+// byRanking is the value of By of a [Ranking] with tools.
+const byRanking = "ranking"
 
 // A Selection is the tool to use for a task.
 type Selection struct {
@@ -142,7 +139,6 @@ func (s *Selector) find(ctx context.Context, q Query) (Ranking, error) {
 	}
 	limit := cmp.Or(max(q.Limit, 0), defaultLimit)
 	q.Limit = max(limit, 2) // whether the first is sure depends on the next
-	q.Threshold = cmp.Or(q.Threshold, s.threshold())
 	t := text.Parse(q.Task)
 	others := slices.DeleteFunc(slices.Clone(q.Kinds), func(kind string) bool { return kind == registry.KindTool })
 	var found, tools Ranking
@@ -167,7 +163,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
-	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, rank.Prior{}, nil, nil)
+	ranked, err := search(ctx, c, t, index.Query{Capabilities: kinds, AtLeast: 1, Servers: q.Servers, Within: c.Within(q.Catalog)}, nil, nil)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find %s: %w", strings.Join(kinds, ", "), err)
 	}
@@ -176,7 +172,7 @@ func (s *Selector) findOthers(ctx context.Context, q Query, kinds []string, t te
 
 // search ranks the items of a collection that have words of the task, or that mean about the
 // same. near and args, of the call to come, may be nil.
-func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, p rank.Prior, near *nearness, args json.RawMessage) ([]Candidate, error) {
+func search(ctx context.Context, c *index.Collection, t text.Task, request index.Query, near *nearness, args json.RawMessage) ([]Candidate, error) {
 	within := request.Within.Collection()
 	t.Respell(within.Has)
 	t.Correct(request.Within.Correct)
@@ -194,6 +190,7 @@ func search(ctx context.Context, c *index.Collection, t text.Task, request index
 			documents = append(documents, d)
 		}
 	}
+	var p rank.Prior
 	if near != nil {
 		p.Nearness = near.of
 		for _, d := range near.nearest(request) {
@@ -232,8 +229,7 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if most > 0 {
 		request.Capabilities, request.AtLeast = tags, most
 	}
-	prior := s.prior(ctx, q.Task, t)
-	ranked, err := search(ctx, c, t, request, prior, s.nearness(ctx, request.Within, t), q.Arguments)
+	ranked, err := search(ctx, c, t, request, s.nearness(ctx, request.Within, t), q.Arguments)
 	if err != nil {
 		return Ranking{}, fmt.Errorf("find tools: %w", err)
 	}
@@ -247,9 +243,6 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 	if len(ranked) > 0 {
 		answer.By = byRanking
 	}
-	if len(t.Words) > 0 && ask(ctx, q, ranked) {
-		answer.By = byModel
-	}
 	answer.Candidates = ranked[:min(len(ranked), q.Limit)]
 	replaceTools(answer.Candidates, request.Within)
 	choosePlaces(s.executor, q, t, answer.Candidates)
@@ -259,17 +252,6 @@ func (s *Selector) findTools(ctx context.Context, q Query, t text.Task) (Ranking
 		})
 	}
 	return answer, nil
-}
-
-// prior returns the knowledge of a task besides its words.
-func (s *Selector) prior(ctx context.Context, task string, t text.Task) (p rank.Prior) {
-	if len(t.Words) == 0 {
-		return p
-	}
-	if s.classifier != nil {
-		p.Category, p.Probability = s.classifier.Category(ctx, task)
-	}
-	return p
 }
 
 // replaceTools replaces the tools of candidates by those that the catalog of the subset has.

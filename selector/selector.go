@@ -21,23 +21,21 @@ import (
 // A Selector picks tools from a registry. Its methods may be called by many goroutines at
 // once.
 type Selector struct {
-	index      *index.Indexes
-	executor   *execute.Executor // nil without
-	classifier Classifier        // nil without
-	meanings   Meanings          // nil without
-	observer   Observer          // nil without
-	log        *zap.Logger
+	index    *index.Indexes
+	executor *execute.Executor // nil without
+	meanings Meanings          // nil without
+	observer Observer          // nil without
+	log      *zap.Logger
 
 	findThreshold func() float64 // see Options
 }
 
 // Options configure a Selector. The zero value finds tools by words.
 type Options struct {
-	Executor   *execute.Executor // knows which server is meant if several have the same tool; may be nil
-	Classifier Classifier        // knows categories of tasks; may be nil
-	Meanings   Meanings          // knows vectors of sentences; nil to find by words alone
-	Observer   Observer          // is notified of searches; may be nil
-	Log        *zap.Logger       // nil is silence
+	Executor *execute.Executor // knows which server is meant if several have the same tool; may be nil
+	Meanings Meanings          // knows vectors of sentences; nil to find by words alone
+	Observer Observer          // is notified of searches; may be nil
+	Log      *zap.Logger       // nil is silence
 
 	// FindThreshold returns the least confidence at which an answer is sure; 0 means
 	// [DefaultFindThreshold], and so does a nil function. It is called at each search.
@@ -52,7 +50,7 @@ func New(r *registry.Registry, o Options) *Selector {
 		o.Log = zap.NewNop()
 	}
 	return &Selector{
-		index: index.New(r), executor: o.Executor, classifier: o.Classifier, meanings: o.Meanings,
+		index: index.New(r), executor: o.Executor, meanings: o.Meanings,
 		observer: o.Observer, log: o.Log.Named("selector"), findThreshold: o.FindThreshold,
 	}
 }
@@ -63,13 +61,6 @@ func (s *Selector) Run(ctx context.Context) error { return s.index.Run(ctx, s.lo
 
 // Close frees the index. Later searches fail.
 func (s *Selector) Close() error { return s.index.Close() }
-
-// A Classifier knows the categories of tasks. Each has a capability tag.
-type Classifier interface {
-	// Category returns the tag of the task's category and its probability, in [0,1]; 0 if
-	// the task is of no category. It answers in time even if something is wrong with it.
-	Category(ctx context.Context, task string) (tag string, probability float64)
-}
 
 // An Observer is notified of executions and searches: to count them, to log them, to show
 // them. It is called on the goroutine of the call, by many at once, and must not block.

@@ -60,8 +60,7 @@ type Options struct {
 	RouteThreshold float64       // confidence below which route_task runs no tool by itself
 	LimitsResults  bool          // whether results may be cut, so that read_result is listed
 	Classifies     bool          // whether list_categories and classify_text are listed; they can be called in each mode but "code"
-	FillArguments  bool          // whether route_task asks the client for missing arguments and for agreement
-	Samples        bool          // whether the client's own model is asked where a search is not sure
+	FillArguments  bool          // whether route_task asks the person for missing arguments and for agreement
 	Scripts        bool          // whether clients may run scripts; else mode "code" is "search"
 
 	// Rules are the rules of the profiles of the clients, in any form; nil if there are no rules. A
@@ -135,7 +134,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 		Settings: func() tools.Settings {
 			now := s.display.options()
 			return tools.Settings{
-				RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Samples: now.Samples, Profile: now.Profile,
+				RouteThreshold: now.RouteThreshold, FillArguments: now.FillArguments, Profile: now.Profile,
 				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
 			}
 		},

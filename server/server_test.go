@@ -50,8 +50,6 @@ type fakeRouter struct {
 	selection selector.Selection
 	plan      []selector.Step
 	query     selector.Query // the last one
-	assistant selector.Assistant
-	asks      func(context.Context, selector.Assistant) // what a search does with the model it may ask; nil for nothing
 	execute   func(context.Context, selector.Call) (selector.Result, error)
 	relay     func(context.Context, string, session.Request) (json.RawMessage, error)
 	logIn     func(context.Context, session.Client, error) (bool, error) // nil: no login helps
@@ -135,9 +133,6 @@ func (r *fakeRouter) Unlisted() (names []string) {
 // Find abstains while the catalog is empty, and so does Select.
 func (r *fakeRouter) Find(ctx context.Context, q selector.Query) (selector.Ranking, error) {
 	r.query = q
-	if r.asks != nil {
-		r.asks(ctx, q.Assistant)
-	}
 	if len(r.Tools()) == 0 {
 		return selector.Ranking{Abstained: true}, nil
 	}
@@ -146,9 +141,6 @@ func (r *fakeRouter) Find(ctx context.Context, q selector.Query) (selector.Ranki
 
 func (r *fakeRouter) Select(ctx context.Context, q selector.Query) (selector.Selection, error) {
 	r.query = q
-	if r.asks != nil {
-		r.asks(ctx, q.Assistant)
-	}
 	if len(r.Tools()) == 0 {
 		return selector.Selection{Abstained: true}, nil
 	}
@@ -168,8 +160,6 @@ func (r *fakeRouter) Classifier() *classify.Classifier {
 	}
 	return classify.New(c, nil, nil, "", zap.NewNop())
 }
-
-func (r *fakeRouter) Assistant() selector.Assistant { return r.assistant }
 
 func (r *fakeRouter) Relay(ctx context.Context, server string, q session.Request) (json.RawMessage, error) {
 	return r.relay(ctx, server, q)

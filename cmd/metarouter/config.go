@@ -38,22 +38,6 @@ func newSchemaCommand(out *console.Console) *cobra.Command {
 		})
 }
 
-func newPlanCommand(e *cli.Env) *cobra.Command {
-	var start bool
-	cmd := newCommand("plan FILE", "Show what would change if FILE replaced the configuration in use",
-		`  metarouter plan new.mcp.json
-  metarouter plan new.mcp.json --start --json`,
-		arguments(1, 1, "name one file"), func(ctx context.Context, args []string) error {
-			return cli.Plan(ctx, e, args[0], start)
-		})
-	cmd.Long = `Shows what would change if FILE replaced the configuration in use: the file
-of --config, or else the file that metarouter finds by itself. While an edit of that
-file waits for your approval, the running router's is compared.`
-	addJSONFlag(cmd, e.Console)
-	cmd.Flags().BoolVar(&start, "start", false, "Start the servers of FILE whose tools are not known, to count their tools. By default nothing is started.")
-	return cmd
-}
-
 func newTrustCommand(e *cli.Env) *cobra.Command {
 	var server string // --hints
 	var show bool

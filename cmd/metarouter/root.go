@@ -81,7 +81,7 @@ one MCP server.`,
 var groups = []struct{ title, commands string }{
 	{"Use tools:", "search tools call route script capabilities classify why skill"},
 	{"Servers:", "servers restart doctor login logout secret"},
-	{"Configuration:", "init import add add-json remove enable disable check plan trust schema"},
+	{"Configuration:", "init import add add-json remove enable disable check trust schema"},
 	{"Clients and other machines:", "install serve dashboard token nodes audit"},
 }
 
@@ -114,7 +114,7 @@ func subcommands(local *oneshot.Runner, args []string) []subcommand {
 	}
 	return append(all, []subcommand{
 		{"serve", func() *cobra.Command { return newServeCommand(local, args, program) }},
-		{"dashboard", with(newDashboardCommand, e)}, {"plan", with(newPlanCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
+		{"dashboard", with(newDashboardCommand, e)}, {"trust", with(newTrustCommand, e)}, {"check", with(newCheckCommand, files)},
 		{"init", with(newInitCommand, files)}, {"add", func() *cobra.Command { return newAddCommand(local, args) }}, {"add-json", with(newAddJSONCommand, local)},
 		{"remove", with(newRemoveCommand, files)}, {"enable", with(newEnableCommand, files)}, {"disable", with(newDisableCommand, files)},
 		{"import", with(newImportCommand, local)}, {"install", with(newInstallCommand, files)}, {"login", with(newLoginCommand, local)}, {"logout", with(newLogoutCommand, local)},

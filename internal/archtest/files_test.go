@@ -13,7 +13,7 @@ import (
 // folders that were just made. The others may open files of the data folder, where a stranger may have put a link or a pipe.
 var openers = []string{
 	"cmd/metarouter/internal/cli", "cmd/metarouter/internal/web", "cmd/metarouter/internal/evaluate", "cmd/metarouter/internal/manual", "internal/evaluation", // named by a flag
-	"cmd/metarouter/internal/port", "internal/keeper", "internal/pipe", "internal/process", // /proc and /dev
+	"internal/keeper", "internal/pipe", "internal/process", // /proc and /dev
 	"cmd/metarouter/internal/clients", "cmd/metarouter/internal/edit", // a new file
 	"internal/safefile",
 }

@@ -249,7 +249,7 @@ type Outcome struct {
 	Degraded      bool      `json:"degraded,omitempty"`      // the built-in classifier answered instead of the outside one
 }
 
-// ErrNoCategories is returned by Classify and ClassifyBuiltin if the configuration has no
+// ErrNoCategories is returned by Classify and classifyBuiltin if the configuration has no
 // categories and there are no tags.
 var ErrNoCategories = errors.New(`there are no categories: write some into "metarouter": {"classification": {"categories": […]}}`)
 
@@ -266,11 +266,11 @@ func (k *Classifier) Classify(ctx context.Context, text string) (Outcome, error)
 			return o, nil
 		}
 	}
-	return k.ClassifyBuiltin(ctx, text)
+	return k.classifyBuiltin(ctx, text)
 }
 
-// ClassifyBuiltin is Classify without the outside server.
-func (k *Classifier) ClassifyBuiltin(ctx context.Context, text string) (Outcome, error) {
+// classifyBuiltin is Classify without the outside server.
+func (k *Classifier) classifyBuiltin(ctx context.Context, text string) (Outcome, error) {
 	if err := check(text, k.config.MaxText); err != nil {
 		return Outcome{}, err
 	}
@@ -325,31 +325,8 @@ func check(text string, limit int) error {
 	return nil
 }
 
-// Limit returns the size of the longest text that Classify accepts, in bytes.
-func (k *Classifier) Limit() int { return k.config.MaxText }
-
 // HasOutside reports whether the configuration has an outside server, up or down.
 func (k *Classifier) HasOutside() bool { return k.outside != nil }
-
-// OutsideGeneration returns a number that grows each time the outside server comes up or
-// changes its list, and a channel that is closed at the next change. The number is 0 while
-// the server is down, and without an outside server.
-func (k *Classifier) OutsideGeneration() (generation int, changed <-chan struct{}) {
-	if k.outside == nil {
-		return 0, nil
-	}
-	return k.outside.state()
-}
-
-// Tag returns the tag for a classification result: the category in lower case. It returns
-// "" if err is not nil, if the category is the fallback, or if its probability is below the
-// threshold.
-func (k *Classifier) Tag(o Outcome, err error) string {
-	if err != nil || o.Category == k.config.Fallback || !(o.Confidence >= k.config.Threshold) {
-		return ""
-	}
-	return strings.ToLower(strings.TrimSpace(o.Category))
-}
 
 // Health is the state of classification.
 type Health struct {

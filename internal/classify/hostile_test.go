@@ -225,7 +225,7 @@ func TestClientLeaves(t *testing.T) {
 	o := at(server.URL)
 	k := started(t, config.Classification{Outside: &o}, nil)
 	outcome(t, k, "b")
-	_, err := k.ClassifyBuiltin(t.Context(), "b")
+	_, err := k.classifyBuiltin(t.Context(), "b")
 	expect.OK(t, err)
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -583,11 +583,11 @@ func TestTrainedAhead(t *testing.T) {
 	end()
 	k := New(&config.Classification{Categories: []config.Category{{Name: "a"}, {Name: "b"}}, MaxText: 100}, nil, nil, "", zap.NewNop())
 	expect.OK(t, k.Run(ended, false))
-	if _, err := k.ClassifyBuiltin(ended, "a"); !errors.Is(err, context.Canceled) {
+	if _, err := k.classifyBuiltin(ended, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("it was trained after the end, with the error %v", err)
 	}
 	expect.OK(t, k.Run(t.Context(), false))
-	_, err := k.ClassifyBuiltin(ended, "a")
+	_, err := k.classifyBuiltin(ended, "a")
 	expect.OK(t, err, "Run has not trained it")
 }
 
@@ -598,11 +598,11 @@ func TestTrainingWaits(t *testing.T) {
 	set.training <- struct{}{} // another call trains
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := k.ClassifyBuiltin(ctx, "a"); !errors.Is(err, context.Canceled) {
+	if _, err := k.classifyBuiltin(ctx, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	<-set.training
-	_, err := k.ClassifyBuiltin(t.Context(), "a")
+	_, err := k.classifyBuiltin(t.Context(), "a")
 	expect.OK(t, err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/session"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 // Sessions connects to servers of the configuration.
@@ -63,13 +61,11 @@ type outside struct {
 	needed, probed   context.Context // end when the server is first needed, and after the first probe
 	need, endOfProbe context.CancelFunc
 
-	mu         sync.Mutex // guards the fields below
-	list       []string   // its categories; nil before the first list
-	index      []int      // our index of each of them
-	err        error      // why it is down; nil if it is up
-	since      time.Time
-	generation int           // grows when it comes up or changes its list
-	changed    signal.Change // when it goes down, comes up or changes its list
+	mu    sync.Mutex // guards the fields below
+	list  []string   // its categories; nil before the first list
+	index []int      // our index of each of them
+	err   error      // why it is down; nil if it is up
+	since time.Time
 }
 
 // A mergeFunc adds a checked list to the known categories, and returns our index of each
@@ -211,9 +207,6 @@ func (s *outside) setList(list List) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(s.list, list.Categories) {
-		s.nextGeneration()
-	}
 	s.list, s.index = list.Categories, index
 	return nil
 }
@@ -230,7 +223,6 @@ func (s *outside) classify(ctx context.Context, text string) (v verdict, index [
 	v, err = s.askVerdict(ctx, text, len(index))
 	if errors.Is(err, errRestarted) && s.refresh(ctx) == nil {
 		s.mu.Lock()
-		s.nextGeneration()
 		index = s.index
 		s.mu.Unlock()
 		v, err = s.askVerdict(ctx, text, len(index))
@@ -256,7 +248,6 @@ func (s *outside) setState(err error) {
 	s.err = err
 	if (before == nil) != (err == nil) {
 		s.since = time.Now()
-		s.nextGeneration()
 	}
 	switch {
 	case before != nil && err == nil:
@@ -269,27 +260,10 @@ func (s *outside) setState(err error) {
 	}
 }
 
-// nextGeneration begins a generation. The caller holds s.mu.
-func (s *outside) nextGeneration() {
-	s.generation++
-	s.changed.Notify()
-}
-
 func (s *outside) up() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == nil
-}
-
-// state returns the server's generation, 0 while it is down, and a channel that is closed
-// at the next change.
-func (s *outside) state() (generation int, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return 0, s.changed.Next()
-	}
-	return s.generation, s.changed.Next()
 }
 
 func (s *outside) health() *OutsideHealth {

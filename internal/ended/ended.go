@@ -6,6 +6,7 @@ package ended
 // Commands returns the lines of the commands, by name.
 func Commands() map[string]string {
 	return map[string]string{
+		"plan":  "plan ended: metarouter no longer compares configurations; run 'metarouter check --config FILE'",
 		"usage": "usage ended: metarouter no longer learns from use; nothing replaces it",
 	}
 }
@@ -13,6 +14,7 @@ func Commands() map[string]string {
 // Keys returns the lines of the keys, by path in a configuration file, such as "metarouter.http.addr".
 func Keys() map[string]string {
 	return map[string]string{
+		"metarouter.assist":   "assist ended: metarouter asks no model to choose a tool; remove the key",
 		"metarouter.learning": "learning ended: metarouter no longer learns from use; remove the key",
 	}
 }

@@ -1,9 +1,8 @@
 // Package endpoint asks a model behind an OpenAI-compatible HTTP API that the configuration names,
-// such as Ollama, llama.cpp, TEI or a cloud: which tool does a task, or for vectors of texts.
+// such as Ollama, llama.cpp, TEI or a cloud, for vectors of texts.
 //
 // Answers are bounded and checked. The headers go to one origin: no redirect is followed. While the
 // API fails, a [Breaker] makes pauses. Errors show neither headers nor the secret parts of the URL.
-// A description of a tool becomes one line of bounded length, and an answer can only choose a line.
 package endpoint
 
 import (

@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"flag"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -194,36 +192,19 @@ func TestDoctorNPX(t *testing.T) {
 	}
 }
 
-// The doctor names the program that has the address of the configuration, and a free one.
-// Of its own router it says nothing.
-func TestDoctorPort(t *testing.T) {
-	layer.Full(t)
+// A port in use is named, with what to do.
+func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := prepare(t, entries{"one": fake("-tool", "t: T.")}, map[string]any{"http": map[string]any{"addr": l.Addr().String()}})
-	findings, ok, code := s.diagnose()
-	said := strings.Join(findings[""], "\n")
-	if !ok || code != 0 || !strings.Contains(said, "listens at "+l.Addr().String()+`, the "http.addr" of the configuration`) || !strings.Contains(said, `"metarouter": {"http": {"addr": "127.0.0.1:`) {
-		t.Errorf("ok %v, exit %d, found %q", ok, code, findings)
+	s := prepare(t, entries{"one": fake("-tool", "t: T.")}, nil)
+	at := l.Addr().String()
+	if _, stderr, code := s.run("serve", "--http", at); code != 1 || !strings.Contains(stderr, at) || !strings.Contains(stderr, "; write another port after --http") {
+		t.Errorf("exit %d: %s", code, stderr)
 	}
-	if runtime.GOOS == "linux" && !strings.Contains(said, fmt.Sprintf("end that program: kill %d;", os.Getpid())) {
-		t.Errorf("this process is not named: %s", said)
-	}
-	l.Close()
-	s.start("--http", l.Addr().String())
-	mcptest.WaitFor(t, "the doctor to say nothing of its own router", func() bool {
-		if c, err := net.Dial("tcp", l.Addr().String()); err != nil {
-			return false
-		} else {
-			c.Close()
-		}
-		findings, _, _ := s.diagnose()
-		return len(findings[""]) == 0
-	})
 }
 
 // serve logs a warning of the configuration once: at its start, and after the edit that

@@ -5,8 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,13 +48,9 @@ func TestHostileText(t *testing.T) {
 		"wrong":         {"command": "sh", "args": []string{"-c", "exit 3"}, "timeout" + hostile: hostile, "env": map[string]string{"A": "${NOT_SET" + hostile + "}"}},
 	}
 	s := prepare(t, servers, map[string]any{"pinned": []string{"no" + hostile}, "mod" + hostile: 1})
-	other := filepath.Join(s.dir, "other.json")
-	if err := os.WriteFile(other, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	commands := [][]string{
 		{"tools"}, {"tools", "--server", "evil"}, {"tools", "evil:say"}, {"tools", "no" + hostile}, {"capabilities", "no" + hostile}, {"search", "wipe"}, {"search", "--explain", "wipe say refuse"}, {"route", "--dry-run", "wipe"}, {"route", "say"},
-		{"servers"}, {"servers", "evil"}, {"servers", "broken"}, {"servers", "bad" + hostile}, {"servers", "no" + hostile}, {"why", "evil:say"}, {"why", "evil:say", "--for", "wipe"}, {"why", "evil:nothing"}, {"why", "broken:x"}, {"doctor"}, {"plan", other}, {"check"}, {"capabilities"},
+		{"servers"}, {"servers", "evil"}, {"servers", "broken"}, {"servers", "bad" + hostile}, {"servers", "no" + hostile}, {"why", "evil:say"}, {"why", "evil:say", "--for", "wipe"}, {"why", "evil:nothing"}, {"why", "broken:x"}, {"doctor"}, {"check"}, {"capabilities"},
 		{"call", "evil:refuse", "text=" + hostile}, {"call", "evil:no" + hostile}, {"call", "evil:say", "text=5", "x"},
 	}
 	check := func(how string, commands ...[]string) {

@@ -78,7 +78,7 @@ func TestFiles(t *testing.T) {
 				// Found in the folder, and not trusted.
 				{"serve", "--standalone"}, {"servers"}, {"trust"},
 				// Named, and so trusted.
-				{"check", "--config", ".mcp.json"}, {"doctor", "--config", ".mcp.json"}, {"plan", ".mcp.json", "--config", ".mcp.json"},
+				{"check", "--config", ".mcp.json"}, {"doctor", "--config", ".mcp.json"},
 				{"import", "cursor", "--file", ".mcp.json", "--config", "other.json"},
 			} {
 				runCommand(t, dir, command)

@@ -115,7 +115,7 @@ func newFitter(folder string, sentences bool) (f *fitter, err error) {
 	if f.features, f.evidence, err = rankNames(folder); err != nil {
 		return nil, err
 	}
-	f.still = indexes(f.features, "CategoryFeature", "ArgumentFeature")
+	f.still = indexes(f.features, "ArgumentFeature")
 	if !sentences {
 		f.still = append(f.still, indexes(f.features, "MeaningFeature", "StepMeaningFeature")...)
 	}

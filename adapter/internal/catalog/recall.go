@@ -73,7 +73,7 @@ func (w *Writer) recall(servers []config.Server) {
 // adoptStored puts the stored offers, with their doubts, into the registry at once, if it is empty.
 // It reports false, and does nothing, if they are to be put there one by one. p.mu must be held.
 func (p *published) adoptStored(all []*recalled) bool {
-	if p.labels != nil || len(p.known) > 0 {
+	if len(p.known) > 0 {
 		return false
 	}
 	offers := make(map[string]registry.Offer, len(all))

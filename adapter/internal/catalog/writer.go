@@ -36,7 +36,7 @@ type Writer struct {
 func NewWriter(onDemand bool, t *Tagger, r *registry.Registry, s *offerstore.Store, log *zap.Logger) *Writer {
 	log = log.Named("catalog")
 	return &Writer{
-		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), offers: make(map[string]registry.Offer), older: make(map[string]registry.Offer)},
+		published: published{registry: r, log: log, tagger: t, known: make(map[string]string), older: make(map[string]registry.Offer)},
 		Saves:     saver{store: s, registry: r, log: log, due: make(chan struct{}, 1), waiting: make(map[string]unsaved)},
 		onDemand:  onDemand, others: make(map[string]config.Server),
 	}

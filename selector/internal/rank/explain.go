@@ -40,14 +40,13 @@ type WordShare struct {
 var (
 	names = [NumFeatures]string{
 		StepFeature: "words", MeaningFeature: "meaning", StepMeaningFeature: "step meaning",
-		CoverageFeature: "coverage", CategoryFeature: "category",
-		TaskFeature: "all words", NameFeature: "name", VerbFeature: "verb", ConflictFeature: "verb conflict", ServerFeature: "server",
+		CoverageFeature: "coverage",
+		TaskFeature:     "all words", NameFeature: "name", VerbFeature: "verb", ConflictFeature: "verb conflict", ServerFeature: "server",
 		TypeFeature: "values", NumberFeature: "other number", ArgumentFeature: "arguments",
 	}
 	labels = [NumFeatures]string{
 		StepFeature: "words in common", MeaningFeature: "its meaning", StepMeaningFeature: "its meaning for a part of the task",
 		CoverageFeature: "how much of the task's words it covers",
-		CategoryFeature: "the category of the task",
 		TaskFeature:     "words in common with the whole task", NameFeature: "how much of its name the task has",
 		VerbFeature: "doing what the task's verb says", ConflictFeature: "doing the opposite of the task's verb",
 		ServerFeature: "its server, which the task names", TypeFeature: "taking values such as those in the task",

@@ -9,7 +9,6 @@ var bySentences = learned{
 		MeaningFeature:     2.49,
 		StepMeaningFeature: 2.451,
 		CoverageFeature:    1.343,
-		CategoryFeature:    0.5,
 		TaskFeature:        0.2411,
 		NameFeature:        0.6435,
 		VerbFeature:        0.1091,

@@ -7,7 +7,6 @@ var byWords = learned{
 	weights: [NumFeatures]float64{
 		StepFeature:     1.138,
 		CoverageFeature: 2.804,
-		CategoryFeature: 0.5,
 		TaskFeature:     0.8708,
 		NameFeature:     1.084,
 		VerbFeature:     0.4421,

@@ -75,7 +75,6 @@ const (
 	MeaningFeature                    // how near the sentences of task and tool are; see [Nearness]
 	StepMeaningFeature                // the same of the step that is nearest
 	CoverageFeature                   // the share of the task's words that the tool has, rare ones counting more
-	CategoryFeature                   // the probability that the task is of a category with a tag of the tool
 	TaskFeature                       // the words of the whole task, divided by the best candidate's
 	NameFeature                       // the share of the name's words that the task has, rare ones counting more
 	VerbFeature                       // whether it does the action of the task's verb
@@ -97,10 +96,8 @@ func Weights(sentences bool) [NumFeatures]float64 {
 
 // A Prior is knowledge of a task besides its words. The zero value is nothing.
 type Prior struct {
-	Category    string   // the tag of the task's category
-	Probability float64  // that the task is of the category
-	Crowd       int      // how many items there are to choose from; 0 means all of the collection
-	Complete    Complete // by the arguments that were given
+	Crowd    int      // how many items there are to choose from; 0 means all of the collection
+	Complete Complete // by the arguments that were given
 
 	// Nearness returns how near a tool is to the task by vectors of sentences; nil without.
 	Nearness func(*index.Document) Nearness
@@ -134,9 +131,6 @@ func Rank(t text.Task, tools []*index.Document, c *index.Collection, p Prior) []
 		features[MeaningFeature], features[StepMeaningFeature] = near.Whole, near.Step
 		if d.Tool != nil {
 			features[ArgumentFeature] = p.Complete.of(d.Tool.ID)
-			if p.Probability > 0 && slices.Contains(d.Tool.Capabilities, p.Category) {
-				features[CategoryFeature] = p.Probability
-			}
 		}
 		ranked[i] = Candidate{
 			Tool: d.Tool, Prompt: d.Prompt, Resource: d.Resource, Template: d.Template,

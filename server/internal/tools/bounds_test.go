@@ -33,7 +33,6 @@ func (l *lax) Snapshot() *registry.Snapshot        { return l.Registry.Snapshot(
 func (l *lax) Servers() []adapter.ServerInfo       { return nil }
 func (l *lax) Await(context.Context, string) error { return nil }
 func (l *lax) Settled(context.Context) error       { return nil }
-func (l *lax) Assistant() selector.Assistant       { return nil }
 func (l *lax) passes(args json.RawMessage) selector.Checked {
 	return selector.Checked{Arguments: args}
 }

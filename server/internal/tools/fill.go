@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
@@ -13,24 +12,19 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// fillWait is how long a client, with its model and its person, may take to fill in
-// arguments or to agree to a call.
+// fillWait is how long a person may take to fill in arguments or to agree to a call.
 const fillWait = 5 * time.Minute
 
 // ownName stands for the router where otherwise a server's name stands.
 const ownName = "metarouter"
 
-// fill completes the arguments of a call by asking the client: first its model for
-// the missing arguments that the task states, then the person for the rest, and for
-// permission unless the call is permitted. It returns the arguments, and whether the
-// person has agreed to the call. If the client can't be asked or does not answer,
-// the arguments stay as they are.
-func fill(ctx context.Context, c *toolCall, task string, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool) {
+// fill asks the person for the missing arguments of a call, and for permission unless
+// the call is permitted. It returns the arguments, and whether the person has agreed
+// to the call. If the person can't be asked or does not answer, the arguments stay as
+// they are.
+func fill(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, args json.RawMessage, permitted bool) (filled json.RawMessage, agreed bool) {
 	ctx, cancel := context.WithTimeout(ctx, fillWait)
 	defer cancel()
-	if len(selector.Missing(tool, args)) > 0 {
-		args = merged(args, sampled(ctx, c.From, task, tool, args))
-	}
 	missing := selector.Missing(tool, args)
 	if permitted && len(missing) == 0 {
 		return args, false
@@ -44,36 +38,6 @@ func fill(ctx context.Context, c *toolCall, task string, tool *registry.Normaliz
 		return args, false
 	}
 	return merged(args, content), true
-}
-
-// sampled asks the client's model for the arguments; nil if the client has no model.
-func sampled(ctx context.Context, from session.Client, task string, tool *registry.NormalizedTool, args json.RawMessage) json.RawMessage {
-	if !session.Answers(from.Capabilities(), createMessage) {
-		return nil
-	}
-	const instructions = "You fill in the arguments of a tool. Answer with one JSON object that holds the arguments which the task states, " +
-		"by the JSON Schema, and nothing else. Leave out what the task does not say; never guess."
-	text, err := sample(ctx, from, instructions, fmt.Sprintf(
-		"Task: %s\n\nTool: %s\n%s\n\nJSON Schema of its arguments: %s\n\nGiven already: %s",
-		task, tool.ID, tool.Description, tool.InputSchema, args), 1000)
-	if err != nil {
-		return nil
-	}
-	return objectIn(text)
-}
-
-// objectIn returns the JSON object in a model's answer, perhaps within a fence; nil if
-// the answer has no object.
-func objectIn(text string) json.RawMessage {
-	begin, end := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
-	if begin < 0 || end < begin {
-		return nil
-	}
-	object := json.RawMessage(text[begin : end+1])
-	if !json.Valid(object) {
-		return nil
-	}
-	return object
 }
 
 // The limits of a form that a person is asked to fill in.
@@ -156,7 +120,7 @@ func elicited(ctx context.Context, from session.Client, tool *registry.Normalize
 // maxShownArguments bounds the bytes of arguments that a person is shown.
 const maxShownArguments = 2000
 
-// maxFilled bounds the arguments that a client's model or its person adds.
+// maxFilled bounds the arguments that a person adds.
 const maxFilled = 100
 
 // merged returns the arguments, completed with the members of more unless these are too many.

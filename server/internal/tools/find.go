@@ -47,7 +47,7 @@ const (
 type Found struct {
 	Sure                bool          `json:"sure"`           // the confidence in the first is at least findThreshold, and the next is less likely
 	Abstained           bool          `json:"abstained"`      // nothing fits
-	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking" or "model"
+	By                  string        `json:"by,omitempty"`   // the way in which the first tool was chosen: "ranking"
 	Hint                string        `json:"hint,omitempty"` // the next step if the answer is not sure
 	Tools               []foundItem   `json:"tools"`
 	Nearest             []foundItem   `json:"nearest,omitempty"`              // if nothing fits
@@ -83,10 +83,7 @@ type handle struct {
 }
 
 // A finder finds and describes the tools, prompts and resources of servers.
-type finder struct {
-	*Options
-	models *assistants
-}
+type finder struct{ *Options }
 
 // find answers find_tools.
 func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.RawMessage, error) {
@@ -96,7 +93,6 @@ func (f *finder) find(ctx context.Context, a findArguments, c *toolCall) (json.R
 	reply := Found{Tools: []foundItem{}}
 	limit := int(min(max(cmp.Or(a.Limit, unsureLimit), 1), maxLimit))
 	query := selector.Query{Task: a.Query, Kinds: a.Kinds, Capabilities: a.Capabilities, Servers: a.Servers, Limit: limit + maxMore}
-	query.Assistant = f.models.of(c)
 	before := f.Router.Snapshot()
 	ranking, err := f.Router.Find(ctx, query)
 	if err == nil && !ranking.Sure && f.Catalog.Settle(ctx, before) {

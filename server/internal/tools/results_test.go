@@ -152,7 +152,7 @@ func TestKeptResultsOfManyServers(t *testing.T) {
 		t.Errorf("%d bytes are kept", got)
 	}
 	for _, r := range servers {
-		(&Tools{models: newAssistants(&Options{Budgets: b}), results: r}).Clear()
+		(&Tools{results: r}).Clear()
 	}
 	if got := held(); got != 0 {
 		t.Errorf("%d bytes stay", got)

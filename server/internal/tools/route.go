@@ -89,7 +89,7 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 	before := r.Router.Snapshot()
 	settings := r.Settings()
 	request := selector.RouteRequest{
-		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities, Assistant: r.finder.models.of(c)},
+		Query: selector.Query{Task: a.Task, Capabilities: a.Capabilities},
 		Call:  r.runner.callOf(c, nil, a.Arguments),
 
 		Plan:      len(a.Arguments) == 0, // the schema rejects null; with arguments, the task is one call
@@ -102,7 +102,7 @@ func (r *taskRouter) route(ctx context.Context, a routeArguments, c *toolCall) (
 	}
 	if settings.FillArguments {
 		request.Fill = func(ctx context.Context, t *registry.NormalizedTool, args json.RawMessage, permitted bool) (json.RawMessage, bool) {
-			return fill(ctx, c, a.Task, t, args, permitted)
+			return fill(ctx, c, t, args, permitted)
 		}
 	}
 	routed, err := selector.Route(ctx, r.Router, request)

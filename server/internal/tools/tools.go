@@ -47,9 +47,6 @@ type Router interface {
 	// Classifier sorts texts into categories.
 	Classifier() *classify.Classifier
 
-	// Assistant returns the model to ask where a search is not sure, which may be nil.
-	Assistant() selector.Assistant
-
 	// LogIn begins a login if err, by which a request of the client has failed, says that one is
 	// needed. It reports false if a login would not help. With a nil error, a person has logged in. Errors
 	// wrap [session.ErrNotSent] if they are no [*session.Error].
@@ -85,8 +82,7 @@ type Options struct {
 // Settings may change while the router runs.
 type Settings struct {
 	RouteThreshold float64 // confidence below which route_task runs no tool by itself
-	FillArguments  bool    // route_task asks the client for missing arguments and for agreement
-	Samples        bool    // clients' own models are asked where a search is not sure
+	FillArguments  bool    // route_task asks the person for missing arguments and for agreement
 	Rules          any     // that limit the clients, as JSON can write them
 	Profile        string  // the names of the profiles that limit the clients, for the observer and in spans
 	Code           bool    // the mode is "code"
@@ -96,13 +92,12 @@ type Settings struct {
 // Budgets are common to the servers of one router.
 type Budgets struct {
 	results *budget.Budget // in bytes
-	models  *budget.Budget // in clients
 	scripts *budget.Quota  // that run or are suspended, by principal
 }
 
 // NewBudgets returns the budgets of a router.
 func NewBudgets() *Budgets {
-	return &Budgets{results: budget.New(maxAllKeptBytes), models: budget.New(maxClients), scripts: budget.NewQuota(maxScripts, math.MaxInt)}
+	return &Budgets{results: budget.New(maxAllKeptBytes), scripts: budget.NewQuota(maxScripts, math.MaxInt)}
 }
 
 // Tools answers tools/call. Its methods may be called by many goroutines at once.
@@ -111,7 +106,6 @@ type Tools struct {
 	own      map[string]ownTool
 	runner   *runner
 	reporter *reporter
-	models   *assistants
 	results  *results
 }
 
@@ -133,14 +127,14 @@ func (c *toolCall) repair(how ...string) {
 // New returns the tools of a router.
 func New(o Options) *Tools {
 	t := &Tools{
-		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o}, models: newAssistants(&o),
+		Options: &o, own: make(map[string]ownTool), reporter: &reporter{&o},
 		results: newResults(o.Budgets.results, func(tool string) bool {
 			_, ok := o.Router.Snapshot().Tool(tool)
 			return ok || tool == scriptTool && o.Settings().Scripts
 		}),
 	}
 	t.runner = &runner{Options: &o, results: t.results}
-	found := &finder{&o, t.models}
+	found := &finder{&o}
 	routes := &taskRouter{&o, t.runner, found}
 	handlers := map[string]ownHandler{
 		"find_tools":      handler("find_tools", found.find),
@@ -169,7 +163,6 @@ func New(o Options) *Tools {
 // Forget drops all that is kept for a client that has left; see Owner of
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
-	t.models.breakers.Forget(owner)
 	t.results.forget(owner)
 	t.runner.held.leave(owner)
 }
@@ -179,7 +172,6 @@ func (t *Tools) Close() { t.runner.held.close() }
 
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
-	t.models.breakers.Clear()
 	t.results.clear()
 }
 

@@ -128,7 +128,6 @@ var routes = []route{
 	{"POST /dashboard/approvals/{id}/{action}", ownPage, answerApproval, nil},
 
 	{"POST /dashboard/doctor", ownPage, runDoctor, nil},
-	{"POST /dashboard/plan", onCommand, comparePlan, nil}, // it has files read
 }
 
 // file returns the function of a route that answers the same for all routers.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/serverrow"
 	"github.com/mcp-metarouter/metarouter/internal/status"
@@ -261,15 +260,4 @@ type Classified struct {
 
 // GET /dashboard/why?tool=NAME&for=TASK answers with a [why.Answer].
 
-// POST /dashboard/doctor?standalone=1 starts the servers that do not run, and answers with a
-// [doctor.Diagnosis]. The parameter says that other routers of the configuration may run.
-
-// POST /dashboard/plan?file=PATH answers a command with a Planned: the changes that the file would make in
-// place of the configuration in use.
-type Planned struct {
-	Plan    plan.Plan         `json:"plan"`
-	Before  map[string]string `json:"before"` // the fields of the plan that its JSON lacks
-	After   map[string]string `json:"after"`
-	Mode    string            `json:"mode"`
-	Restart []string          `json:"restart"`
-}
+// POST /dashboard/doctor starts the servers that do not run, and answers with a [doctor.Diagnosis].

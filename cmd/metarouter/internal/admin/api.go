@@ -199,7 +199,7 @@ type edit struct {
 // A change lists the differences of an entry that existed before.
 type change struct {
 	Server string   `json:"server"`
-	Fields []string `json:"fields"` // such as "args" or "lazy false → true"
+	Fields []string `json:"fields"` // such as "args" or "lazy default → true"
 }
 
 // GET /dashboard/profiles answers with the profiles, by name.

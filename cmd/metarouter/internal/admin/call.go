@@ -101,7 +101,7 @@ func routeTask(q *query) (any, error) {
 	}
 	client := &nonInteractiveClient{consent: asked.Consent}
 	routed, err := selector.Route(q.Context(), q.view, selector.RouteRequest{
-		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities, Assistant: q.view.Assistant()},
+		Query:     selector.Query{Task: asked.Task, Capabilities: asked.Capabilities},
 		Call:      selector.Call{Arguments: arguments, Client: "metarouter route", From: client},
 		DryRun:    asked.DryRun,
 		Threshold: q.router.Config().Router.RouteThreshold,

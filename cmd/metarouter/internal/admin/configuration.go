@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/plan"
 	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/trust"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/commandline"
@@ -125,12 +124,78 @@ func settings(s config.Server) map[string]string {
 	return all
 }
 
+// editOf returns the differences that an edit of the files made.
 func editOf(before, after config.Config) *edit {
-	p := plan.CompareServers(before.Servers, after.Servers)
-	e := &edit{Added: p.Servers.Added, Removed: p.Servers.Removed, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
+	e := &edit{Added: []string{}, Removed: []string{}, Changed: []change{}, Router: !reflect.DeepEqual(before.Router, after.Router),
 		Restart: append([]string{}, config.RestartKeys(before.Router, after.Router)...)}
-	for _, name := range p.Servers.Changed {
-		e.Changed = append(e.Changed, change{name, p.Details[name]})
+	old := make(map[string]config.Server)
+	for _, s := range before.Servers {
+		old[s.Name] = s
+	}
+	for _, s := range after.Servers {
+		was, known := old[s.Name]
+		delete(old, s.Name)
+		if !known {
+			e.Added = append(e.Added, s.Name)
+		} else if !reflect.DeepEqual(was, s) {
+			e.Changed = append(e.Changed, change{s.Name, differences(was, s)})
+		}
+	}
+	for _, s := range before.Servers {
+		if _, gone := old[s.Name]; gone {
+			e.Removed = append(e.Removed, s.Name)
+		}
 	}
 	return e
+}
+
+// differences returns the keys in which two entries of a server differ, with the values of settings. The
+// last one says whether the server is started again.
+func differences(a, b config.Server) (all []string) {
+	differ := func(differs bool, what string) {
+		if differs {
+			all = append(all, what)
+		}
+	}
+	differ(a.Transport != b.Transport, "type")
+	differ(a.Command != b.Command, "command")
+	differ(!slices.Equal(a.Args, b.Args), "args")
+	differ(a.URL != b.URL, "url")
+	all = append(all, differentKeys("env ", a.Env, b.Env)...)
+	all = append(all, differentKeys("header ", a.Headers, b.Headers)...)
+	before, now := settings(a), settings(b)
+	for _, d := range differentKeys("", before, now) {
+		key := d[1:]
+		all = append(all, fmt.Sprintf("%s %s → %s", key, cmp.Or(before[key], "default"), cmp.Or(now[key], "default")))
+	}
+	differ(a.Misconfigured == "" && b.Misconfigured != "", "can't be started any more")
+	differ(a.Misconfigured != "" && b.Misconfigured == "", "can be started now")
+	if len(all) == 0 {
+		all = append(all, "other keys")
+	}
+	starts := func(s config.Server) bool { return !s.Disabled && s.Misconfigured == "" && !s.Self }
+	differ(starts(a) && starts(b) && (a.Hash() != b.Hash() || !slices.Equal(a.InheritEnv, b.InheritEnv) || a.KeepStrays != b.KeepStrays), "the server is started again")
+	return all
+}
+
+// differentKeys returns the keys in which two maps differ, sorted, each after the prefix and "+", "-" or "~".
+func differentKeys(prefix string, a, b map[string]string) (all []string) {
+	both := maps.Clone(a)
+	if both == nil {
+		both = make(map[string]string)
+	}
+	maps.Copy(both, b)
+	for _, key := range slices.Sorted(maps.Keys(both)) {
+		before, had := a[key]
+		after, has := b[key]
+		switch {
+		case !had:
+			all = append(all, prefix+"+"+key)
+		case !has:
+			all = append(all, prefix+"-"+key)
+		case before != after:
+			all = append(all, prefix+"~"+key)
+		}
+	}
+	return all
 }

@@ -189,9 +189,6 @@ func findTools(q *query, of []string) (any, error) {
 		words = strings.ToValidUTF8(words[:maxWords], "")
 	}
 	task := selector.Query{Task: words, Capabilities: q.URL.Query()["capability"], Servers: of, Limit: limitOf(q)}
-	if q.has("wait") {
-		task.Assistant = q.view.Assistant()
-	}
 	ranked, err := q.view.Find(q.Context(), task)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -31,11 +30,7 @@ func Doctor(ctx context.Context, e *Env, pin, write bool) error {
 	var d doctor.Diagnosis
 	err := e.ask(ctx, need{peek: true, quiet: true, several: true}, func(ctx context.Context, c *apiClient) error {
 		asked, used = true, c.config
-		parameters := url.Values{}
-		if e.Standalone {
-			parameters.Set("standalone", "1")
-		}
-		return c.post(ctx, "/dashboard/doctor", parameters, struct{}{}, &d)
+		return c.post(ctx, "/dashboard/doctor", nil, struct{}{}, &d)
 	})
 	_, untrusted := errors.AsType[*trustfile.Untrusted](err)
 	switch {

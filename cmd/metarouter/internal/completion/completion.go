@@ -35,7 +35,6 @@ func Add(root *cobra.Command, configs *[]string) {
 		"login":   first(serverNames(configs, isRemote)),
 		"logout":  first(serverNames(configs, isRemote)),
 		"man":     cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		"plan":    files("json", "jsonc"),
 		"remove":  first(serverNames(configs, isAny)),
 		"enable":  first(serverNames(configs, isAny)),
 		"disable": first(serverNames(configs, isAny)),
@@ -120,7 +119,7 @@ func toolNames(configs *[]string, keys bool) cobra.CompletionFunc {
 			c = c.Expand() // entries are stored under their values
 		}
 		var names []cobra.Completion
-		for _, offer := range adapter.NewPreview(c, nil, data).Offers {
+		for _, offer := range adapter.StoredOffers(c, data) {
 			for _, t := range offer.Tools {
 				if len(args) == 0 {
 					names = append(names, t.ID)

@@ -63,14 +63,11 @@ type Case struct {
 	Edit error
 
 	// The faults of the models of these keys; nil if they work, or were not asked.
-	Assist, Embeddings error
+	Embeddings error
 
 	// Why no traces are sent although the environment asks for them, with the fix after "; "; nil if
 	// they are sent or not asked for.
 	Traces error
-
-	// The address of the configuration's HTTP server if another program has it, else nil.
-	Port *Port
 
 	Issuers []Issuer // of "http.oauth", that were asked
 	Cluster *Cluster // nil without one, or if it was not asked
@@ -233,7 +230,6 @@ func examineWhole(x *findings, c Case) {
 		x.add(Note, "the key of your logins at remote servers is in the file "+path+", because no keyring ran when it was made: whoever can read your files can use the logins.",
 			"where a keyring runs, remove the files logins.* in its folder and log in again; else nothing has to be done")
 	}
-	checkPort(x, c.Port)
 	checkIssuers(x, c)
 	checkCluster(x, c)
 	checkModels(x, c)

@@ -205,7 +205,6 @@ func serverOptions(c config.Config, v server.View, chosen []string) *server.Opti
 		Name: c.Router.Gateway.Name, Prefix: c.Router.Gateway.Prefix,
 		ToolBudget: c.Router.ToolBudget, ListWait: c.Router.ListWait, Pinned: pinned,
 		RouteThreshold: c.Router.RouteThreshold, FillArguments: c.Router.FillArguments, Scripts: rules.Scripts(cmp.Or(v.Mode, c.Router.Mode)),
-		Samples:       c.Router.Assist != nil && c.Router.Assist.Sampling,
 		Rules:         limits,
 		Profile:       strings.Join(applying, "+"),
 		LimitsResults: slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.MaxResultTokens > 0 || len(s.ToolResultTokens) > 0 }),

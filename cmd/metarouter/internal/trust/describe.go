@@ -46,11 +46,10 @@ var (
 var (
 	notes = map[string]string{
 		"accessLog": "each call is written there", "accessLog.file": "each call is written there",
-		"assist": "a model that gets tasks, and descriptions of tools", "assist.url": "gets tasks, and descriptions of tools",
 		"embeddings.url":        "gets tasks, and descriptions of tools",
 		"classification.url":    "gets the texts to classify",
 		"classification.server": "gets the texts to classify",
-		"fillArguments":         "the client's model is asked for arguments",
+		"fillArguments":         "the person is asked for arguments",
 		"http.addr":             "with --http, the router listens there",
 		"http.publicUrl":        "logins at remote servers come back there, and tokens are issued for it",
 

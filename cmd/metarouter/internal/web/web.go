@@ -25,7 +25,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mcp-metarouter/metarouter/adapter"
-	"github.com/mcp-metarouter/metarouter/cmd/metarouter/internal/port"
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/pipe"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -146,7 +145,7 @@ func (l *Listener) Listen(ctx context.Context) error {
 	var err error
 	if l.listener, err = config.Listen(ctx, "tcp", l.address.String()); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%v listens at %s; stop it, or write another port after --http", port.Find(ctx, l.address), l.address)
+			return fmt.Errorf("%w; write another port after --http", err)
 		}
 		return err
 	}

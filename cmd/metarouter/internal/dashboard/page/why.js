@@ -4,9 +4,9 @@ import { html, svg, nothing, percent } from "./ui.js";
 /** What the features of the ranking mean. */
 const features = {
   words: "words in common", meaning: "near in meaning", "step meaning": "near one step of the task",
-  coverage: "share of the search's words", category: "its category",
+  coverage: "share of the search's words",
 };
-const colours = ["words", "meaning", "step meaning", "coverage", "category"];
+const colours = ["words", "meaning", "step meaning", "coverage"];
 const fields = ["name", "title", "description", "parameters", "parameter descriptions", "capabilities", "server"];
 
 const colour = (list, name) => { const i = list.indexOf(name); return `c${(i < 0 ? list.length : i) % 7}`; };
