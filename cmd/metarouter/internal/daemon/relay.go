@@ -133,52 +133,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// A leaver is the connection with a router that may hand its clients over to another one.
-type leaver interface {
-	Released() <-chan struct{} // closed when the client is to leave
-	Leave()
-}
-
-// leavePoll is how often a Relay looks whether its client still awaits an answer of a router that it is to leave.
-const leavePoll = 20 * time.Millisecond
-
-// leave leaves the router, once that is to be left and the client awaits no answer of it. It ends when ended is closed.
-func (r *Relay) leave(router leaver, ended <-chan struct{}) {
-	select {
-	case <-router.Released():
-	case <-ended:
-		return
-	}
-	again := time.NewTicker(leavePoll)
-	defer again.Stop()
-	for !leaveIfIdle(r, router) {
-		select {
-		case <-again.C:
-		case <-ended:
-			return
-		}
-	}
-}
-
-// leaveIfIdle leaves the router unless the client awaits an answer. Further messages of the client wait for the next router.
-func leaveIfIdle(r *Relay, router leaver) bool {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if any(r.router) != any(router) {
-		return true // it has ended meanwhile
-	}
-	for _, q := range r.open {
-		if q.line == nil || !q.stays {
-			return false
-		}
-	}
-	r.away = true
-	router.Leave()
-	return true
-}
-
 // over reports whether the client needs no other router.
 func (r *Relay) over() bool {
 	r.mu.Lock()
@@ -429,23 +383,3 @@ func (r *Relay) cancelAll() {
 	}
 	r.router.CloseWrite()
 }
-
-// Local returns both ends of a connection in this process.
-func Local() (ours, theirs *LocalConn) {
-	a, b := &LocalConn{}, &LocalConn{}
-	a.PipeReader, b.PipeWriter = io.Pipe()
-	b.PipeReader, a.PipeWriter = io.Pipe()
-	return a, b
-}
-
-// A LocalConn is one end of a connection in this process.
-type LocalConn struct {
-	*io.PipeReader
-	*io.PipeWriter
-}
-
-// CloseWrite implements [Conn].
-func (c *LocalConn) CloseWrite() error { return c.PipeWriter.Close() }
-
-// Close implements [io.Closer].
-func (c *LocalConn) Close() error { return errors.Join(c.PipeReader.Close(), c.PipeWriter.Close()) }
