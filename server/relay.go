@@ -136,6 +136,10 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
+	if giver := r.tools.Giver(c.Owner(), uri); giver != "" && r.catalog.HasServer(giver) {
+		at := catalog.Address{Server: giver, URI: uri}
+		found = append([]catalog.Address{at}, slices.DeleteFunc(found, func(other catalog.Address) bool { return other == at })...)
+	}
 	var result json.RawMessage
 	for _, at := range found {
 		result, err = r.pass(ctx, c, at.Server, wire.SetMember(c.BareParams(), "uri", wire.AppendString(nil, at.URI)))
