@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcp-metarouter/metarouter/config/internal/keys"
+	"github.com/mcp-metarouter/metarouter/internal/commandline"
 	"github.com/mcp-metarouter/metarouter/internal/jsonc"
 	"github.com/mcp-metarouter/metarouter/internal/reference"
 	"github.com/mcp-metarouter/metarouter/internal/secret"
@@ -41,9 +42,18 @@ func (d *expander) argument(v hujson.Value) (string, error) {
 	return s, err
 }
 
-// warnOfSecrets warns of the secrets that the entry o has as text.
-func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
+// warnOfTexts warns of the secrets that the entry o has as text, and of paths in which only a shell replaces ~.
+func (d entryDecoder) warnOfTexts(s *Server, o *hujson.Object) {
+	var atHome []string // arguments in which the server itself replaces ~
+	for _, f := range commandline.Folders(s.Command, s.Args) {
+		if f.AtHome {
+			atHome = append(atHome, fmt.Sprintf("args[%d]", f.Argument))
+		}
+	}
 	warn := func(offset int, path, name, value string) {
+		if rest, ok := strings.CutPrefix(value, "~/"); ok && !strings.HasPrefix(path, "headers") && !slices.Contains(atHome, path) {
+			d.warn(offset, "the server gets ~ in %q as it is, since no shell replaces it; write \"${HOME}/%s\"", path, rest)
+		}
 		if !secret.Clear(name, value) {
 			return
 		}
@@ -69,7 +79,7 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 	for _, key := range []string{"command", "env", "headers", "args"} {
 		m, _ := jsonc.Member(o, key)
 		if in, ok := m.Value.Value.(*hujson.Object); ok && key == "command" { // in Zed's dialect
-			d.warnOfSecrets(in)
+			d.warnOfTexts(s, in)
 			continue
 		}
 		switch value := m.Value.Value.(type) {

@@ -74,7 +74,11 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 	if err != nil {
 		return nil, conversation.InvalidParams(err.Error())
 	}
-	return r.pass(ctx, c, prompt.Server, wire.SetMember(c.BareParams(), "name", wire.AppendString(nil, prompt.Name)))
+	params := c.BareParams()
+	if !wire.IsObject(wire.Member(params, "arguments")) { // servers of the TypeScript SDK refuse a prompt without
+		params = wire.SetMember(params, "arguments", json.RawMessage("{}"))
+	}
+	return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "name", wire.AppendString(nil, prompt.Name)))
 }
 
 // complete completes an argument of a prompt or of a resource template.

@@ -75,7 +75,8 @@ func TestRelay(t *testing.T) {
 	c := initialized(t, r, Options{Mode: exposure.Direct})
 	for i, tc := range []struct{ method, params, want string }{
 		{"prompts/get", `{"name":"b__greet","arguments":{"n":9007199254740993},"x":1}`, `{"server":"b","method":"prompts/get","params":{"name":"greet","arguments":{"n":9007199254740993},"x":1}}`},
-		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
+		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only","arguments":{}}}`},
+		{"prompts/get", `{"arguments":null,"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"arguments":{},"name":"only"}}`},
 		{"resources/read", `{"uri":"x:a"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:a"}}`},
 		{"resources/read", `{"uri":"x:both"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:both"}}`},
 		{"resources/read", `{"uri":"metarouter://b/x:both"}`, `{"server":"b","method":"resources/read","params":{"uri":"x:both"}}`},
@@ -87,7 +88,7 @@ func TestRelay(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}`,
 			`{"server":"b","method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}}`},
 		// Servers that ignore the case of names, or take the first member, get what was judged.
-		{"prompts/get", `{"name":"only","Name":"hidden","_Meta":{"x":1}}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
+		{"prompts/get", `{"name":"only","Name":"hidden","_Meta":{"x":1}}`, `{"server":"a","method":"prompts/get","params":{"name":"only","arguments":{}}}`},
 		{"resources/read", `{"URI":"hidden","uri":"hidden","uri":"x:a"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:a","uri":"x:a"}}`},
 		{"completion/complete", `{"ref":{"type":"ref/resource","type":"ref/prompt","name":"only","NAME":"hidden"},"Ref":{"type":"ref/prompt","name":"hidden"},"argument":{"name":"n","value":"v"}}`,
 			`{"server":"a","method":"completion/complete","params":{"ref":{"type":"ref/prompt","type":"ref/prompt","name":"only"},"argument":{"name":"n","value":"v"}}}`},
