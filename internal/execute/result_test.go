@@ -78,3 +78,25 @@ func TestErrorThatDoesNotFit(t *testing.T) {
 		}
 	}
 }
+
+// Arguments that fit are checked only if all of the schema was compared with them.
+func TestPartlyChecked(t *testing.T) {
+	for _, tc := range []struct {
+		schema, args string
+		checked      bool
+	}{
+		{`{"properties":{"a":{"pattern":"^[a-z]+$"}}}`, `{"a":"x"}`, true},
+		{`{"properties":{"a":{"pattern":"^(?!-)[a-z-]+$"}}}`, `{"a":"-bad"}`, false},
+		{`{"properties":{"a":{"pattern":"^(?!-)[a-z-]+$"}}}`, `{"a":"BAD"}`, false},
+		{`{"properties":{"a":{"pattern":"(?<=x)y"}}}`, `{}`, false},
+		{`{"patternProperties":{"(a)\\1":{"type":"string"}}}`, `{"aa":1}`, false},
+	} {
+		r, err := execute(t, &stub{call: answers(`{"content":[]}`, nil)}, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
+		if err != nil || len(r.Mismatch) > 0 {
+			t.Errorf("%s: %v, %v", tc.schema, r.Mismatch, err)
+		}
+		if checked := string(wire.Member(r.Meta(), "arguments_checked")); checked != fmt.Sprint(tc.checked) {
+			t.Errorf("%s, %s: %s", tc.schema, tc.args, checked)
+		}
+	}
+}
