@@ -42,16 +42,17 @@ func (d *expander) argument(v hujson.Value) (string, error) {
 	return s, err
 }
 
+// atHome reports whether the server itself replaces ~ in the argument at a path.
+func atHome(s *Server, path string) bool {
+	return slices.ContainsFunc(commandline.Folders(s.Command, s.Args), func(f commandline.Folder) bool {
+		return f.AtHome && path == fmt.Sprintf("args[%d]", f.Argument)
+	})
+}
+
 // warnOfTexts warns of the secrets that the entry o has as text, and of paths in which only a shell replaces ~.
 func (d entryDecoder) warnOfTexts(s *Server, o *hujson.Object) {
-	var atHome []string // arguments in which the server itself replaces ~
-	for _, f := range commandline.Folders(s.Command, s.Args) {
-		if f.AtHome {
-			atHome = append(atHome, fmt.Sprintf("args[%d]", f.Argument))
-		}
-	}
 	warn := func(offset int, path, name, value string) {
-		if rest, ok := strings.CutPrefix(value, "~/"); ok && !strings.HasPrefix(path, "headers") && !slices.Contains(atHome, path) {
+		if rest, ok := strings.CutPrefix(value, "~/"); ok && !strings.HasPrefix(path, "headers") && !atHome(s, path) {
 			d.warn(offset, "the server gets ~ in %q as it is, since no shell replaces it; write \"${HOME}/%s\"", path, rest)
 		}
 		if !secret.Clear(name, value) {

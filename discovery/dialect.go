@@ -206,6 +206,36 @@ func visit(o object, at string, f func(o object, at string)) {
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
+// targets are the places in a schema to which references lead.
+type targets struct {
+	places map[string]string // pointers by identifier, and by anchor with "#"
+	bases  []string          // places of identifiers, to which pointers within are relative
+	known  map[string]bool   // whether there is something at a pointer
+	any    bool              // there are identifiers
+}
+
+func targetsIn(root object) *targets {
+	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}}
+	visit(root, "", func(o object, at string) {
+		n.known[at] = true
+		for _, keyword := range []string{"$id", "id", "$anchor", "$dynamicAnchor"} {
+			s, ok := text(o.get(keyword))
+			if n.any = n.any || o.get(keyword) != nil; !ok || s == "" {
+				continue
+			}
+			if strings.HasSuffix(keyword, "nchor") {
+				s = "#" + s
+			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
+				n.bases = append(n.bases, at)
+			}
+			if _, taken := n.places[s]; !taken {
+				n.places[s] = at
+			}
+		}
+	})
+	return n
+}
+
 // maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
 // the bytes of a pointer.
 const (
@@ -216,35 +246,15 @@ const (
 // references makes the references of a schema pointers within it, and removes those that lead nowhere and all
 // identifiers: clients keep one table of identifiers for all tools.
 func (c *cleaner) references(root object) {
-	places := map[string]string{"": ""} // pointers by identifier, and by anchor with "#"
-	bases := []string{""}               // places of identifiers, to which pointers within are relative
-	known := map[string]bool{}          // whether there is something at a pointer
-	named := false
-	visit(root, "", func(o object, at string) {
-		known[at] = true
-		for _, keyword := range []string{"$id", "id", "$anchor", "$dynamicAnchor"} {
-			s, ok := text(o.get(keyword))
-			if named = named || o.get(keyword) != nil; !ok || s == "" {
-				continue
-			}
-			if strings.HasSuffix(keyword, "nchor") {
-				s = "#" + s
-			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
-				bases = append(bases, at)
-			}
-			if _, taken := places[s]; !taken {
-				places[s] = at
-			}
-		}
-	})
+	n := targetsIn(root)
 	whole := hujson.Value{Value: root.Object}
 	searches := maxSearches
 	exists := func(at string) bool {
-		found, ok := known[at]
+		found, ok := n.known[at]
 		if !ok && searches > 0 {
 			searches--
 			found = whole.Find(at) != nil
-			known[at] = found
+			n.known[at] = found
 		}
 		return found
 	}
@@ -258,16 +268,16 @@ func (c *cleaner) references(root object) {
 			if plain, err := url.PathUnescape(fragment); err == nil {
 				fragment = plain
 			}
-			target, ok := places[id]
+			target, ok := n.places[id]
 			if id == "" {
-				for _, base := range bases {
+				for _, base := range n.bases {
 					if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
 						target = base
 					}
 				}
 			}
 			if fragment != "" && fragment[0] != '/' {
-				target, ok = places["#"+fragment]
+				target, ok = n.places["#"+fragment]
 			} else {
 				target += fragment
 			}
@@ -277,13 +287,13 @@ func (c *cleaner) references(root object) {
 				c.dangling[o.Object] = true
 				c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
 				c.note("%s %.80q was left out, since it leads nowhere in the schema", keyword, ref)
-			case named && keyword == "$ref" && found != ref:
+			case n.any && keyword == "$ref" && found != ref:
 				o.put(keyword, hujson.String(found))
 			}
 		}
 	})
 	c.path = c.path[:1]
-	if named {
+	if n.any {
 		visit(root, "", func(o object, _ string) { o.remove("$id"); o.remove("id") })
 		c.changed = true
 	}
