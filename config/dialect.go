@@ -167,7 +167,7 @@ func (d entryDecoder) entry(o *hujson.Object, s *Server, at int) {
 	d.leaveWindows(s, o)
 	d.help(s, keys.Helper, at)
 	d.checkLogin(s, o)
-	d.warnOfSecrets(o)
+	d.warnOfTexts(s, o)
 	d.reportMissing(s)
 	if m, ok := jsonc.Member(o, "args"); ok {
 		if a, ok := textsOf(m.Value, nil).Value.(*hujson.Array); ok {

@@ -155,7 +155,7 @@ func (d *expander) lookup(name string) (string, bool) {
 		return d.source.project(), true
 	case "workspaceFolderBasename":
 		return filepath.Base(d.source.project()), true
-	case "pathSeparator":
+	case "pathSeparator", "/":
 		return string(filepath.Separator), true
 	case "userHome":
 		return d.env.home, d.env.home != ""

@@ -211,12 +211,12 @@ func TestWorkspaceFolder(t *testing.T) {
 		"/project/.cursor/mcp.json": "/project",
 	} {
 		c, err := load([]string{file}, fakeWorld(map[string]string{
-			file: `{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${userHome}", "${workspaceFolderBasename}"], "cwd": "sub"}}}`,
+			file: `{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${userHome}", "${workspaceFolderBasename}${/}a${pathSeparator}b ${/x} ${//}"], "cwd": "sub"}}}`,
 		}, nil))
 		if err != nil || len(c.Problems) > 0 {
 			t.Fatal(err, c.Problems)
 		}
-		if s := c.Servers[0]; s.Command != want+"/run" || s.Args[0] != "/home/me" || s.Args[1] != "project" || s.Cwd != want+"/sub" {
+		if s := c.Servers[0]; s.Command != want+"/run" || s.Args[0] != "/home/me" || s.Args[1] != "project/a/b ${/x} ${//}" || s.Cwd != want+"/sub" {
 			t.Errorf("%s: got %q %q in %q", file, s.Command, s.Args, s.Cwd)
 		}
 	}

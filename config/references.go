@@ -42,9 +42,19 @@ func (d *expander) argument(v hujson.Value) (string, error) {
 	return s, err
 }
 
-// warnOfSecrets warns of the secrets that the entry o has as text.
-func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
+// atHome reports whether the server itself replaces ~ in the argument at a path.
+func atHome(s *Server, path string) bool {
+	return slices.ContainsFunc(commandline.Folders(s.Command, s.Args), func(f commandline.Folder) bool {
+		return f.AtHome && path == fmt.Sprintf("args[%d]", f.Argument)
+	})
+}
+
+// warnOfTexts warns of the secrets that the entry o has as text, and of paths in which only a shell replaces ~.
+func (d entryDecoder) warnOfTexts(s *Server, o *hujson.Object) {
 	warn := func(offset int, path, name, value string) {
+		if rest, ok := strings.CutPrefix(value, "~/"); ok && !strings.HasPrefix(path, "headers") && !atHome(s, path) {
+			d.warn(offset, "the server gets ~ in %q as it is, since no shell replaces it; write \"${HOME}/%s\"", path, rest)
+		}
 		if !secret.Clear(name, value) {
 			return
 		}
@@ -56,7 +66,7 @@ func (d entryDecoder) warnOfSecrets(o *hujson.Object) {
 	for _, key := range []string{"command", "env", "headers", "args"} {
 		m, _ := jsonc.Member(o, key)
 		if in, ok := m.Value.Value.(*hujson.Object); ok && key == "command" { // in Zed's dialect
-			d.warnOfSecrets(in)
+			d.warnOfTexts(s, in)
 			continue
 		}
 		switch value := m.Value.Value.(type) {

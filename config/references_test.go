@@ -134,3 +134,28 @@ func TestSecretsInClearText(t *testing.T) {
 		}
 	}
 }
+
+// A path with ~, which no shell replaces, is warned of.
+func TestWarnOfHome(t *testing.T) {
+	for entry, want := range map[string]string{
+		`"command": "x", "args": ["~/data"]`:                               `~ in "args[0]" as it is, since no shell replaces it; write "${HOME}/data"`,
+		`"command": "x", "args": ["--dir", "~/my data"]`:                   `~ in "args[1]" as it is, since no shell replaces it; write "${HOME}/my data"`,
+		`"command": "x", "args": ["--dir=~/data"]`:                         `~ in "args[0]"`,
+		`"command": "x", "env": {"DATA": "~/data/db"}`:                     `~ in "env.DATA" as it is, since no shell replaces it; write "${HOME}/data/db"`,
+		`"command": "uvx", "args": ["mcp-server-fetch", "-f", "~/f"]`:      `~ in "args[2]"`,
+		`"command": "~/bin/x", "cwd": "~/data", "envFile": "~/no"`:         ``,
+		`"command": "x", "args": ["~", "a~/b", "~x/y"], "env": {"A": "~"}`: ``,
+		`"url": "https://example.org/~/x", "headers": {"X-A": "~/data"}`:   ``,
+	} {
+		c := loadText(t, `{"mcpServers": {"a": {`+entry+`}}}`)
+		got := ""
+		for _, p := range c.Problems {
+			if strings.Contains(p.Message, "no shell") {
+				got += p.Message
+			}
+		}
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q", entry, got)
+		}
+	}
+}

@@ -64,11 +64,8 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 
 	schema := r.inputSchema(tool)
 	r.outputSchema(tool)
-	if bytes.Contains(raw, []byte(`"pattern`)) {
-		whole := bytes.Clone(hujson.Value{Value: schema.Object}.Pack())
-		if clean(&r, schema, "inputSchema", true) {
-			t.ServerSchema = whole
-		}
+	if whole := (hujson.Value{Value: schema.Object}).Pack(); in2020(&r, schema, "inputSchema") {
+		t.ServerSchema = bytes.Clone(whole)
 	}
 	t.Repairs, t.Suspect = r, suspects(hiding(r), "", definition)
 	if t.Definition, err = pack(definition); err != nil {
@@ -79,7 +76,11 @@ func Normalize(server string, raw json.RawMessage, rename map[string]string) (re
 		if hint != "" {
 			tool.put("description", hujson.String(join(t.Description, hint)))
 		}
-		t.Flat, err = pack(definition)
+		if t.Flat, err = pack(definition); err == nil && bytes.Contains(t.Flat, []byte(`"$ref"`)) {
+			definition, _ = hujson.Parse(t.Flat)
+			in2020(&repairs{}, object{definition.Find("/inputSchema").Value.(*hujson.Object)}, "inputSchema") // references into branches lead nowhere
+			t.Flat, err = pack(definition)
+		}
 	}
 	return t, err
 }

@@ -135,12 +135,12 @@ func TestNormalizeFlattens(t *testing.T) {
 			"Give these arguments: a; or c.",
 		},
 		"references": {
-			`{"type":"object","anyOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/gone"},{"$ref":"http://x/y"}],"$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"required":["a"]},"B":{}}}`,
+			`{"type":"object","anyOf":[{"$ref":"#/$defs/A"},{},true],"$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"required":["a"]},"B":{}}}`,
 			`{"type":"object","$defs":{"A":{"type":"object","properties":{"a":{"$ref":"#/$defs/B"}},"required":["a"]},"B":{}},"properties":{"a":{"$ref":"#/$defs/B"}}}`,
 			"",
 		},
 		"no object": {
-			`{"type":"object","anyOf":[{"type":"null"},{"type":"array"},false,3,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
+			`{"type":"object","anyOf":[{"type":"null"},{"type":"array"},false,{"type":["object","null"],"properties":{"a":{}},"required":["a"]}]}`,
 			`{"type":"object","properties":{"a":{}},"required":["a"]}`,
 			"",
 		},
@@ -154,8 +154,12 @@ func TestNormalizeFlattens(t *testing.T) {
 			`{"type":"object","properties":{"a":{},"b":{}}}`,
 			"Give these arguments: a; or b.",
 		},
-		"itself":    {`{"type":"object","anyOf":[{"$ref":"#"},{"$ref":"#/anyOf/0"}]}`, `{"type":"object","properties":{}}`, ""},
-		"no branch": {`{"type":"object","oneOf":null,"anyOf":[],"allOf":{}}`, `{"type":"object","properties":{}}`, ""},
+		"references into branches": {
+			`{"type":"object","anyOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"title":"B","$ref":"#/anyOf/0/properties/a"}},"required":["b"]}]}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{"title":"B"}}}`,
+			"Give these arguments: a; or b.",
+		},
+		"itself": {`{"type":"object","anyOf":[{"$ref":"#"},{"$ref":"#/anyOf/0"}]}`, `{"type":"object","properties":{}}`, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

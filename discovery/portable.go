@@ -14,20 +14,25 @@ import (
 )
 
 // A cleaner repairs the parts of a schema that APIs of models refuse, at any depth: a type that JSON Schema
-// does not have, and with patterns, a regular expression outside of what the engines have in common.
+// does not have, and with patterns, what JSON Schema 2020-12 does not know, and a regular expression outside
+// of what the engines have in common.
 // An API refuses the whole request for one of them. A rule that is removed stays as a sentence of
 // the description.
 type cleaner struct {
 	r        *repairs
 	patterns bool
 	path     []string
+	changed  bool
+
+	dangling map[*hujson.Object]bool // schemas without their references, which led nowhere
 }
 
-// clean repairs a schema and those within, and reports whether it changed any. The schema allows no
-// less than before.
+// clean repairs a schema and those within, and reports whether it may allow more than before. It allows no
+// less.
 func (c *cleaner) clean(o object) (changed bool) {
 	if c.patterns {
-		changed = c.pattern(o)
+		changed = c.dialect(o)
+		changed = c.pattern(o) || changed
 		changed = c.names(o) || changed
 	} else {
 		changed = c.types(o)
@@ -273,6 +278,7 @@ func (c *cleaner) describe(o object, rule string) {
 // note notes a repair with its place, in which keywords are left out.
 func (c *cleaner) note(format string, args ...any) {
 	place := slices.DeleteFunc(slices.Clone(c.path), func(name string) bool { return name == "properties" })
+	c.changed = true
 	c.r.note("%s: "+format, append([]any{plain.Line(strings.Join(place, "."))}, args...)...)
 }
 

@@ -25,20 +25,19 @@ func (r *repairs) inputSchema(tool object) object {
 		schema.put("type", hujson.String("object"))
 	}
 	r.members(schema, "inputSchema")
-	clean(r, schema, "inputSchema", false)
+	repairTypes(r, schema, "inputSchema")
 	return schema
 }
 
-// clean repairs the types of a schema, or its patterns, and reports whether it changed any; see
-// [cleaner].
-func clean(r *repairs, schema object, where string, patterns bool) (changed bool) {
-	c := cleaner{r: r, patterns: patterns, path: []string{where}}
-	return c.clean(schema)
+// repairTypes repairs the types of a schema and those within.
+func repairTypes(r *repairs, schema object, where string) {
+	c := cleaner{r: r, path: []string{where}}
+	c.clean(schema)
 }
 
-// outputSchema removes an outputSchema that is not an object schema: clients of
-// revisions before 2026-07-28 refuse the whole list for it. Results are passed on all the
-// same.
+// outputSchema removes an outputSchema that is not an object schema, or can't be compiled: clients of
+// revisions before 2026-07-28 refuse the whole list for it, with the tools of all servers. Results are passed
+// on all the same.
 func (r *repairs) outputSchema(tool object) {
 	v := tool.get("outputSchema")
 	if v == nil {
@@ -54,8 +53,11 @@ func (r *repairs) outputSchema(tool object) {
 		return
 	}
 	r.members(schema, "outputSchema")
-	clean(r, schema, "outputSchema", false)
-	clean(r, schema, "outputSchema", true)
+	repairTypes(r, schema, "outputSchema")
+	in2020(r, schema, "outputSchema")
+	if err := compiles(schema); err != nil {
+		r.drop(tool, "outputSchema", "it can't be compiled: "+err.Error())
+	}
 }
 
 // members makes properties a map of schema objects and required an array of
@@ -93,7 +95,9 @@ func schemaObject(v *hujson.Value) hujson.ValueTrimmed {
 	case '{':
 		return v.Value
 	case 'f':
-		return hujson.Literal(`{"not":{}}`) // a literal packs as it is
+		nothing := object{&hujson.Object{}}
+		nothing.add("not", &hujson.Object{})
+		return nothing.Object
 	}
-	return hujson.Literal(`{}`)
+	return &hujson.Object{}
 }

@@ -354,3 +354,14 @@ func FuzzRest(f *testing.F) {
 		}
 	})
 }
+
+// A client that takes JSON alone gets it, whether it sends its revision or not.
+func TestJSONAlone(t *testing.T) {
+	w := serveWeb(t, newFake(tool("a", "b")), Options{Mode: exposure.Direct}, HTTPOptions{})
+	for _, header := range [][]string{nil, {"Mcp-Protocol-Version", "2024-11-05"}, {"Mcp-Protocol-Version", "2025-03-26"}, {"Mcp-Protocol-Version", "2025-06-18"}, {"MCP-Protocol-Version", "2025-11-25"}} {
+		header = append(header, "Accept", "application/json")
+		w.gets("initialize", http.StatusOK, `"serverInfo"`, http.MethodPost, "/mcp", rpc("initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}`), header...)
+		w.gets("tools/list", http.StatusOK, `"a__b"`, http.MethodPost, "/mcp", rpc("tools/list", ""), header...)
+	}
+	w.gets("a modern request", http.StatusNotAcceptable, "must accept", http.MethodPost, "/mcp", rpc("tools/list", modernMeta), append(modernHeaders("tools/list", ""), "Accept", "application/json")...)
+}

@@ -74,7 +74,11 @@ func (r *relay) prompt(ctx context.Context, c conversation.Call) (json.RawMessag
 	if err != nil {
 		return nil, conversation.InvalidParams(err.Error())
 	}
-	return r.pass(ctx, c, prompt.Server, wire.SetMember(c.BareParams(), "name", wire.AppendString(nil, prompt.Name)))
+	params := c.BareParams()
+	if !wire.IsObject(wire.Member(params, "arguments")) { // servers of the TypeScript SDK refuse a prompt without
+		params = wire.SetMember(params, "arguments", json.RawMessage("{}"))
+	}
+	return r.pass(ctx, c, prompt.Server, wire.SetMember(params, "name", wire.AppendString(nil, prompt.Name)))
 }
 
 // complete completes an argument of a prompt or of a resource template.
@@ -135,6 +139,10 @@ func (r *relay) read(ctx context.Context, c conversation.Call) (json.RawMessage,
 	found, err := locate(ctx, r.catalog, uri)
 	if err != nil {
 		return nil, err
+	}
+	if giver := r.tools.Giver(c.Owner(), uri); giver != "" && r.catalog.HasServer(giver) {
+		at := catalog.Address{Server: giver, URI: uri}
+		found = append([]catalog.Address{at}, slices.DeleteFunc(found, func(other catalog.Address) bool { return other == at })...)
 	}
 	var result json.RawMessage
 	for _, at := range found {

@@ -75,7 +75,8 @@ func TestRelay(t *testing.T) {
 	c := initialized(t, r, Options{Mode: exposure.Direct})
 	for i, tc := range []struct{ method, params, want string }{
 		{"prompts/get", `{"name":"b__greet","arguments":{"n":9007199254740993},"x":1}`, `{"server":"b","method":"prompts/get","params":{"name":"greet","arguments":{"n":9007199254740993},"x":1}}`},
-		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
+		{"prompts/get", `{"_meta":{"traceparent":"t"},"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"name":"only","arguments":{}}}`},
+		{"prompts/get", `{"arguments":null,"name":"only"}`, `{"server":"a","method":"prompts/get","params":{"arguments":{},"name":"only"}}`},
 		{"resources/read", `{"uri":"x:a"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:a"}}`},
 		{"resources/read", `{"uri":"x:both"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:both"}}`},
 		{"resources/read", `{"uri":"metarouter://b/x:both"}`, `{"server":"b","method":"resources/read","params":{"uri":"x:both"}}`},
@@ -87,7 +88,7 @@ func TestRelay(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}`,
 			`{"server":"b","method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"y:{id}"},"argument":{"name":"id","value":""}}}`},
 		// Servers that ignore the case of names, or take the first member, get what was judged.
-		{"prompts/get", `{"name":"only","Name":"hidden","_Meta":{"x":1}}`, `{"server":"a","method":"prompts/get","params":{"name":"only"}}`},
+		{"prompts/get", `{"name":"only","Name":"hidden","_Meta":{"x":1}}`, `{"server":"a","method":"prompts/get","params":{"name":"only","arguments":{}}}`},
 		{"resources/read", `{"URI":"hidden","uri":"hidden","uri":"x:a"}`, `{"server":"a","method":"resources/read","params":{"uri":"x:a","uri":"x:a"}}`},
 		{"completion/complete", `{"ref":{"type":"ref/resource","type":"ref/prompt","name":"only","NAME":"hidden"},"Ref":{"type":"ref/prompt","name":"hidden"},"argument":{"name":"n","value":"v"}}`,
 			`{"server":"a","method":"completion/complete","params":{"ref":{"type":"ref/prompt","type":"ref/prompt","name":"only"},"argument":{"name":"n","value":"v"}}}`},
@@ -297,4 +298,51 @@ func TestHear(t *testing.T) {
 	if got := c.receive(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:a","_meta":{"io.modelcontextprotocol/subscriptionId":4}}}` {
 		t.Errorf("heard %s", got)
 	}
+}
+
+// A resource that a result of a tool links to is read from the server that gave the link.
+func TestLinkedResources(t *testing.T) {
+	r := newFake()
+	r.servers = []adapter.ServerInfo{info("a", "ready", 1), info("b", "ready", 1)}
+	for _, server := range []string{"a", "b"} {
+		offer := registry.Offer{Capabilities: json.RawMessage(`{"resources":{}}`), Resources: []registry.Resource{resource(server, "x:both")}, Tools: []registry.NormalizedTool{tool(server, "issue")}}
+		if server == "a" {
+			offer.Resources = append(offer.Resources, resource("a", "x:a"))
+			offer.Templates = []registry.Template{uriTemplate("a", "x:t/{id}")}
+		}
+		r.offer(server, offer)
+	}
+	link := ""
+	r.execute = func(_ context.Context, c selector.Call) (selector.Result, error) {
+		return selector.Result{JSON: json.RawMessage(`{"content":[` + link + `]}`), Tool: c.Tool}, nil
+	}
+	c := initialized(t, r, Options{Mode: exposure.Direct})
+	id := 0
+	ask := func(method, params string) string {
+		id++
+		return c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
+	}
+	const linked, embedded = `{"type":"resource_link","name":"n","uri":%q}`, `{"type":"resource","resource":{"text":"t","uri":%q}}`
+	for _, tc := range []struct{ server, block, uri, shown string }{
+		{"b", linked, "jira://issue/7", "jira://issue/7"},
+		{"b", linked, "jira://issue/7", "jira://issue/7"},
+		{"a", linked, "jira://issue/7", "metarouter://a/jira://issue/7"},
+		{"b", embedded, "file:///n", "file:///n"},
+		{"a", embedded, "file:///n", "metarouter://a/file:///n"},
+		{"b", linked, "x:t/9", "x:t/9"},                  // matches a template of a
+		{"b", linked, "x:both", "metarouter://b/x:both"}, // is listed so
+		{"b", linked, "x:a", "metarouter://b/x:a"},       // is listed by a
+		{"a", embedded, "x:both", "x:both"},
+		{"b", linked, strings.Repeat("u", 5000), strings.Repeat("u", 5000)},
+	} {
+		link = fmt.Sprintf(tc.block, tc.uri)
+		expect.Contains(t, ask("tools/call", `{"name":"`+tc.server+`__issue"}`), fmt.Sprintf(`"uri":%q`, tc.shown), "%s of %s", tc.uri, tc.server)
+		if len(tc.uri) < 5000 {
+			read := ask("resources/read", fmt.Sprintf(`{"uri":%q}`, tc.shown))
+			expect.Contains(t, read, fmt.Sprintf(`{"server":%q,"method":"resources/read","params":{"uri":%q}}`, tc.server, tc.uri), "%s is read", tc.shown)
+		}
+	}
+	expect.Contains(t, ask("resources/read", `{"uri":"jira://issue/8"}`), `"server":"a"`, "what was not given")
+	other := initialized(t, r, Options{Mode: exposure.Direct})
+	expect.Contains(t, other.ask(`{"jsonrpc":"2.0","id":90,"method":"resources/read","params":{"uri":"jira://issue/7"}}`), `"server":"a"`, "another client's link")
 }

@@ -116,11 +116,12 @@ func (o *opener) reach(ctx context.Context, entry config.Server, on terms, known
 			err = first // it ends in both eras
 		}
 	}
-	if entry.Transport == config.AutoHTTP && notHere(err) {
+	if (entry.Transport == config.AutoHTTP || entry.Transport == config.StreamableHTTP) && notHere(err) { // to many, "http" means both
 		first, other := err, launch.ProbeResult{Transport: config.SSE}
 		if transportOf(entry, known) == config.SSE {
 			other.Transport = config.StreamableHTTP
 		}
+		entry.Transport = config.AutoHTTP
 		if in, err = o.try(ctx, entry, on, other); err != nil {
 			err = fmt.Errorf("neither streamable HTTP nor SSE: %w; %w", first, err)
 		}

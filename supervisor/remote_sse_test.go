@@ -109,6 +109,15 @@ func TestSSEEnds(t *testing.T) {
 	f.mustCall("r", "x", "{}") // over the next one
 }
 
+// "type": "http" reaches a server that has the older transport alone.
+func TestSSEOfTypeHTTP(t *testing.T) {
+	t.Parallel()
+	srv := newFarSSE(t, "messages?session=1", nil)
+	f := supervise(t, at(srv.URL+"/sse", config.StreamableHTTP))
+	f.await("r", status.Ready)
+	f.mustCall("r", "x", "{}")
+}
+
 func TestSSERefused(t *testing.T) {
 	t.Parallel()
 	elsewhere := newFarSSE(t, "http://127.0.0.2:1/messages", nil)

@@ -21,7 +21,7 @@ func Fits(content, structured []byte, media bool) bool {
 	}
 	switch inside := bytes.TrimLeft(content[1:], " \t\r\n"); inside[0] {
 	case '{':
-		return true
+		return !mayHaveOdd(content)
 	case ']':
 		return isAbsent(structured)
 	}
@@ -38,9 +38,17 @@ func Repair(method string, result []byte) (repaired []byte, what string) {
 	case "tools/call", "tasks/result":
 		result = r.call(result)
 	case "prompts/get":
-		result = r.Each(result, "messages", wire.Member(result, "messages"), r.message)
+		if r.isPending(result) {
+			break
+		}
+		result, list := r.list(r.members("the result", result, optional), "messages")
+		return r.Each(result, "messages", list, r.message), r.Notes()
 	case "resources/read":
-		result = r.Each(result, "contents", wire.Member(result, "contents"), r.resource)
+		if r.isPending(result) {
+			break
+		}
+		result, list := r.list(result, "contents")
+		return r.Each(result, "contents", list, r.resource), r.Notes()
 	}
 	return result, r.Notes()
 }
@@ -71,6 +79,12 @@ func (r *Repairs) Note(format string, args ...any) {
 	}
 }
 
+// isPending reports whether a result of a modern server is a question.
+func (r *repairer) isPending(result []byte) bool {
+	kind := wire.Member(result, "resultType")
+	return kind != nil && string(kind) != `"complete"`
+}
+
 // call repairs the result of a tool, unless it is no answer yet: a task, or a question.
 func (r *repairer) call(result []byte) []byte {
 	var content, structured []byte
@@ -91,9 +105,13 @@ func (r *repairer) call(result []byte) []byte {
 			own = true
 		}
 	})
-	if err != nil || pending && isAbsent(content) || Fits(content, structured, media) {
+	if err != nil || pending && isAbsent(content) {
 		return result
 	}
+	if result = r.flag(result); Fits(content, structured, media) {
+		return result
+	}
+	before := r.n
 	switch empty := isEmpty(content); {
 	case wire.IsArray(content) && !empty:
 	case empty && !isAbsent(structured):
@@ -109,7 +127,7 @@ func (r *repairer) call(result []byte) []byte {
 		r.Note("content: made an array of text")
 		content = array(TextBlock(textOf(content)))
 	}
-	if r.n > 0 {
+	if r.n > before {
 		result = wire.SetMember(result, "content", content)
 	}
 	return r.Each(result, "content", content, r.block)
@@ -165,6 +183,7 @@ func (r *repairer) block(at string, block []byte) []byte {
 		r.Note("%s: made text", at)
 		return TextBlock(textOf(block))
 	}
+	block = r.both(at, block)
 	switch kind, _ := wire.String(wire.Member(block, "type")); kind {
 	case "image", "audio":
 		return r.media(at, kind, block)
@@ -176,7 +195,42 @@ func (r *repairer) block(at string, block []byte) []byte {
 
 // message repairs a message of a prompt; its content is one block.
 func (r *repairer) message(at string, message []byte) []byte {
+	if !wire.IsObject(message) {
+		r.Note("%s: made a message of text", at)
+		return slices.Concat([]byte(`{"role":"user","content":`), TextBlock(textOf(message)), []byte("}"))
+	}
+	if !isRole(wire.Member(message, "role")) {
+		r.Note("%s.role: made user", at)
+		message = wire.SetMember(message, "role", []byte(`"user"`))
+	}
+	if content := wire.Member(message, "content"); !wire.IsObject(content) {
+		r.Note("%s.content: made a block", at)
+		message = wire.SetMember(message, "content", oneBlock(content))
+	}
 	return r.Inside(at, message, "content", r.block)
+}
+
+// oneBlock returns the one block of an array, and a text block with all else.
+func oneBlock(content []byte) []byte {
+	var blocks [][]byte
+	var texts []string
+	wire.Elements(content, func(block []byte) bool {
+		text, ok := wire.String(wire.Member(block, "text"))
+		if !ok {
+			text = textOf(block)
+		}
+		blocks, texts = append(blocks, block), append(texts, text)
+		return true
+	})
+	switch {
+	case len(blocks) == 1 && wire.IsObject(blocks[0]):
+		return blocks[0]
+	case wire.IsArray(content):
+		return TextBlock(strings.Join(texts, "\n"))
+	case isAbsent(content):
+		return TextBlock("")
+	}
+	return TextBlock(textOf(content))
 }
 
 // Inside repairs a member of an object that is an object itself. at is the place of the outer one.
@@ -214,8 +268,16 @@ func (r *repairer) media(at, kind string, block []byte) []byte {
 	return wire.SetMember(block, "type", wire.AppendString(nil, m.kind))
 }
 
-// resource repairs the contents of a resource that is a picture or a sound.
+// resource repairs the contents of a resource.
 func (r *repairer) resource(at string, contents []byte) []byte {
+	if !wire.IsObject(contents) {
+		r.Note("%s: made the text of a resource", at)
+		return slices.Concat([]byte(`{"uri":"","text":`), wire.AppendString(nil, textOf(contents)), []byte("}"))
+	}
+	contents = r.members(at, contents, optional)
+	for _, member := range []string{"uri", "text", "blob"} {
+		contents = r.words(at, contents, member)
+	}
 	blob := wire.Member(contents, "blob")
 	declared, _ := wire.String(wire.Member(contents, "mimeType"))
 	kind, _, _ := strings.Cut(declared, "/")

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcp-metarouter/metarouter/internal/content"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
+	"github.com/mcp-metarouter/metarouter/internal/schema"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/tokencount"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
@@ -117,7 +119,7 @@ func (x *execution) meta() json.RawMessage {
 // repaired where that is needed.
 func (x *execution) addMeta(raw json.RawMessage) Result {
 	var theirs, shown, structured []byte
-	failed := false
+	failed, odd := false, false
 	media, err := wire.MediaMembers(raw, func(key string, value []byte) {
 		switch key {
 		case "_meta":
@@ -127,16 +129,22 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 		case "structuredContent":
 			structured = value
 		case "isError":
-			failed = string(value) == "true"
+			failed, odd = content.IsTrue(value), !content.IsFlag(value)
 		}
 	})
 	if err != nil {
 		return x.fail("server "+x.delivery.tool.Server+" answered with something that is no result object", nil)
 	}
 	r := Result{IsError: failed, Tool: x.delivery.tool}
-	if !content.Fits(shown, structured, media) {
-		var what string
+	what := ""
+	if odd || !content.Fits(shown, structured, media) {
 		raw, what = content.Repair(toolsCall, raw)
+	}
+	if failed && !x.fitsOutput(structured) {
+		raw = wire.DeleteMember(raw, "structuredContent")
+		what = strings.TrimPrefix(what+"; structuredContent: left out, since that of this error does not fit the outputSchema", "; ")
+	}
+	if what != "" {
 		x.repaired = prose.Clauses(x.repaired, what)
 		if !x.cached {
 			x.e.repairs.count(x.delivery.tool.Server, "results", what)
@@ -153,6 +161,21 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	}
 	r.Limit = resultLimit(x.delivery.tool, &x.delivery.policy, len(r.JSON))
 	return r
+}
+
+// fitsOutput reports whether the structuredContent of an error, nil if it has none, is what the tool's outputSchema wants.
+// Clients that compare it would not show the words of the error. The steps of a comparison are bounded.
+func (x *execution) fitsOutput(structured []byte) bool {
+	output := wire.Member(x.delivery.tool.Definition, "outputSchema")
+	if output == nil || !wire.IsObject(structured) {
+		return true
+	}
+	compiled, err := schema.Compile(output)
+	if err != nil {
+		return false
+	}
+	faults, err := compiled.Validate(context.Background(), "structuredContent", structured)
+	return err == nil && len(faults) == 0
 }
 
 // merge returns an object with the members of both objects, ours first.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mcp-metarouter/metarouter/internal/session"
+	"github.com/mcp-metarouter/metarouter/internal/wire"
 )
 
 func TestResult(t *testing.T) {
@@ -50,4 +52,51 @@ func TestResultErr(t *testing.T) {
 // answers answers each call so.
 func answers(raw string, err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(raw), err }
+}
+
+// An error keeps its structuredContent only if it fits the outputSchema, and its words in any case.
+func TestErrorThatDoesNotFit(t *testing.T) {
+	const words = `"content":[{"type":"text","text":"the account is locked"}]`
+	for result, want := range map[string]string{
+		`{"isError":true,` + words + `,"structuredContent":{"error":{"code":9}}}`:   ``,
+		`{"isError":true,` + words + `,"structuredContent":{"items":7}}`:            ``,
+		`{"isError":"true",` + words + `,"structuredContent":{}}`:                   ``,
+		`{"isError":true,` + words + `,"structuredContent":{"items":[]}}`:           `{"items":[]}`,
+		`{"isError":false,` + words + `,"structuredContent":{"error":{"code":9}}}`:  `{"error":{"code":9}}`,
+		`{"isError":true,` + words + `}`:                                            ``,
+		`{"isError":true,"structuredContent":{"error":"the account is locked"}}`:    ``,
+		`{"isError":null,` + words + `,"structuredContent":{"items":[{"x":null}]}}`: `{"items":[{"x":null}]}`,
+	} {
+		described := tool(object)
+		described.Definition = json.RawMessage(`{"outputSchema":{"type":"object","properties":{"items":{"type":"array"}},"required":["items"]}}`)
+		r, err := execute(t, &stub{call: answers(result, nil)}, Call{Tool: described})
+		if err != nil || string(r.Structured()) != want || !strings.Contains(r.Text(), "the account is locked") {
+			t.Errorf("%s: %s, %v", result, r.JSON, err)
+		}
+		if r.IsError != (string(wire.Member(r.JSON, "isError")) == "true") {
+			t.Errorf("%s: %t, %s", result, r.IsError, r.JSON)
+		}
+	}
+}
+
+// Arguments that fit are checked only if all of the schema was compared with them.
+func TestPartlyChecked(t *testing.T) {
+	for _, tc := range []struct {
+		schema, args string
+		checked      bool
+	}{
+		{`{"properties":{"a":{"pattern":"^[a-z]+$"}}}`, `{"a":"x"}`, true},
+		{`{"properties":{"a":{"pattern":"^(?!-)[a-z-]+$"}}}`, `{"a":"-bad"}`, false},
+		{`{"properties":{"a":{"pattern":"^(?!-)[a-z-]+$"}}}`, `{"a":"BAD"}`, false},
+		{`{"properties":{"a":{"pattern":"(?<=x)y"}}}`, `{}`, false},
+		{`{"patternProperties":{"(a)\\1":{"type":"string"}}}`, `{"aa":1}`, false},
+	} {
+		r, err := execute(t, &stub{call: answers(`{"content":[]}`, nil)}, Call{Tool: tool(tc.schema), Arguments: json.RawMessage(tc.args)})
+		if err != nil || len(r.Mismatch) > 0 {
+			t.Errorf("%s: %v, %v", tc.schema, r.Mismatch, err)
+		}
+		if checked := string(wire.Member(r.Meta(), "arguments_checked")); checked != fmt.Sprint(tc.checked) {
+			t.Errorf("%s, %s: %s", tc.schema, tc.args, checked)
+		}
+	}
 }

@@ -29,6 +29,7 @@ type Checked struct {
 	Repaired  string          // the repairs of the arguments; may be ""
 
 	tool    *registry.NormalizedTool
+	partial bool // a part of the schema can't be compared
 	refused bool // a profile does not allow them, whatever the schema says
 }
 
@@ -40,6 +41,7 @@ func (e *Executor) Check(ctx context.Context, t *registry.NormalizedTool, args j
 		return c
 	}
 	schema := e.schemas.of(t)
+	c.partial = schema.schema != nil && schema.schema.IsPartial()
 	if wire.IsObject(c.Arguments) {
 		c.compared(schema.check(ctx, c.Sent))
 	} else {
@@ -62,8 +64,8 @@ func (c *Checked) compared(faults []string, err error) {
 	}
 }
 
-// passed reports whether the arguments were compared with the schema to the end, and fit it.
-func (c *Checked) passed() bool { return !c.Unchecked && len(c.Faults) == 0 }
+// passed reports whether the arguments were compared with the whole schema, and fit it.
+func (c *Checked) passed() bool { return !c.Unchecked && !c.partial && len(c.Faults) == 0 }
 
 // unchecked returns arguments that were not compared with the tool's schema. Its faults are
 // faults of arguments that a profile fixes.

@@ -93,6 +93,9 @@ func (e *writer) isSecret(from, end int) bool {
 // long the text is up to the name's end, where a default may follow. Other text, such as
 // the shell's ${x%pattern}, is not a reference.
 func variable(body string) (name string, length int, ok bool) {
+	if body == "/" { // VS Code's separator of paths
+		return body, len(body), true
+	}
 	rest := strings.TrimPrefix(body, "env:")
 	if strings.HasPrefix(rest, "-") {
 		rest = body // ${env:-default}, of the variable env

@@ -22,6 +22,7 @@ type patterns struct {
 	known           map[string]jsonschema.Regexp
 	bytes, programs int
 	costly          bool // they are above the limits
+	unknown         bool // one is of another engine
 }
 
 // A pattern is a regular expression with a known cost.
@@ -50,6 +51,7 @@ func (p *patterns) compile(expr string) (jsonschema.Regexp, error) {
 func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
+		p.unknown = true
 		return anything(expr), nil
 	}
 	size := programSize(tree)
@@ -59,6 +61,7 @@ func (p *patterns) parse(expr string) (jsonschema.Regexp, error) {
 	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
+		p.unknown = true
 		return anything(expr), nil
 	}
 	return pattern{re, size}, nil

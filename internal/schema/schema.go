@@ -42,8 +42,13 @@ const location = "mem:///schema"
 
 // A Schema is a compiled JSON Schema. It is immutable.
 type Schema struct {
-	root *jsonschema.Schema
+	root    *jsonschema.Schema
+	partial bool
 }
+
+// IsPartial reports whether the schema has a regular expression that Go's engine does not know, such as a look-ahead. Every
+// string fits it.
+func (s *Schema) IsPartial() bool { return s.partial }
 
 // Compile compiles a schema of any draft, 2020-12 if it does not say which. The error matches
 // [ErrCostly] if the schema is above the limits.
@@ -71,7 +76,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if err := unfold(root); err != nil {
 		return nil, err
 	}
-	return &Schema{root}, nil
+	return &Schema{root, patterns.unknown}, nil
 }
 
 // Costly returns why the schema is too costly to validate, and nil if it is not.

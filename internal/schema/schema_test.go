@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // many returns n texts with their number, with commas between them.
@@ -215,6 +217,19 @@ func TestMore(t *testing.T) {
 	} {
 		if padded := value + strings.Repeat(" ", 20); hasMore([]byte(padded), n) || !hasMore([]byte(padded), n-1) {
 			t.Errorf("%s has not %d", value, n)
+		}
+	}
+}
+
+// A schema is partial if an expression in it is of another engine than Go's.
+func TestIsPartial(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		`^[a-z]+$`: false, `\\d{2}`: false, `(?i)a`: false, `^(?!-)[a-z-]+$`: true, `(?<=a)b`: true, `(a)\\1`: true, `^(?=.*\\d).+$`: true, `[^]`: true, `\\cA`: true,
+	} {
+		for _, schema := range []string{`{"properties":{"a":{"pattern":"` + pattern + `"}}}`, `{"patternProperties":{"` + pattern + `":{}}}`} {
+			s, err := Compile(json.RawMessage(schema))
+			expect.OK(t, err, "%s", schema)
+			expect.Equal(t, s.IsPartial(), want, "%s", schema)
 		}
 	}
 }

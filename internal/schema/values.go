@@ -84,7 +84,9 @@ func (c *comparison) named(name string, v any) (evaluated bool) {
 	for re, property := range s.PatternProperties {
 		if c.finds(re, name) {
 			evaluated = true
-			c.and(c.fitsMember(property, name, v, false))
+			if _, unknown := re.(anything); !unknown { // else it may be for other names
+				c.and(c.fitsMember(property, name, v, false))
+			}
 		}
 	}
 	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !evaluated {

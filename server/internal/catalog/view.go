@@ -197,7 +197,7 @@ func Renamed(definition json.RawMessage, member, name string) json.RawMessage {
 func (v *View) expose(at Address) string {
 	uri := at.URI
 	if _, taken := v.addresses[uri]; taken || v.belongsToOther(at) {
-		uri = at.qualified()
+		uri = at.Qualified()
 	}
 	v.addresses[uri], v.exposed[at] = at, uri
 	return uri
@@ -225,10 +225,16 @@ func (v *View) Exposed(at Address) string { return v.exposed[at] }
 
 const ownScheme = urls.OwnScheme + "//"
 
-// qualified returns a URI that names the server.
-func (a Address) qualified() string { return ownScheme + url.PathEscape(a.Server) + "/" + a.URI }
+// IsListed reports whether a server lists the resource with this URI, as clients see it.
+func (v *View) IsListed(uri string) bool {
+	_, ok := v.addresses[uri]
+	return ok
+}
 
-// parseQualified is the inverse of qualified.
+// Qualified returns a URI that names the server.
+func (a Address) Qualified() string { return ownScheme + url.PathEscape(a.Server) + "/" + a.URI }
+
+// parseQualified is the inverse of Qualified.
 func parseQualified(uri string) (a Address, ok bool) {
 	rest, ok := strings.CutPrefix(uri, ownScheme)
 	if !ok {

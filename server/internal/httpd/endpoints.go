@@ -49,11 +49,12 @@ func (h *endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // isPlain reports whether a POST to /mcp is plain JSON-RPC: it names no stream of
-// events and has no header of MCP, but perhaps a sessionId of plain JSON-RPC.
+// events, and has no header of MCP but perhaps a legacy revision and a sessionId of plain JSON-RPC.
 func isPlain(r *http.Request) bool {
 	_, streams := accepts(r, "text/event-stream")
 	session := r.Header.Get(headerSession)
-	return !streams && r.Header.Get(headerVersion) == "" && (session == "" || strings.HasPrefix(session, plainSession))
+	version := r.Header.Get(headerVersion)
+	return !streams && (version == "" || conversation.IsLegacy(version)) && (session == "" || strings.HasPrefix(session, plainSession))
 }
 
 // isPage reports whether one of the pages is asked for, which may be nil.

@@ -17,6 +17,7 @@ type runner struct {
 	*Options
 	results *results
 	held    held
+	links   links
 }
 
 // run runs a tool of a server for the client.
@@ -64,7 +65,8 @@ func (r *runner) finish(c *toolCall, tool *registry.NormalizedTool, result selec
 	if result.Tool != nil {
 		tool = result.Tool
 	}
-	return r.limited(r.Tasks.Expose(c.Principal, tool.ID, result.JSON), result.Limit, tool.ID, c.Owner()), err
+	answer := r.linked(c.Owner(), tool.Server, result.JSON)
+	return r.limited(r.Tasks.Expose(c.Principal, tool.ID, answer), result.Limit, tool.ID, c.Owner()), err
 }
 
 // find returns the tool of the name. If its server was never listed and needs a login, the

@@ -2,10 +2,14 @@ package peer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -13,9 +17,13 @@ const (
 	// does not say.
 	defaultQuestions = 60
 
-	// maxRoutine bounds the requests of a server a minute at any time in one session:
-	// pings, and separately the client's roots.
-	maxRoutine = 10
+	// maxRoots is how often a minute a server gets the client's roots in one session, calls
+	// aside; further requests wait.
+	maxRoots = 60
+
+	// maxDelay is how long a question over the limit waits at most. It is refused if it had
+	// to wait longer.
+	maxDelay = 10 * time.Second
 )
 
 // Limits bound the questions of a server over all its sessions.
@@ -24,9 +32,9 @@ type Limits struct {
 
 	asked *rate.Limiter
 
-	mu      sync.Mutex // guards the fields below
-	refused int64
-	rule    string
+	mu    sync.Mutex // guards the fields below
+	noted int64
+	rule  string
 }
 
 // NewLimits returns the limits of a server that may ask its clients perMinute questions
@@ -38,31 +46,41 @@ func NewLimits(perMinute func() int) *Limits {
 // perMinuteLimiter returns a limiter of so many events a minute, and at once at most.
 func perMinuteLimiter(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(n)/60, n) }
 
-// take counts a question. Its error names the rule that forbids the question.
-func (l *Limits) take() error {
+// take counts a question, and waits until it may be asked, or ctx ends. Its error names the rule that
+// forbids the question.
+func (l *Limits) take(ctx context.Context) error {
 	n := cmp.Or(l.perMinute(), defaultQuestions)
 	if l.asked.Burst() != n {
 		l.asked.SetLimit(rate.Limit(n) / 60)
 		l.asked.SetBurst(n)
 	}
-	if !l.asked.Allow() {
-		return fmt.Errorf("a server may ask its clients %d questions a minute, which \"questionsPerMinute\" in its entry can change", n)
+	place := l.asked.Reserve()
+	delay := place.Delay()
+	if delay == 0 {
+		return nil
 	}
+	rule := fmt.Errorf("a server may ask its clients %d questions a minute, which \"questionsPerMinute\" in its entry can change", n)
+	if delay > maxDelay {
+		place.Cancel()
+		return rule
+	}
+	l.note(rule)
+	signal.Within(ctx.Done(), delay)
 	return nil
 }
 
-// refuse counts a question that a rule forbids.
-func (l *Limits) refuse(rule error) {
+// note counts a question that a rule forbids or delays.
+func (l *Limits) note(rule error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refused++
+	l.noted++
 	l.rule = rule.Error()
 }
 
-// Refused returns how many questions were refused so far, and the rule that the last of
-// them broke.
+// Refused returns how many questions were refused or delayed so far, and the rule for the last of
+// them.
 func (l *Limits) Refused() (n int64, rule string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refused, l.rule
+	return l.noted, l.rule
 }

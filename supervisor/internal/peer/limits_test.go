@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,9 +28,12 @@ const (
 	byClient    = `"by":"c"`
 )
 
-// A server may ask 60 questions a minute, over all its sessions.
+// A server may ask 60 questions a minute, over all its sessions. Further ones wait, for up to 10 seconds.
 func TestQuestionsPerMinute(t *testing.T) {
-	for _, tt := range []struct{ set, want int }{{0, 60}, {3, 3}} {
+	for _, tt := range []struct {
+		set, want int
+		wait      time.Duration // of the next question; 0 if it is refused
+	}{{0, 60, time.Second}, {120, 120, time.Second / 2}, {6, 6, 10 * time.Second}, {5, 5, 0}, {3, 3, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			limits := NewLimits(func() int { return tt.set })
 			var sessions []*script
@@ -40,14 +44,20 @@ func TestQuestionsPerMinute(t *testing.T) {
 				sessions = append(sessions, s)
 			}
 			for round := range 3 {
+				begun := time.Now()
 				for i := range tt.want {
 					expect.Contains(t, sessions[i%2].ask(sampling), byClient, "minute %d, question %d", round+1, i+1)
 				}
-				expect.Contains(t, sessions[0].ask(sampling), fmt.Sprintf(`%d questions a minute, which \"questionsPerMinute\"`, tt.want), "a question too many")
-				time.Sleep(time.Minute)
+				want := byClient
+				if tt.wait == 0 {
+					want = fmt.Sprintf(`%d questions a minute, which \"questionsPerMinute\"`, tt.want)
+				}
+				expect.Contains(t, sessions[0].ask(sampling), want, "a question too many")
+				expect.Equal(t, time.Since(begun).Round(time.Millisecond), tt.wait, "the wait")
+				time.Sleep(2 * time.Minute)
 			}
 			if n, rule := limits.Refused(); n != 3 || !strings.Contains(rule, "questionsPerMinute") {
-				t.Errorf("%d refused, the last because of %q", n, rule)
+				t.Errorf("%d noted, the last because of %q", n, rule)
 			}
 		})
 	}
@@ -101,8 +111,7 @@ func TestQuestionsWithdrawn(t *testing.T) {
 		s.write(`{"id":%d,"method":%q,"params":{}}`, i, elicitation)
 		s.write(`{"method":"notifications/cancelled","params":{"requestId":%d}}`, i)
 	}
-	for range 200 - 60 { // the waiting ones end when they are withdrawn
-		s.read()
+	for s.write(`{"id":"end","method":"ping"}`); string(s.read().ID) != `"end"`; { // the waiting ones end when they are withdrawn
 	}
 	p.Questions.mu.Lock()
 	n := p.Questions.answering
@@ -190,34 +199,66 @@ func TestQuestionAfterItsCall(t *testing.T) {
 	})
 }
 
-// Roots may be asked for in each call once, and pings and other questions for roots come
-// 10 times a minute.
+// Each ping gets its answer, at any pace, in order, and however many come at once.
+func TestPings(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n     int
+		every time.Duration
+	}{
+		"each second": {20, time.Second}, "each 3 seconds": {40, 3 * time.Second}, "each 5 seconds, an hour": {720, 5 * time.Second},
+		"10 a second": {600, 100 * time.Millisecond}, "a hundred at once": {100, 0}, "a flood": {5000, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := pair(t)
+				var pings sync.WaitGroup
+				defer pings.Wait()
+				pings.Go(func() {
+					for i := range tt.n {
+						s.write(`{"id":"h-%d","method":"ping"}`, i)
+						time.Sleep(tt.every)
+					}
+				})
+				if tt.every == 0 {
+					time.Sleep(time.Minute) // the server does not read for so long
+				}
+				for i := range tt.n {
+					if m := s.read(); string(m.ID) != fmt.Sprintf(`"h-%d"`, i) || string(m.Result) != "{}" {
+						t.Fatalf("ping %d: %s was answered with %s %s", i, m.ID, m.Result, m.Error)
+					}
+				}
+				if n, rule := p.Questions.host.Limits.Refused(); n > 0 {
+					t.Errorf("%d refused: %s", n, rule)
+				}
+			})
+		})
+	}
+}
+
+// Roots may be asked for in each call once. Other questions for roots have their answers 60 times a minute, the rest later.
 func TestRoutineQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := pair(t)
 		c := clientOf("c")
 		p.Questions.host.Owner = func(context.Context) session.Client { return c }
-		count := func(method, good string) (n int) {
-			for range 20 {
-				if strings.Contains(s.ask(method), good) {
-					n++
-				}
+		ask := func(n int, wait time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			for i := range n {
+				expect.Contains(t, s.ask("roots/list"), byClient, "question %d", i+1)
 			}
-			return n
+			expect.Equal(t, time.Since(begun).Round(time.Second), wait, "the time for the roots, %d times", n)
 		}
-		for round := range 2 {
-			if pings, roots := count("ping", "{}"), count("roots/list", byClient); pings != 10 || roots != 10 {
-				t.Errorf("minute %d: %d pings and %d requests for roots were answered", round, pings, roots)
-			}
-			time.Sleep(time.Minute)
+		ask(60, 0)
+		ask(20, 20*time.Second)
+		if n, rule := p.Questions.host.Limits.Refused(); n != 20 || !strings.Contains(rule, "60 times a minute") {
+			t.Errorf("%d noted: %s", n, rule)
 		}
 		for range 3 {
 			begin(t, p, s, c)
 		}
-		expect.Equal(t, count("roots/list", byClient), 13, "with 3 calls: requests for roots were answered")
-		if s.write(`{"id":"w","method":"ping"}`); !strings.Contains(string(s.read().Result), "{}") {
-			t.Error("the ping was not answered")
-		}
+		ask(3, 0)
+		ask(1, time.Second)
 	})
 }
 

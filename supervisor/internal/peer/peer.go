@@ -72,7 +72,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 			return raw, err
 		}
 		r.Trail.Asks()
-		if err := p.Questions.allowRound(raw); err != nil {
+		if err := p.Questions.allowRound(ctx, raw); err != nil {
 			return nil, err
 		}
 		if r.From.Modern() && !r.Asks && !p.Questions.host.Roots.asked(raw) { // it answers such a result itself

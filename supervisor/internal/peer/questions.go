@@ -27,6 +27,11 @@ const (
 	maxQuestions     = 16
 	maxQuestionBytes = 16 << 20
 
+	// maxPingBytes bounds the ids of the pings that wait for their answers, and pongAgain is
+	// the pause before an answer for which there was no room is tried again.
+	maxPingBytes = 1 << 20
+	pongAgain    = 10 * time.Millisecond
+
 	// maxDeclined is after how many declined questions no more are asked in a call.
 	maxDeclined = 3
 
@@ -37,11 +42,10 @@ const (
 
 // The rules for questions, as servers and people read them. See also [Limits].
 var (
-	errNoCall    = errors.New("a server may ask its client only while a request of that client is under way; a call of the router's page or of a Go program has no client")
-	errTooMany   = fmt.Errorf("a server may ask %d questions at a time, with others waiting up to %d or %d MiB", maxAsked, maxQuestions, maxQuestionBytes>>20)
-	errDeclined  = fmt.Errorf("after %d declined questions, the rest of the call's questions are declined without asking", maxDeclined)
-	errOften     = fmt.Errorf("a server may send %d of these a minute", maxRoutine)
-	errRootsOpen = errors.New("a server may ask for the roots once at a time")
+	errNoCall   = errors.New("a server may ask its client only while a request of that client is under way; a call of the router's page or of a Go program has no client")
+	errTooMany  = fmt.Errorf("a server may ask %d questions at a time, with others waiting up to %d or %d MiB", maxAsked, maxQuestions, maxQuestionBytes>>20)
+	errDeclined = fmt.Errorf("after %d declined questions, the rest of the call's questions are declined without asking", maxDeclined)
+	errRoots    = fmt.Errorf("a server may ask for the roots %d times a minute, and once at a time", maxRoots)
 )
 
 // Questions are the requests of a server to its client that have no answer yet.
@@ -52,14 +56,16 @@ type Questions struct {
 
 	mu        sync.Mutex // guards the fields below
 	open      map[string]*question
-	bytes     int             // of the questions being answered
-	answering int             // goroutines that get an answer, also of questions that were withdrawn
-	calm      signal.Change   // of answering to 0
-	noted     map[string]bool // methods that the host knows the server to ask
-	rootsSent bool            // the server has got a client's roots
-	rootsOpen bool            // it is being answered with them outside a call
-	roots     *rate.Limiter   // of that
-	pings     *rate.Limiter
+	bytes     int               // of the questions being answered
+	answering int               // goroutines that get an answer, also of questions that were withdrawn
+	calm      signal.Change     // of answering to 0
+	noted     map[string]bool   // methods that the host knows the server to ask
+	rootsSent bool              // the server has got a client's roots
+	pings     []json.RawMessage // ids of those without an answer
+	pingBytes int               // of pings
+
+	routine chan struct{} // holds an item while a question for roots outside a call is answered
+	roots   *rate.Limiter // of these
 }
 
 // A question is a request of the server.
@@ -68,7 +74,7 @@ type question struct {
 	cancel  context.CancelFunc
 	call    *pendingRequest // during which it came; may be nil
 	from    session.Client  // that is meant; nil if that can't be known from the calls
-	routine bool            // for roots, and counted as rootsOpen
+	routine bool            // for roots, and outside a call
 	noRoots bool            // it is answered with an empty list, since no client with roots is meant
 }
 
@@ -76,7 +82,7 @@ func newQuestions(c *Conn, h Host) *Questions {
 	return &Questions{
 		conn: c, host: h, seats: make(chan struct{}, maxAsked),
 		open: make(map[string]*question), noted: make(map[string]bool),
-		roots: perMinuteLimiter(maxRoutine), pings: perMinuteLimiter(maxRoutine),
+		routine: make(chan struct{}, 1), roots: perMinuteLimiter(maxRoots),
 	}
 }
 
@@ -116,18 +122,47 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 	return q.conn.respond(m.ID, result, refusal)
 }
 
-// pong answers a ping.
+// pong answers a ping, later if many answers wait. It refuses none, since many servers
+// end the session then. A ping that finds maxPingBytes waiting gets no answer.
 func (q *Questions) pong(id json.RawMessage) error {
-	if !q.pings.Allow() {
-		_, refusal := q.refuse("ping", errOften)
-		return q.conn.respond(id, nil, refusal)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.pingBytes+len(id) > maxPingBytes {
+		return nil
 	}
-	return q.conn.respond(id, json.RawMessage("{}"), nil)
+	q.pings = append(q.pings, id)
+	q.pingBytes += len(id)
+	if len(q.pings) == 1 {
+		q.conn.Go(q.answerPings)
+	}
+	return nil
+}
+
+// answerPings answers the pings that wait.
+func (q *Questions) answerPings() {
+	for {
+		q.mu.Lock()
+		id := q.pings[0]
+		q.mu.Unlock()
+		for q.conn.respond(id, json.RawMessage("{}"), nil) != nil { // too many messages wait to be written
+			if signal.Within(q.conn.Done(), pongAgain) {
+				return
+			}
+		}
+		q.mu.Lock()
+		q.pings = q.pings[1:]
+		q.pingBytes -= len(id)
+		left := len(q.pings)
+		q.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
 }
 
 // refuse returns the answer to a question that a rule forbids.
 func (q *Questions) refuse(method string, rule error) (json.RawMessage, error) {
-	q.host.Limits.refuse(rule)
+	q.host.Limits.note(rule)
 	switch {
 	case !errors.Is(rule, errDeclined):
 		return nil, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("metarouter refuses this %s of server %q: %s", method, q.host.Server, rule)}
@@ -169,27 +204,21 @@ func (q *Questions) add(one *question) error {
 	return nil
 }
 
-// allow counts a question, unless a rule forbids it. q.mu must be held.
+// allow reports the rule that forbids a question now, and notes questions for roots. q.mu must be held.
 func (q *Questions) allow(one *question) error {
 	switch {
 	case one.message.Method == "roots/list":
 		if q.conn.Calls.takeRoots(one.call) { // each call may ask once
 			return nil
 		}
-		if q.rootsOpen {
-			return errRootsOpen
-		}
-		if !q.roots.Allow() {
-			return errOften
-		}
-		q.rootsOpen, one.routine = true, true
+		one.routine = true
 		return nil
 	case one.call == nil:
 		return errNoCall
 	case one.call.declined.Load() >= maxDeclined:
 		return errDeclined
 	}
-	return q.host.Limits.take()
+	return nil
 }
 
 // remove strikes a question off. It reports whether the question was still open: a
@@ -197,7 +226,6 @@ func (q *Questions) allow(one *question) error {
 func (q *Questions) remove(one *question, succeeded bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.rootsOpen = q.rootsOpen && !one.routine // before the answer, which another request may follow
 	q.rootsSent = q.rootsSent || succeeded && one.message.Method == "roots/list" && !one.noRoots
 	if q.open[string(one.message.ID)] != one {
 		return false
@@ -219,6 +247,12 @@ func (q *Questions) answered(one *question) {
 // ask sends a request of the server to its client.
 func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, error) {
 	m := one.message
+	if one.routine {
+		if err := q.awaitRoutine(ctx); err != nil {
+			return nil, err
+		}
+		defer func() { <-q.routine }()
+	}
 	if m.Method == "roots/list" {
 		from := q.host.Owner(ctx) // nil if it serves several clients: the roots of one are not shown to the others
 		if from != nil {
@@ -236,6 +270,9 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 	}
 	if from == nil {
 		return nil, refusal(q.host.Server, "requests of several clients are under way, so it is unknown which client is meant")
+	}
+	if rule := q.host.Limits.take(ctx); rule != nil {
+		return q.refuse(m.Method, rule)
 	}
 	select {
 	case q.seats <- struct{}{}:
@@ -259,6 +296,24 @@ func (q *Questions) ask(ctx context.Context, one *question) (json.RawMessage, er
 		one.call.declined.Add(1)
 	}
 	return result, err
+}
+
+// awaitRoutine waits until a question for roots outside a call may be answered.
+func (q *Questions) awaitRoutine(ctx context.Context) error {
+	select {
+	case q.routine <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	delay := q.roots.Reserve().Delay()
+	if delay > 0 {
+		q.host.Limits.note(errRoots)
+	}
+	if signal.Within(ctx.Done(), delay) {
+		<-q.routine
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 func asMessage(m wire.Message) session.Message {

@@ -85,7 +85,7 @@ func asksInput(r session.Request, result json.RawMessage) bool {
 
 // allowRound counts the questions in a result. An error means that a rule forbids one
 // of them.
-func (q *Questions) allowRound(result json.RawMessage) error {
+func (q *Questions) allowRound(ctx context.Context, result json.RawMessage) error {
 	var err error
 	refuse := func(method string, rule error) bool {
 		_, err = q.refuse(method, rule)
@@ -96,14 +96,14 @@ func (q *Questions) allowRound(result json.RawMessage) error {
 		method, _ := wire.String(wire.Member(value, "method"))
 		if method == "roots/list" {
 			if roots++; roots > 1 {
-				return refuse(method, errRootsOpen)
+				return refuse(method, errRoots)
 			}
 			return true
 		}
 		if questions++; questions > maxAsked {
 			return refuse(method, errTooMany)
 		}
-		if rule := q.host.Limits.take(); rule != nil {
+		if rule := q.host.Limits.take(ctx); rule != nil {
 			return refuse(method, rule)
 		}
 		return true

@@ -32,6 +32,15 @@ func (l *Lines) Read(r io.Reader) {
 		case err != nil:
 			return
 		}
+		if rest, marked := bytes.CutPrefix(line, wire.BOM); marked {
+			l.conn.Notes.Add("writes a byte order mark")
+			line = rest
+		}
+		if wire.IsArray(line) && wire.Valid(line) && bytes.Contains(line, []byte(`"jsonrpc"`)) {
+			receiveAll(l.conn, line, func(m wire.Message) error { return l.conn.Receive(m, 0) })
+			l.conn.Notes.Add("writes messages in arrays")
+			continue
+		}
 		m, err := wire.Parse(line)
 		if err == nil {
 			if lines.Objects {
@@ -49,6 +58,9 @@ func (l *Lines) Read(r io.Reader) {
 			lines.Objects = true
 		case !lines.Objects || !l.understand(line):
 			l.conn.SkipLine(line, wire.Ends{Head: line, Tail: line}, err)
+			if at := bytes.Index(line, []byte(`{"`)); at > 0 {
+				l.conn.Doubt(line[at:], err) // a text, and perhaps an answer
+			}
 		}
 	}
 }

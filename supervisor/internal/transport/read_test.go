@@ -33,6 +33,10 @@ func TestShapes(t *testing.T) {
 		"indented":              {func(m wire.Message) string { return indented(m) + "\n" }, "writes messages over several lines"},
 		"two in a line":         {func(m wire.Message) string { return note + answer(m) + "\n" }, "writes more than one message in a line"},
 		"BOM":                   {func(m wire.Message) string { return string(wire.BOM) + answer(m) + "\n" }, "writes a byte order mark"},
+		"array":                 {func(m wire.Message) string { return "[" + answer(m) + "]\n" }, "writes messages in arrays"},
+		"array of two":          {func(m wire.Message) string { return "[" + note + ", " + answer(m) + " ]\n" }, "writes messages in arrays"},
+		"array and BOM":         {func(m wire.Message) string { return string(wire.BOM) + "[" + answer(m) + "]\n" }, "writes a byte order mark; writes messages in arrays"},
+		"array of a log":        {func(m wire.Message) string { return `[{"level":3},"x"]` + "\n" + answer(m) + "\n" }, ""},
 		"banner":                {func(m wire.Message) string { return "ready {ok} " + answer(m) + "\n" }, "writes text before its first message"},
 		"banner in a line":      {func(m wire.Message) string { return "ready\n" + answer(m) + "\n" }, ""},
 		"a log in JSON": {func(m wire.Message) string {
@@ -48,7 +52,7 @@ func TestShapes(t *testing.T) {
 				if text, _ := wire.String(wire.Member(result, "text")); text != "} {" || err != nil || wire.HasLineEnd(result) {
 					t.Fatalf("result %q, %v", result, err)
 				}
-				if name == "BOM" || name == "banner" {
+				if name == "banner" {
 					break
 				}
 			}
@@ -98,6 +102,25 @@ func TestTextIsNotSearched(t *testing.T) {
 	p.Call(t.Context(), session.Request{Method: "m"})
 	if result, err := p.Call(t.Context(), session.Request{Method: "m"}); string(result) != `{"from":"server"}` || err != nil {
 		t.Errorf("%s, %v", result, err)
+	}
+}
+
+// A call whose answer comes after a text in the line fails soon, and not at its time limit.
+func TestAnswerAfterText(t *testing.T) {
+	for _, text := range []string{"Server started on stdio ", "> ", "[12:00] sent: ", "a {b} ", "\x1b[0m"} {
+		synctest.Test(t, func(t *testing.T) {
+			p, s := pair(t)
+			go func() {
+				fmt.Fprintf(s.out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", s.read().ID)
+				fmt.Fprintf(s.out, text+`{"jsonrpc":"2.0","id":%s,"result":{"from":"text"}}`+"\n", s.read().ID)
+			}()
+			p.Call(t.Context(), session.Request{Method: "m"})
+			begun := time.Now()
+			if _, err := p.Call(t.Context(), session.Request{Method: "m"}); err == nil || !strings.Contains(err.Error(), "not a JSON-RPC message") || time.Since(begun) > time.Minute/2 {
+				t.Errorf("%q: %v after %s", text, err, time.Since(begun))
+			}
+			p.Close(io.EOF)
+		})
 	}
 }
 

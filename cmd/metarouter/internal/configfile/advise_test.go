@@ -1,18 +1,31 @@
 package configfile
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
+)
 
 func TestAdvise(t *testing.T) {
 	s := Source{Paths: []string{"a b.json", "c.json"}}
+	imports := func(path string) string {
+		path, err := filepath.Abs(path)
+		expect.OK(t, err)
+		return "run: metarouter import codex --file " + path + " --write"
+	}
 	for text, want := range map[string]string{
-		"run: metarouter login issues":              "run: metarouter login issues --config 'a b.json' --config c.json",
-		"run: metarouter login 'is sues'; then go":  "run: metarouter login 'is sues' --config 'a b.json' --config c.json; then go",
-		"run: metarouter tools --seen --server x":   "run: metarouter tools --seen --server x --config 'a b.json' --config c.json",
-		"'metarouter doctor' says what to do":       "'metarouter doctor --config 'a b.json' --config c.json' says what to do",
-		"run: metarouter login x --config own.json": "run: metarouter login x --config own.json",
-		"run: metarouter trust":                     "run: metarouter trust",
-		"run: metarouter secret set NAME":           "run: metarouter secret set NAME",
-		"metarouter checks it":                      "metarouter checks it",
+		imports("c.json"):   imports("c.json"),
+		imports("a b.json"): imports("a b.json"),
+		"run: metarouter import codex --file /x --write": "run: metarouter import --config 'a b.json' --config c.json codex --file /x --write",
+		"run: metarouter login issues":                   "run: metarouter login issues --config 'a b.json' --config c.json",
+		"run: metarouter login 'is sues'; then go":       "run: metarouter login 'is sues' --config 'a b.json' --config c.json; then go",
+		"run: metarouter tools --seen --server x":        "run: metarouter tools --seen --server x --config 'a b.json' --config c.json",
+		"'metarouter doctor' says what to do":            "'metarouter doctor --config 'a b.json' --config c.json' says what to do",
+		"run: metarouter login x --config own.json":      "run: metarouter login x --config own.json",
+		"run: metarouter trust":                          "run: metarouter trust",
+		"run: metarouter secret set NAME":                "run: metarouter secret set NAME",
+		"metarouter checks it":                           "metarouter checks it",
 	} {
 		if got := s.Advise(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)

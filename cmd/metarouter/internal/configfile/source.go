@@ -51,11 +51,17 @@ func (s *Source) Flags() (flags string) {
 var advised = lazy.Regexp(`\bmetarouter (?:(?:disable|enable|login|logout|remove|restart|tools --seen --server|trust --hints)(?: '[^']*'| [^\s';,)]+)?|(?:add|call|capabilities|check|doctor|import|init|install|plan|route|search|servers|tools|why)\b)`)
 
 // Advise returns a text with the files of --config in its commands, as on the command line. A
-// text that names files already stays as it is.
+// text that names files already stays as it is, and so does the command that imports one of them.
 func (s *Source) Advise(text string) string {
 	flags := s.Flags()
 	if flags == "" || strings.Contains(text, "--config") {
 		return text
+	}
+	_, imported, _ := strings.Cut(text, " --file ")
+	for _, path := range s.Paths {
+		if path, err := filepath.Abs(path); err == nil && strings.Contains(imported, path) {
+			return text
+		}
 	}
 	return advised().ReplaceAllStringFunc(text, func(command string) string { return command + flags })
 }

@@ -38,7 +38,7 @@ func checkBehaviour(x *findings, entry config.Server, s status.Status) {
 		x.add(Note, fmt.Sprintf("metarouter repairs arguments that clients send to its tools: %s.", done), "nothing has to be done")
 	}
 	if s.Refused > 0 {
-		x.add(Warning, fmt.Sprintf("metarouter has refused %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
+		x.add(Warning, fmt.Sprintf("metarouter has refused or delayed %s of it to its clients so far. The rule for the last of them: %s.", prose.Count(int(s.Refused), "question"), s.RefusedBy),
 			`report this to its authors; if you trust it and it must ask often, write a higher "questionsPerMinute" into its entry`)
 	}
 	if up {
@@ -98,7 +98,11 @@ func checkFlood(x *findings, f status.Flood) {
 		return
 	}
 	what, such := "messages that were not asked for", ""
-	if f.Method != "" {
+	switch f.Method {
+	case "":
+	case "ping":
+		what = "pings"
+	default:
 		what, such = "notifications", ", such as "+plain.Line(clip(f.Method, 60))
 	}
 	x.add(Warning, fmt.Sprintf("it sends too many %s (%d in a second%s): clients get at most 1000 a second, %d were left out, and the server is read slowly.", what, f.PerSecond, such, f.Dropped),

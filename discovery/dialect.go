@@ -1,0 +1,328 @@
+package discovery
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	validation "github.com/mcp-metarouter/metarouter/internal/schema"
+)
+
+// isForm reports whether JSON Schema 2020-12 takes the value for the keyword. Clients and APIs of models refuse a
+// schema, or a whole list, for others.
+func isForm(keyword string, v *hujson.Value) bool {
+	k := v.Value.Kind()
+	switch keyword {
+	case "title", "description", "$comment", "format", "contentEncoding", "contentMediaType", "$ref", "$dynamicRef", "$schema":
+		return k == '"'
+	case "$anchor", "$dynamicAnchor":
+		s, ok := text(v)
+		return ok && anchor.MatchString(s)
+	case "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum":
+		return k == '0'
+	case "multipleOf":
+		return k == '0' && number(v) > 0
+	case "maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties", "maxContains", "minContains":
+		n := number(v)
+		return k == '0' && n >= 0 && n == float64(int64(n))
+	case "uniqueItems", "deprecated", "readOnly", "writeOnly":
+		return k == 't' || k == 'f'
+	case "required":
+		names, ok := texts(v)
+		slices.Sort(names)
+		return ok && len(slices.Compact(names)) == len(v.Value.(*hujson.Array).Elements)
+	case "examples":
+		return k == '['
+	case "enum":
+		values, ok := v.Value.(*hujson.Array)
+		return ok && len(values.Elements) > 0
+	case "items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "not", "if", "then", "else", "contentSchema":
+		return isSchema(v)
+	case "allOf", "anyOf", "oneOf", "prefixItems":
+		parts, ok := v.Value.(*hujson.Array)
+		return ok && len(parts.Elements) > 0 && !slices.ContainsFunc(parts.Elements, func(v hujson.Value) bool { return !isSchema(&v) })
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired":
+		return k == '{'
+	case "id", "$vocabulary", "$recursiveRef", "$recursiveAnchor", "additionalItems": // of other drafts; Ajv ends at an id
+		return false
+	}
+	return true
+}
+
+var anchor = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9._]*$`)
+
+func isSchema(v *hujson.Value) bool {
+	k := v.Value.Kind()
+	return k == '{' || k == 't' || k == 'f'
+}
+
+// number returns a number, 0 if it is too large or v is none.
+func number(v *hujson.Value) float64 {
+	n, _ := strconv.ParseFloat(strings.TrimSpace(v.String()), 64)
+	return n
+}
+
+// dialect makes the keywords of a schema those of JSON Schema 2020-12, and leaves out what has another form. It
+// reports whether the schema may allow more than before.
+func (c *cleaner) dialect(o object) (wider bool) {
+	wider = c.dangling[o.Object]
+	for _, end := range []string{"Minimum", "Maximum"} { // of draft 4
+		if v := o.get("exclusive" + end); v != nil && v.Value.Kind() == 't' && o.get(strings.ToLower(end)) != nil {
+			v.Value = o.get(strings.ToLower(end)).Value
+			o.remove(strings.ToLower(end))
+			c.note("exclusive%s was a boolean, as in draft 4", end)
+		}
+	}
+	rename := func(old, keyword string) {
+		if v := o.get(old); v != nil && o.get(keyword) == nil {
+			o.put(keyword, v.Value)
+			o.remove(old)
+			c.note("%s became %s", old, keyword)
+		}
+	}
+	rename("divisibleBy", "multipleOf")
+	if v := o.get("items"); v != nil && v.Value.Kind() == '[' {
+		rename("items", "prefixItems")
+		rename("additionalItems", "items")
+	}
+	c.ownRequired(o)
+	for i := 0; i < len(o.Members); i++ {
+		name, v := o.name(i), &o.Members[i].Value
+		if parts, ok := v.Value.(*hujson.Array); ok && subschemas[`"`+name+`"`] != byName {
+			wider = c.elements(name, parts) || wider
+			if _, is := subschemas[`"`+name+`"`]; is && len(parts.Elements) == 0 {
+				o.remove(name) // it says nothing
+				c.note("%s was left out, since it has no schema", name)
+				i--
+				continue
+			}
+		}
+		if nested := name == "$schema" && len(c.path) > 1; nested || !isForm(name, v) {
+			c.note("%s %.80s was left out, since JSON Schema 2020-12 does not allow it there", name, strings.TrimSpace(v.String()))
+			o.remove(name)
+			wider = wider || !nested
+			i--
+			continue
+		}
+		if parts, ok := asObject(v); ok && subschemas[`"`+name+`"`] == byName && name != "dependencies" {
+			for j := range parts.Members {
+				if v := &parts.Members[j].Value; !isSchema(v) {
+					c.note("%s of %.80q was no schema", name, parts.name(j))
+					v.Value, wider = &hujson.Object{}, true
+				}
+			}
+		}
+	}
+	return wider
+}
+
+// elements removes what is no schema from an array of schemas.
+func (c *cleaner) elements(keyword string, parts *hujson.Array) (wider bool) {
+	switch keyword {
+	case "allOf", "anyOf", "oneOf", "prefixItems":
+	default:
+		return false
+	}
+	for i := 0; i < len(parts.Elements); i++ {
+		switch {
+		case isSchema(&parts.Elements[i]):
+			continue
+		case keyword == "prefixItems":
+			parts.Elements[i].Value = &hujson.Object{}
+		default:
+			parts.Elements = slices.Delete(parts.Elements, i, i+1)
+			i--
+		}
+		wider = true
+		c.note("%s has an element that is no schema", keyword)
+	}
+	return wider
+}
+
+// ownRequired moves "required": true of properties, as in draft 3, to the schema that has them.
+func (c *cleaner) ownRequired(o object) {
+	properties, ok := asObject(o.get("properties"))
+	if !ok {
+		return
+	}
+	names, _ := texts(o.get("required"))
+	for i := range properties.Members {
+		p, ok := asObject(&properties.Members[i].Value)
+		if !ok {
+			continue
+		}
+		v := p.get("required")
+		if v == nil || v.Value.Kind() != 't' && v.Value.Kind() != 'f' {
+			continue
+		}
+		if name := properties.name(i); v.Value.Kind() == 't' && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		p.remove("required")
+		c.note("required was a boolean, as in draft 3")
+		if len(names) > 0 {
+			o.put("required", array(names))
+		}
+	}
+}
+
+// visit calls f with a schema and those within, and the JSON pointers to them, up to maxPointer.
+func visit(o object, at string, f func(o object, at string)) {
+	if len(at) > maxPointer {
+		return
+	}
+	f(o, at)
+	for i := range o.Members {
+		name := o.name(i)
+		kind, ok := subschemas[`"`+name+`"`]
+		if !ok {
+			continue
+		}
+		switch of := o.Members[i].Value.Value.(type) {
+		case *hujson.Object:
+			if kind != byName {
+				visit(object{of}, at+"/"+name, f)
+				continue
+			}
+			for j := range of.Members {
+				if part, ok := asObject(&of.Members[j].Value); ok {
+					visit(part, at+"/"+name+"/"+pointer.Replace(object{of}.name(j)), f)
+				}
+			}
+		case *hujson.Array:
+			for j := range of.Elements {
+				if part, ok := asObject(&of.Elements[j]); ok {
+					visit(part, at+"/"+name+"/"+strconv.Itoa(j), f)
+				}
+			}
+		}
+	}
+}
+
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// targets are the places in a schema to which references lead.
+type targets struct {
+	places map[string]string // pointers by identifier, and by anchor with "#"
+	bases  []string          // places of identifiers, to which pointers within are relative
+	known  map[string]bool   // whether there is something at a pointer
+	any    bool              // there are identifiers
+}
+
+func targetsIn(root object) *targets {
+	n := &targets{places: map[string]string{"": ""}, bases: []string{""}, known: map[string]bool{}}
+	visit(root, "", func(o object, at string) {
+		n.known[at] = true
+		for _, keyword := range []string{"$id", "id", "$anchor", "$dynamicAnchor"} {
+			s, ok := text(o.get(keyword))
+			if n.any = n.any || o.get(keyword) != nil; !ok || s == "" {
+				continue
+			}
+			if strings.HasSuffix(keyword, "nchor") {
+				s = "#" + s
+			} else if s = strings.TrimSuffix(s, "#"); !strings.HasPrefix(s, "#") {
+				n.bases = append(n.bases, at)
+			}
+			if _, taken := n.places[s]; !taken {
+				n.places[s] = at
+			}
+		}
+	})
+	return n
+}
+
+// maxSearches bounds the references of a schema that may lead to something other than a schema object, and maxPointer
+// the bytes of a pointer.
+const (
+	maxSearches = 1000
+	maxPointer  = 4 << 10
+)
+
+// references makes the references of a schema pointers within it, and removes those that lead nowhere and all
+// identifiers: clients keep one table of identifiers for all tools.
+func (c *cleaner) references(root object) {
+	n := targetsIn(root)
+	whole := hujson.Value{Value: root.Object}
+	searches := maxSearches
+	exists := func(at string) bool {
+		found, ok := n.known[at]
+		if !ok && searches > 0 {
+			searches--
+			found = whole.Find(at) != nil
+			n.known[at] = found
+		}
+		return found
+	}
+	visit(root, "", func(o object, at string) {
+		for _, keyword := range []string{"$ref", "$dynamicRef"} {
+			ref, ok := text(o.get(keyword))
+			if !ok {
+				continue
+			}
+			id, fragment, _ := strings.Cut(ref, "#")
+			if plain, err := url.PathUnescape(fragment); err == nil {
+				fragment = plain
+			}
+			target, ok := n.places[id]
+			if id == "" {
+				for _, base := range n.bases {
+					if at == base || strings.HasPrefix(at, base+"/") && exists(base+fragment) {
+						target = base
+					}
+				}
+			}
+			if fragment != "" && fragment[0] != '/' {
+				target, ok = n.places["#"+fragment]
+			} else {
+				target += fragment
+			}
+			switch found := "#" + (&url.URL{Path: target}).EscapedPath(); {
+			case !ok || !exists(target):
+				o.remove(keyword)
+				c.dangling[o.Object] = true
+				c.path = append(c.path[:1], strings.Split(strings.TrimPrefix(at, "/"), "/")...)
+				c.note("%s %.80q was left out, since it leads nowhere in the schema", keyword, ref)
+			case n.any && keyword == "$ref" && found != ref:
+				o.put(keyword, hujson.String(found))
+			}
+		}
+	})
+	c.path = c.path[:1]
+	if n.any {
+		visit(root, "", func(o object, _ string) { o.remove("$id"); o.remove("id") })
+		c.changed = true
+	}
+}
+
+// in2020 makes a schema one of JSON Schema 2020-12 that clients can compile, and removes regular expressions; see
+// [cleaner]. It reports whether it changed any.
+func in2020(r *repairs, schema object, where string) (changed bool) {
+	c := cleaner{r: r, patterns: true, path: []string{where}, dangling: make(map[*hujson.Object]bool)}
+	c.references(schema)
+	c.clean(schema)
+	if c.changed {
+		c.references(schema) // some may lead to what was left out
+	}
+	v := schema.get("$schema")
+	if s, _ := text(v); v == nil || strings.TrimSuffix(s, "#") == dialect2020 || !c.changed && where == "inputSchema" && strings.Contains(s, "draft-07") {
+		return c.changed
+	}
+	schema.remove("$schema")
+	return true
+}
+
+const dialect2020 = "https://json-schema.org/draft/2020-12/schema"
+
+// compiles returns an error if clients that compile the schema would refuse the whole list for it.
+func compiles(schema object) error {
+	_, err := validation.Compile(hujson.Value{Value: schema.Object}.Pack())
+	if errors.Is(err, validation.ErrCostly) {
+		return nil
+	}
+	return err
+}

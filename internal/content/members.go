@@ -1,0 +1,136 @@
+package content
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/mcp-metarouter/metarouter/internal/wire"
+)
+
+// mayHaveOdd reports whether a block of the content may have a member of a wrong type. That is judged by its bytes.
+func mayHaveOdd(content []byte) bool {
+	for _, sign := range []string{"null", `"annotations"`, `"_meta"`, `"resource`} {
+		if bytes.Contains(content, []byte(sign)) {
+			return true
+		}
+	}
+	return false
+}
+
+// optional are the members that an object need not have, and the values that clients take for them.
+var optional = map[string]func([]byte) bool{
+	"_meta": wire.IsObject, "annotations": wire.IsObject, "title": isString, "description": isString, "mimeType": isString,
+	"size": isNumber, "icons": areIcons,
+}
+
+// ofAnnotations are those of annotations.
+var ofAnnotations = map[string]func([]byte) bool{
+	"audience": isAudience,
+	"priority": func(v []byte) bool {
+		n, err := strconv.ParseFloat(string(v), 64)
+		return err == nil && n >= 0 && n <= 1
+	},
+	"lastModified": func(v []byte) bool {
+		s, _ := wire.String(v)
+		_, err := time.Parse(time.RFC3339, s)
+		return err == nil
+	},
+}
+
+func isString(v []byte) bool { return v[0] == '"' }
+
+func isNumber(v []byte) bool { return v[0] == '-' || v[0] >= '0' && v[0] <= '9' }
+
+func isAudience(v []byte) bool {
+	ok := wire.IsArray(v)
+	wire.Elements(v, func(role []byte) bool {
+		ok = ok && isRole(role)
+		return ok
+	})
+	return ok
+}
+
+func isRole(v []byte) bool { return string(v) == `"user"` || string(v) == `"assistant"` }
+
+func areIcons(v []byte) bool {
+	ok := wire.IsArray(v)
+	wire.Elements(v, func(icon []byte) bool {
+		src := wire.Member(icon, "src")
+		ok = ok && len(src) > 0 && isString(src)
+		return ok
+	})
+	return ok
+}
+
+// members leaves out the optional members of an object that clients refuse: null, or of another type.
+func (r *Repairs) members(at string, object []byte, takes map[string]func([]byte) bool) []byte {
+	var odd []string
+	wire.Members(object, func(key string, value []byte) bool {
+		if ok := takes[key]; ok != nil && !ok(value) {
+			odd = append(odd, key)
+		}
+		return true
+	})
+	for _, key := range odd {
+		r.Note("%s: left out %s, which clients refuse", at, key)
+		object = wire.DeleteMember(object, key)
+	}
+	return object
+}
+
+// both leaves out the optional members of an object and of its annotations that clients refuse.
+func (r *Repairs) both(at string, object []byte) []byte {
+	return r.Inside(at, r.members(at, object, optional), "annotations", func(at string, value []byte) []byte {
+		return r.members(at, value, ofAnnotations)
+	})
+}
+
+// flag makes isError a boolean, or leaves it out.
+func (r *Repairs) flag(result []byte) []byte {
+	v := wire.Member(result, "isError")
+	if v == nil || IsFlag(v) {
+		return result
+	}
+	r.Note("isError: must be a boolean")
+	if IsTrue(v) {
+		return wire.SetMember(result, "isError", []byte("true"))
+	}
+	return wire.DeleteMember(result, "isError")
+}
+
+// IsFlag reports whether the value is a boolean.
+func IsFlag(v []byte) bool { return string(v) == "true" || string(v) == "false" }
+
+// IsTrue reports whether a server means true by the value.
+func IsTrue(v []byte) bool {
+	return string(v) == "true" || bytes.EqualFold(v, []byte(`"true"`)) || string(v) == "1"
+}
+
+// list returns the member of a result that must be an array. One element stands for an array of it.
+func (r *Repairs) list(result []byte, member string) (repaired, elements []byte) {
+	elements = wire.Member(result, member)
+	switch {
+	case wire.IsArray(elements):
+		return result, elements
+	case isAbsent(elements):
+		elements = []byte("[]")
+	default:
+		elements = array(elements)
+	}
+	r.Note("%s: made an array", member)
+	return wire.SetMember(result, member, elements), elements
+}
+
+// words makes a member of an object a string, if it has one.
+func (r *Repairs) words(at string, object []byte, member string) []byte {
+	v := wire.Member(object, member)
+	if v == nil || isString(v) {
+		return object
+	}
+	r.Note("%s.%s: made a string", at, member)
+	if string(v) == "null" {
+		return wire.DeleteMember(object, member)
+	}
+	return wire.SetMember(object, member, wire.AppendString(nil, string(v)))
+}
