@@ -172,7 +172,7 @@ func New(o Options) *Tools {
 func (t *Tools) Forget(owner any) {
 	t.models.breakers.Forget(owner)
 	t.results.forget(owner)
-	t.runner.links.forget(func(of any) bool { return of == owner })
+	t.results.links.forget(func(of any) bool { return of == owner })
 	t.runner.held.leave(owner)
 }
 
@@ -183,7 +183,7 @@ func (t *Tools) Close() { t.runner.held.close() }
 func (t *Tools) Clear() {
 	t.models.breakers.Clear()
 	t.results.clear()
-	t.runner.links.forget(func(any) bool { return true })
+	t.results.links.forget(func(any) bool { return true })
 }
 
 // ReadKept returns the text of a long result that the client got before. It reports
