@@ -110,11 +110,11 @@ func (r *runner) link(owner any, server string, resource []byte) []byte {
 	switch ours := r.Catalog.View().Exposed(at); {
 	case ours != "" && ours != uri:
 		return wire.AppendString(nil, ours)
-	case ours == "" && (r.Catalog.View().IsListed(uri) || !r.links.give(owner, uri, server)):
+	case ours == "" && (r.Catalog.View().IsListed(uri) || !r.results.links.give(owner, uri, server)):
 		return wire.AppendString(nil, at.Qualified())
 	}
 	return nil
 }
 
 // Giver returns the server that gave the client the URI of a resource in a result, "" if none did.
-func (t *Tools) Giver(owner any, uri string) string { return t.runner.links.giver(owner, uri) }
+func (t *Tools) Giver(owner any, uri string) string { return t.results.links.giver(owner, uri) }

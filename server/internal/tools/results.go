@@ -38,6 +38,7 @@ const (
 type results struct {
 	exists func(tool string) bool // reports whether the clients may still use the tool
 	share  *budget.Share
+	links  links
 
 	mu    sync.Mutex  // guards the fields below
 	kept  []*keptText // the oldest first

@@ -17,7 +17,6 @@ type runner struct {
 	*Options
 	results *results
 	held    held
-	links   links
 }
 
 // run runs a tool of a server for the client.

@@ -164,7 +164,7 @@ func New(o Options) *Tools {
 // [conversation.Request].
 func (t *Tools) Forget(owner any) {
 	t.results.forget(owner)
-	t.runner.links.forget(func(of any) bool { return of == owner })
+	t.results.links.forget(func(of any) bool { return of == owner })
 	t.runner.held.leave(owner)
 }
 
@@ -174,7 +174,7 @@ func (t *Tools) Close() { t.runner.held.close() }
 // Clear drops all that is kept for clients.
 func (t *Tools) Clear() {
 	t.results.clear()
-	t.runner.links.forget(func(any) bool { return true })
+	t.results.links.forget(func(any) bool { return true })
 }
 
 // ReadKept returns the text of a long result that the client got before. It reports
