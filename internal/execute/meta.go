@@ -140,7 +140,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 	if odd || !content.Fits(shown, structured, media) {
 		raw, what = content.Repair(toolsCall, raw)
 	}
-	if failed && !x.fitsOutput(structured) {
+	if failed && !fitsOutput(x, structured) {
 		raw = wire.DeleteMember(raw, "structuredContent")
 		what = strings.TrimPrefix(what+"; structuredContent: left out, since that of this error does not fit the outputSchema", "; ")
 	}
@@ -165,7 +165,7 @@ func (x *execution) addMeta(raw json.RawMessage) Result {
 
 // fitsOutput reports whether the structuredContent of an error, nil if it has none, is what the tool's outputSchema wants.
 // Clients that compare it would not show the words of the error. The steps of a comparison are bounded.
-func (x *execution) fitsOutput(structured []byte) bool {
+func fitsOutput(x *execution, structured []byte) bool {
 	output := wire.Member(x.delivery.tool.Definition, "outputSchema")
 	if output == nil || !wire.IsObject(structured) {
 		return true

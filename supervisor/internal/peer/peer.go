@@ -91,7 +91,7 @@ func (p *Peer) Call(ctx context.Context, r session.Request) (json.RawMessage, er
 func (p *Peer) handle(m wire.Message, origin int64) error {
 	switch {
 	case m.Method == "ping" && m.IsRequest():
-		return p.Questions.pong(m.ID)
+		return pong(p.Questions, m.ID)
 	case m.IsRequest():
 		return p.Questions.answer(m, origin)
 	}

@@ -124,7 +124,7 @@ func (q *Questions) answer(m wire.Message, origin int64) error {
 
 // pong answers a ping, later if many answers wait. It refuses none, since many servers
 // end the session then. A ping that finds maxPingBytes waiting gets no answer.
-func (q *Questions) pong(id json.RawMessage) error {
+func pong(q *Questions, id json.RawMessage) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pingBytes+len(id) > maxPingBytes {
@@ -133,13 +133,13 @@ func (q *Questions) pong(id json.RawMessage) error {
 	q.pings = append(q.pings, id)
 	q.pingBytes += len(id)
 	if len(q.pings) == 1 {
-		q.conn.Go(q.answerPings)
+		q.conn.Go(func() { answerPings(q) })
 	}
 	return nil
 }
 
 // answerPings answers the pings that wait.
-func (q *Questions) answerPings() {
+func answerPings(q *Questions) {
 	for {
 		q.mu.Lock()
 		id := q.pings[0]
