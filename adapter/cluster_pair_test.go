@@ -69,7 +69,9 @@ func init() {
 	adapter.ServeNode = func(r func() *adapter.Parts) func(context.Context, *adapter.NodeView, net.Conn) {
 		servers := sync.OnceValue(func() *server.Servers {
 			return server.NewServers(server.Profiles{
-				Open:  func(_ server.View, chosen []string) (server.Router, server.Options) { return r().Scope(chosen...), server.Options{} },
+				Open: func(_ server.View, chosen []string) (server.Router, server.Options) {
+					return r().Scope(chosen...), server.Options{}
+				},
 				Whole: r(),
 			})
 		})
