@@ -272,7 +272,7 @@ func TestRelayIsHandedOver(t *testing.T) {
 	}
 	next := <-routers
 	lines = bufio.NewReader(next)
-	go s.send(`{"jsonrpc":"2.0","id":4,"method":"tools/list"}`)
+	go io.WriteString(client, `{"jsonrpc":"2.0","id":4,"method":"tools/list"}`+"\n")
 	receives(t, lines, `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"_meta":{"metarouter/resent":true}}}`)
 	receives(t, lines, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"metarouter/resent":true}}}`)
 	receives(t, lines, `{"jsonrpc":"2.0","id":4,"method":"tools/list"}`)
