@@ -179,7 +179,7 @@ func TestStored(t *testing.T) {
 		if !w.Unproven() {
 			t.Error("the silent router is settled at once")
 		}
-		time.Sleep(pingWait)
+		time.Sleep(pingWait + 3*checkEvery) // it is doubted first, and a ping of our own awaited
 		synctest.Wait()
 		if w.Unproven() {
 			t.Error("the silent router is not settled")
