@@ -108,17 +108,7 @@ func (s *scriptCase) next() *scriptRouter {
 }
 
 // executions returns how often each call of a tool of ledgers began, by the argument id.
-func (s *scriptCase) executions() map[string]int {
-	all := make(map[string]int)
-	text, _ := os.ReadFile(s.ledger)
-	for line := range bytes.Lines(text) {
-		var l fakeserver.LedgerLine
-		if json.Unmarshal(line, &l) == nil && !l.Ended {
-			all[l.ID]++
-		}
-	}
-	return all
-}
+func (s *scriptCase) executions() map[string]int { return fakeserver.Executions(s.ledger) }
 
 func (s *scriptCase) executed(want map[string]int) {
 	s.t.Helper()

@@ -316,27 +316,16 @@ func (s *compiledSchema) wrapped(t *registry.NormalizedTool, args json.RawMessag
 	if text, ok := wire.String(inner); ok {
 		inner = json.RawMessage(text)
 	}
-	declared := 0
+	members, declared := 0, true
 	err := wire.Members(inner, func(key string, _ []byte) bool {
-		if wire.Member(properties, key) == nil {
-			return false
-		}
-		declared++
-		return true
+		members++
+		declared = wire.Member(properties, key) != nil
+		return declared
 	})
-	if n != 1 || err != nil || declared == 0 || declared != count(inner) || wire.Member(properties, name) != nil {
+	if n != 1 || err != nil || members == 0 || !declared || wire.Member(properties, name) != nil {
 		return "", nil
 	}
 	return name, inner
-}
-
-// count returns how many members an object has.
-func count(object json.RawMessage) (n int) {
-	_ = wire.Members(object, func(string, []byte) bool {
-		n++
-		return true
-	})
-	return n
 }
 
 // agrees reports whether repaired arguments have a word of agreement that those given lack: only a

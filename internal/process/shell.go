@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -178,8 +177,8 @@ func askShell(ctx context.Context) map[string]string {
 	}
 	program.Detach(cmd)
 	cmd.WaitDelay = time.Second
-	var out bytes.Buffer
-	cmd.Stdout = &limited{Buffer: &out, left: maxShellFile}
+	out := &program.Limited{Left: maxShellFile}
+	cmd.Stdout = out
 	_ = cmd.Run() // what it has said between the fences counts
 	parts := strings.Split(out.String(), fence)
 	if len(parts) != 3 {
@@ -206,20 +205,6 @@ func askShell(ctx context.Context) map[string]string {
 		}
 	}
 	return variables
-}
-
-// A limited buffer takes so many bytes, and drops the rest.
-type limited struct {
-	*bytes.Buffer
-	left int
-}
-
-// Write implements [io.Writer].
-func (l *limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.left)
-	l.left -= n
-	l.Buffer.Write(p[:n])
-	return len(p), nil
 }
 
 // Adopt gives this process the variables of a client that it lacks, of those that all servers get, and the folders of the

@@ -14,10 +14,9 @@ var english = message.NewPrinter(language.English)
 
 // A place is a member or an item.
 type place struct {
-	name     string
-	index    int // if name is ""
-	item     bool
-	declared bool // the schema has a property of this name
+	name  string
+	index int // if name is ""
+	item  bool
 }
 
 // A fault is a place where the value does not fit.

@@ -139,7 +139,6 @@ func holds(text string, types []string) bool {
 // at returns the edit of a place, which it adds if there is no edit.
 func (e *edit) at(path []place) *edit {
 	for _, p := range path {
-		p.declared = false
 		next := e.parts[p]
 		if next == nil {
 			next = &edit{}

@@ -78,7 +78,7 @@ func (c *comparison) unevaluated(v any) bool {
 	s := c.schema
 	if object, ok := v.(map[string]any); ok && s.UnevaluatedProperties != nil {
 		for name := range c.rest.members {
-			if !c.and(c.fitsMember(s.UnevaluatedProperties, name, object[name], false)) {
+			if !c.and(c.fitsMember(s.UnevaluatedProperties, name, object[name])) {
 				return false
 			}
 		}

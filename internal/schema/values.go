@@ -11,8 +11,8 @@ import (
 )
 
 // fitsMember compares a member with a schema.
-func (e *evaluation) fitsMember(s *jsonschema.Schema, name string, v any, declared bool) bool {
-	e.path = append(e.path, place{name: name, declared: declared})
+func (e *evaluation) fitsMember(s *jsonschema.Schema, name string, v any) bool {
+	e.path = append(e.path, place{name: name})
 	fits := e.fits(s, v, nil)
 	e.path = e.path[:len(e.path)-1]
 	return fits
@@ -79,18 +79,18 @@ func (c *comparison) named(name string, v any) (evaluated bool) {
 	s := c.schema
 	if property, ok := s.Properties[name]; ok {
 		evaluated = true
-		c.and(c.fitsMember(property, name, v, true))
+		c.and(c.fitsMember(property, name, v))
 	}
 	for re, property := range s.PatternProperties {
 		if c.finds(re, name) {
 			evaluated = true
 			if _, unknown := re.(anything); !unknown { // else it may be for other names
-				c.and(c.fitsMember(property, name, v, false))
+				c.and(c.fitsMember(property, name, v))
 			}
 		}
 	}
 	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !evaluated {
-		c.and(c.fitsMember(additional, name, v, false))
+		c.and(c.fitsMember(additional, name, v))
 	}
 	return evaluated
 }

@@ -3,11 +3,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,17 +45,7 @@ func asksForWrites() map[string]any {
 }
 
 // executions returns how often each call of a tool of ledgers began, by the argument id.
-func (s *scripting) executions() map[string]int {
-	all := make(map[string]int)
-	text, _ := os.ReadFile(s.ledger)
-	for line := range bytes.Lines(text) {
-		var l fakeserver.LedgerLine
-		if json.Unmarshal(line, &l) == nil && !l.Ended {
-			all[l.ID]++
-		}
-	}
-	return all
-}
+func (s *scripting) executions() map[string]int { return fakeserver.Executions(s.ledger) }
 
 // executed fails the test unless the calls with these ids, and no others, began, each once.
 func (s *scripting) executed(ids ...string) {

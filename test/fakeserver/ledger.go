@@ -1,7 +1,9 @@
 package fakeserver
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/test/internal/protocol"
@@ -47,4 +49,17 @@ func (o *options) record(line LedgerLine) {
 	if o.ledger != "" {
 		o.appendTo(o.ledger, string(protocol.Encode(line))+"\n")
 	}
+}
+
+// Executions returns how often each call of a tool of ledgers began, by the argument id, as the ledger in the file says.
+func Executions(file string) map[string]int {
+	all := make(map[string]int)
+	text, _ := os.ReadFile(file)
+	for line := range bytes.Lines(text) {
+		var l LedgerLine
+		if json.Unmarshal(line, &l) == nil && !l.Ended {
+			all[l.ID]++
+		}
+	}
+	return all
 }

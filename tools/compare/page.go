@@ -61,49 +61,57 @@ func comparePage(t *T, o options) {
 	}()
 	defer func() { stop(); <-called }()
 
-	var updates, bytes atomic.Int64
-	page := func() (leave func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		q, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/dashboard/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read := make(chan struct{})
-		go func() {
-			defer close(read)
-			lines := bufio.NewScanner(answer.Body)
-			lines.Buffer(nil, 4<<20)
-			for lines.Scan() {
-				if strings.HasPrefix(lines.Text(), "data: ") {
-					updates.Add(1)
-					bytes.Add(int64(len(lines.Text())))
-				}
-			}
-		}()
-		return func() { cancel(); <-read; answer.Body.Close() }
-	}
+	var seen pageUpdates
 	used := func() time.Duration { return cpuOf(t, process.Cmd.Process.Pid) }
 	began := used()
 	wait(t, o.open/4)
 	before := used()
-	opened, leave := time.Now(), page()
+	opened, leave := time.Now(), seen.open(t, root)
 	wait(t, o.open)
 	leave()
 	elapsed, after := time.Since(opened), used()
 	wait(t, o.open/4)
 	with, without := percent(after-before, o.open), percent(used()-after+before-began, o.open/2)
 	fmt.Printf("%d servers, %d calls a second: without a page %.2f %% of a core, with one for %v %.2f %%, which is %.2f %% more; %d updates of %d bytes\n",
-		servers, perSecond, without, o.open, with, with-without, updates.Load(), bytes.Load()/max(1, updates.Load()))
-	if n, most := updates.Load(), int64(elapsed/time.Second)+2; n < 1 || n > most {
+		servers, perSecond, without, o.open, with, with-without, seen.updates.Load(), seen.each())
+	if n, most := seen.updates.Load(), int64(elapsed/time.Second)+2; n < 1 || n > most {
 		t.Errorf("%d updates in %v", n, elapsed)
 	}
-	if per := bytes.Load() / max(1, updates.Load()); per > perUpdate {
+	if per := seen.each(); per > perUpdate {
 		t.Errorf("an update has %d bytes", per)
 	}
+}
+
+// pageUpdates counts the updates that a page gets, and their bytes.
+type pageUpdates struct{ updates, bytes atomic.Int64 }
+
+// each returns the bytes of an update.
+func (u *pageUpdates) each() int64 { return u.bytes.Load() / max(1, u.updates.Load()) }
+
+// open opens a page of the router at root until leave is called.
+func (u *pageUpdates) open(t *T, root string) (leave func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/dashboard/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(answer.Body)
+		lines.Buffer(nil, 4<<20)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				u.updates.Add(1)
+				u.bytes.Add(int64(len(lines.Text())))
+			}
+		}
+	}()
+	return func() { cancel(); <-read; answer.Body.Close() }
 }
 
 func percent(part, of time.Duration) float64 { return 100 * float64(part) / float64(of) }

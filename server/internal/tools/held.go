@@ -42,7 +42,6 @@ type heldScript struct {
 	principal      string
 	what           [sha256.Size]byte // a hash of the request
 	end            context.CancelCauseFunc
-	expires        *time.Timer   // nil before it is held
 	changed        signal.Change // waits, or the end
 
 	mu      sync.Mutex      // guards the fields below
@@ -177,13 +176,10 @@ func (s *held) run(ctx context.Context, c *toolCall, resumes func(id string) str
 	if ctx.Err() != nil {
 		end(context.Cause(ctx))
 	}
-	h.mu.Lock()
-	over := h.over
-	h.mu.Unlock()
-	if over || ctx.Err() != nil {
-		s.forget(h)
-	} else {
+	if ctx.Err() == nil && h.isHeld() {
 		s.expire(h)
+	} else {
+		s.forget(h)
 	}
 	return result, err
 }
@@ -231,7 +227,7 @@ func (s *held) expire(h *heldScript) {
 	left := time.Until(h.seen.Add(approval.Lifetime + keepEnded))
 	h.mu.Unlock()
 	if left > 0 {
-		h.expires = time.AfterFunc(left, func() { s.expire(h) })
+		time.AfterFunc(left, func() { s.expire(h) })
 		return
 	}
 	h.end(errForgotten)

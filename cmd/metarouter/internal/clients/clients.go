@@ -43,9 +43,6 @@ type Client struct {
 	projects []string // the files in a project's folder
 }
 
-// All returns the clients.
-func All() []Client { return slices.Clone(table) }
-
 // Find returns the client of that name.
 func Find(name string) (Client, bool) {
 	for _, c := range table {

@@ -101,10 +101,10 @@ func TestFiles(t *testing.T) {
 	if _, ok := Find("emacs"); ok {
 		t.Error("there is a client emacs")
 	}
-	if len(Names()) != 14 || len(All()) != 14 {
+	if len(Names()) != 14 || len(table) != 14 {
 		t.Errorf("there are the clients %q", Names())
 	}
-	for _, c := range All() {
+	for _, c := range table {
 		if c.Restart == "" || c.Title == "" {
 			t.Errorf("%s lacks words", c.Name)
 		}

@@ -165,7 +165,7 @@ func FuzzEdits(f *testing.F) {
 		if _, err := readExpanded("/f.json", data); err != nil {
 			return
 		}
-		for _, c := range All() {
+		for _, c := range table {
 			s := Source{Path: "/f.json", Data: data, keys: c.keys}
 			installed, err := Install(c, s, e)
 			if err != nil {

@@ -150,8 +150,8 @@ func (h *Host) admit() (id string, joined <-chan net.Conn) {
 	return id, c
 }
 
-// remove removes a client, if it was one, and ends the host if there is no other. It
-// reports whether that is so.
+// remove removes a client, if it was one, and ends the host if there is no other, unless the host stays. It
+// reports whether the process of the client is to wait for that end.
 func (h *Host) remove(id string) (last bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,11 +186,12 @@ func (h *Host) handOver() {
 func (h *Host) answerHandOver(w http.ResponseWriter, q *http.Request) {
 	q.Body = http.MaxBytesReader(w, q.Body, maxJoin)
 	_ = q.ParseForm()
-	switch _, terms, _ := clientOf(q.PostForm); {
+	_, terms, _ := clientOf(q.PostForm)
+	switch name := h.Terms.differ(terms); {
 	case h.Stays:
 		http.Error(w, "another router serves over HTTP with this configuration, and has its own servers", http.StatusConflict)
-	case h.Terms.differ(terms) != "":
-		http.Error(w, otherTerms(h.Terms.differ(terms)), http.StatusConflict)
+	case name != "":
+		http.Error(w, otherTerms(name), http.StatusConflict)
 	default:
 		h.handOver()
 	}

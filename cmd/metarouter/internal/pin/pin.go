@@ -4,7 +4,6 @@
 package pin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -166,8 +165,8 @@ func output(ctx context.Context, start Start, command string, args ...string) ([
 	cmd.Dir, cmd.Env = start.Dir, start.Env
 	program.Detach(cmd)
 	cmd.WaitDelay = time.Second
-	var out, errs limited
-	out.left, errs.left = most, most
+	var out, errs program.Limited
+	out.Left, errs.Left = most, most
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
@@ -198,19 +197,6 @@ func reason(printed []byte) string {
 		}
 	}
 	return ""
-}
-
-// limited keeps the first bytes that are written to it.
-type limited struct {
-	bytes.Buffer
-	left int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	keep := p[:min(len(p), l.left)]
-	l.left -= len(keep)
-	l.Buffer.Write(keep)
-	return len(p), nil
 }
 
 // maxAsked is how many package managers are asked at the same time: each is a process of

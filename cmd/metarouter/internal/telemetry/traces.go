@@ -79,20 +79,6 @@ func (t *Traces) Close(ctx context.Context) {
 	}
 }
 
-// Environment returns the OTEL_ variables of this process as NAME=VALUE if they turn
-// traces on, and nil otherwise.
-func Environment() (all []string) {
-	if wanted, _ := tracesWanted(); !wanted {
-		return nil
-	}
-	for _, variable := range os.Environ() {
-		if strings.HasPrefix(variable, "OTEL_") {
-			all = append(all, variable)
-		}
-	}
-	return all
-}
-
 // CheckTraces returns why no traces are sent although the environment asks for them, and
 // a remedy after "; ". It returns nil if they are sent or not asked for.
 func CheckTraces() error {
