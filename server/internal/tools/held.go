@@ -47,7 +47,7 @@ type heldScript struct {
 	mu      sync.Mutex      // guards the fields below
 	waits   int             // calls that wait for an approval
 	asked   int             // calls that have waited
-	told    bool            // the client knows that it is held
+	known   int             // of these, those that the client was answered about
 	done    []string        // the tools that were called and may have had an effect
 	result  json.RawMessage // of the script, once over
 	err     error
@@ -67,9 +67,9 @@ func (h *heldScript) Unwrap() session.Client { return h.Client }
 // Notify implements [session.Client]. No message reaches a request that was answered.
 func (h *heldScript) Notify(server string, m session.Message) {
 	h.mu.Lock()
-	told := h.told
+	known := h.known
 	h.mu.Unlock()
-	if !told {
+	if known == 0 {
 		h.Client.Notify(server, m)
 	}
 }
@@ -104,21 +104,21 @@ func (h *heldScript) note(t *registry.NormalizedTool, err error) {
 
 // await returns the script's result, or that it is held. wait is how long it waits for an answer about the calls that wait now.
 func (h *heldScript) await(ctx context.Context, wait time.Duration, resumes string) (json.RawMessage, error) {
-	late, before := time.After(wait), -1
+	late := time.After(wait)
 	for {
 		h.mu.Lock()
 		changed := h.changed.Next()
-		if before < 0 {
-			before = h.asked
+		over := h.over
+		held := !over && h.waits > 0 && (wait == 0 || h.asked > h.known)
+		if held {
+			h.known = h.asked
 		}
-		over, waits, others := h.over, h.waits > 0, h.asked > before
 		h.fetched, h.seen = over, time.Now()
-		h.told = h.told || waits
 		h.mu.Unlock()
-		if over {
+		switch {
+		case over:
 			return h.result, h.err
-		}
-		if waits && (wait == 0 || others) {
+		case held:
 			return h.notice(resumes), nil
 		}
 		select {
@@ -201,7 +201,7 @@ func (h *heldScript) isOf(c *toolCall) bool {
 func (h *heldScript) isHeld() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.told && !h.fetched
+	return h.known > 0 && !h.fetched
 }
 
 func (s *held) find(is func(*heldScript) bool) *heldScript {
