@@ -192,45 +192,43 @@ func TestNPXFails(t *testing.T) {
 	}
 }
 
-// Packages are fetched one after another; what is cached does not wait for them.
-func TestFetchOneAtATime(t *testing.T) {
+// A few packages are fetched at a time; what is cached does not wait for them.
+func TestFewFetchAtATime(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
-	log := filepath.Join(t.TempDir(), "log")
+	var long []*fakeNPM
 	var entries []config.Server
-	for i := range 5 {
-		n := newNPM(t, fmt.Sprint("cold", i), "pkg")
-		n.fetch = fmt.Sprintf("echo + >> %s; sleep 0.3; echo - >> %[1]s", log)
-		entries = append(entries, n.install(t))
+	for i := range launch.AtATime {
+		n := newNPM(t, fmt.Sprint("long", i), "pkg")
+		n.fetch = "while [ ! -e go-on ]; do sleep 0.05; done"
+		n.entry.StartTimeout = 10 * time.Minute
+		long, entries = append(long, n), append(entries, n.install(t))
 	}
-	long := newNPM(t, "long", "pkg")
-	long.fetch = "while [ ! -e go-on ]; do sleep 0.05; done"
-	long.entry.StartTimeout = 5 * time.Minute
-	f := superviseProcesses(t, t.TempDir(), long.install(t))
-	mcptest.WaitFor(t, "npx to run", func() bool { return long.runs() > 0 })
-	warm := newNPM(t, "warm", "pkg@latest")
+	f := superviseProcesses(t, t.TempDir(), entries...)
+	for _, n := range long {
+		mcptest.WaitFor(t, "npx to run", func() bool { return n.runs() > 0 })
+	}
+	cold, warm := newNPM(t, "cold", "pkg"), newNPM(t, "warm", "pkg@latest")
 	folder := sha512.Sum512([]byte("pkg@latest")) // as npm names it
 	warm.file(t, "cache/_npx/"+hex.EncodeToString(folder[:8])+"/node_modules/pkg/package.json", "{}")
-	f.apply(append(entries, long.entry, warm.install(t))...)
+	entries = append(entries, cold.install(t))
+	f.apply(append(entries, warm.install(t))...)
 	f.await("warm", status.Ready)
-	if st := f.state("cold0"); st.State != status.Starting || st.Doing != "waiting to be fetched" {
+	if st := f.state("cold"); st.State != status.Starting || st.Doing != "waiting to be fetched" {
 		t.Errorf("another waits: %+v", st)
 	}
-	if st := f.state("long"); st.State != status.Starting || !strings.HasPrefix(st.LastError, "npx is fetching pkg, for ") {
+	if st := f.state("long0"); st.State != status.Starting || !strings.HasPrefix(st.LastError, "npx is fetching pkg, for ") {
 		t.Errorf("one fetches: %+v", st)
 	}
-	long.file(t, "go-on", "")
-	for _, e := range append(entries, long.entry) {
-		f.await(e.Name, status.Ready)
+	for _, n := range long {
+		n.file(t, "go-on", "")
 	}
-	b, _ := os.ReadFile(log)
-	if got, want := string(b), strings.Repeat("+\n-\n", 5); got != want {
-		t.Errorf("fetched in the order %q", got)
+	for _, e := range entries {
+		f.await(e.Name, status.Ready)
 	}
 }
 
-// A fetch that hangs keeps others waiting for its share of time only, and ends with
-// its startTimeout. A call says meanwhile what it waits for.
+// A fetch that hangs ends with its startTimeout. A call says meanwhile what it waits for.
 func TestFetchHangs(t *testing.T) {
 	layer.Full(t)
 	t.Parallel()
@@ -239,16 +237,10 @@ func TestFetchHangs(t *testing.T) {
 	hung.fetch = "sleep 1000 & echo $! >> npx; wait"
 	f := superviseProcesses(t, t.TempDir(), hung.install(t))
 	mcptest.WaitFor(t, "npx to run", func() bool { return hung.runs() > 0 })
-	other := newNPM(t, "other", "pkg")
-	f.apply(hung.entry, other.install(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
 	if _, err := f.Session(ctx, "hung", nil); err == nil || !regexp.MustCompile(`server "hung" is starting: npx is fetching pkg, for [1-9][0-9]*s`).MatchString(err.Error()) {
 		t.Errorf("a call says %v", err)
-	}
-	f.await("other", status.Ready)
-	if st := f.state("hung"); st.State != status.Starting {
-		t.Errorf("the other had to wait until this one is %+v", st)
 	}
 	mcptest.WaitFor(t, "the hung one to fail", func() bool {
 		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 30s (startTimeout)")
@@ -270,53 +262,26 @@ func TestFetchEdited(t *testing.T) {
 	mcptest.Gone(t, filepath.Join(n.dir, "npx"), 1)
 }
 
-// uvx does not say when it has fetched, so others wait until its server is ready;
-// one that was ready once is taken to be cached.
+// Under uvx there is nothing but the server, with uvx's environment and its arguments. One version is asked for once.
 func TestUVX(t *testing.T) {
 	layer.Integration(t)
 	t.Parallel()
-	dir := t.TempDir()
-	log := filepath.Join(dir, "log")
-	var entries []config.Server
-	for i := range 3 {
-		command, args := mcptest.Command("-name", fmt.Sprint("s", i), "-start-delay", "200ms")
-		uvx := filepath.Join(dir, fmt.Sprint(i), "uvx")
-		os.Mkdir(filepath.Dir(uvx), 0o755)
-		script := fmt.Sprintf("#!/bin/sh\necho %d >> %s\nexec '%s' '%s'\n", i, log, command, strings.Join(args, "' '"))
-		expect.OK(t, os.WriteFile(uvx, []byte(script), 0o755))
-		entries = append(entries, config.Server{
-			Name: fmt.Sprint("s", i), Transport: config.Stdio, Command: uvx, Args: []string{fmt.Sprint("mcp-", i)}, StartTimeout: 30 * time.Second,
-		})
+	n := newNPM(t, "a", "")
+	command, args := mcptest.Command("-name", "a", "-tools", "pid,env", "-pid-file", filepath.Join(n.dir, "servers"))
+	n.file(t, "env/bin/pkg", fmt.Sprintf("#!/bin/sh\necho \"$*\" > %s/arguments\nexec '%s' '%s'\n", n.dir, command, strings.Join(args, "' '")))
+	n.file(t, "env/lib/python3.13/site-packages/pkg-1.2.3.dist-info/METADATA", "")
+	uvx := n.file(t, "uvx", fmt.Sprintf("#!/bin/sh\necho \"$1 $2\" >> %s/asked\nshift 2\nPATH=\"%[1]s/env/bin:$PATH\" UV=here exec \"$@\"\n", n.dir))
+	f := superviseProcesses(t, t.TempDir(), config.Server{Name: "a", Transport: config.Stdio, Command: uvx, Args: []string{"pkg@1.2.3", "an argument"}, StartTimeout: time.Minute})
+	pid := f.mustCall("a", "pid", "{}")
+	if st := f.await("a", status.Ready); fmt.Sprint(st.PID) != pid || st.Package != "pkg@1.2.3" {
+		t.Errorf("the server is %s, the status %+v", pid, st)
 	}
-	data := t.TempDir()
-	f := superviseProcesses(t, data, entries...)
-	mcptest.WaitFor(t, "all to be ready", func() bool {
-		started, _ := os.ReadFile(log)
-		var listed, ready int
-		for _, st := range f.Status() {
-			if st.Took > 0 { // set before the next one's turn; the state may become Ready a little later
-				listed++
-			}
-			if st.State == status.Ready {
-				ready++
-			}
-		}
-		if n := strings.Count(string(started), "\n"); n > listed+1 {
-			t.Fatalf("%d were started while %d had listed their tools", n, listed)
-		}
-		return ready == len(entries)
-	})
+	expect.Contains(t, f.mustCall("a", "env", "{}"), "UV=here")
+	expect.OK(t, f.Restart(t.Context(), "a"))
+	for file, want := range map[string]string{"arguments": "an argument\n", "asked": "--from pkg==1.2.3\n"} {
+		b, _ := os.ReadFile(filepath.Join(n.dir, file))
+		expect.Equal(t, string(b), want, "%s", file)
+	}
 	f.stop()
-	f = superviseProcesses(t, data)
-	another := config.Server{
-		Transport: config.Stdio, Command: "npx", Args: []string{"-y", "another"}, StartTimeout: time.Hour,
-		Env: map[string]string{"npm_config_cache": t.TempDir()},
-	}
-	done, err := f.launcher.AwaitTurn(t.Context(), launch.Job{Entry: another, Doing: func(string) {}}) // as if it fetched
-	expect.OK(t, err)
-	defer done()
-	f.apply(entries...)
-	for _, e := range entries {
-		f.await(e.Name, status.Ready)
-	}
+	mcptest.Gone(t, filepath.Join(n.dir, "servers"), 2)
 }

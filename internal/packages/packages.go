@@ -14,6 +14,9 @@ import (
 type Use struct {
 	By    string // the command: npx, npm, uvx or uv, without its folder
 	Specs []Spec // at least one
+	// Program is the argument that names the program, or the package in place of it; the number of
+	// arguments if none does. It is known for uvx and uv alone.
+	Program int
 }
 
 // A Spec names a package, perhaps with a version, a range or a tag.
@@ -49,9 +52,9 @@ func Of(command string, args []string) (u Use, ok bool) {
 	case by == "npm" && len(args) > 0 && (args[0] == "exec" || args[0] == "x"):
 		u.Specs = ofNPM(args, 1)
 	case by == "uvx":
-		u.Specs = ofUV(args, 0)
+		u.Specs, u.Program = ofUV(args, 0)
 	case by == "uv" && len(args) > 1 && args[0] == "tool" && args[1] == "run":
-		u.Specs = ofUV(args, 2)
+		u.Specs, u.Program = ofUV(args, 2)
 	}
 	return u, len(u.Specs) > 0
 }
@@ -99,24 +102,25 @@ func named(specs []Spec, args []string, at int) []Spec {
 	return specs
 }
 
-// ofUV returns the package that uvx runs with the arguments from that one on: the value of
-// --from, or the first argument that is no option.
-func ofUV(args []string, at int) []Spec {
-	for ; at < len(args); at++ {
+// ofUV returns the package that uvx runs with the arguments from that one on, the value of --from
+// or the first argument that is no option, and the place of that argument.
+func ofUV(args []string, at int) (specs []Spec, program int) {
+	for ; at < len(args) && strings.HasPrefix(args[at], "-"); at++ {
 		option, value, joined := strings.Cut(args[at], "=")
 		if !joined && at+1 < len(args) && slices.Contains([]string{"--from", "--with", "--python", "-p", "--index-url", "--index"}, option) {
 			at++
 			value = args[at]
 		}
-		if option == "--from" && value == "" {
-			return nil
+		if option == "--from" && value != "" {
+			specs = []Spec{{value, at, true}}
 		} else if option == "--from" {
-			return []Spec{{value, at, true}}
-		} else if !strings.HasPrefix(option, "-") {
-			return []Spec{{args[at], at, false}}
+			return nil, at
 		}
 	}
-	return nil
+	if specs == nil && at < len(args) {
+		specs = []Spec{{args[at], at, false}}
+	}
+	return specs, at
 }
 
 // WithoutVersions returns the arguments of a command without the versions, ranges and tags of

@@ -18,6 +18,7 @@ import (
 // A fetch is the work of npx and uvx before they run the server: they look its packages up, and
 // bring them into their cache if they are not there.
 type fetch struct {
+	use      packages.Use
 	by       string // the command, without its folder
 	packages []string
 	cached   []string // those that npx had before, as name@version
@@ -30,7 +31,7 @@ func fetchOf(entry config.Server) (f fetch, ok bool) {
 		return fetch{}, false
 	}
 	use, ok := packages.Of(entry.Command, entry.Args)
-	f.by = use.By
+	f.use, f.by = use, use.By
 	for _, spec := range use.Specs {
 		f.packages = append(f.packages, spec.Text)
 	}
@@ -48,13 +49,8 @@ func (f fetch) String() string {
 	return f.by + does + strings.Join(f.packages, ", ")
 }
 
-// ofNPM reports whether it is npm that fetches.
-func (f fetch) ofNPM() bool { return f.by == "npx" || f.by == "npm" }
-
-// AwaitTurn waits until no other server's package is being fetched, if the entry's
-// has to be. Packages that are fetched at the same time are all ready late, each
-// takes 200 MB or more meanwhile, and npm fails at times when several of it write its
-// cache. done gives the turn back, and so does the passing of a third of the entry's
+// AwaitTurn waits until few other servers' packages are being fetched, if the entry's
+// has to be. npm takes 220 MB and most of a core for each, so that many at a time are all ready late. done gives the turn back, and so does the passing of a third of the entry's
 // startTimeout, so that a fetch that hangs does not delay the others for long.
 func (l *Launcher) AwaitTurn(ctx context.Context, job Job) (done func(), err error) {
 	f, ok := fetchOf(job.Entry)
@@ -85,17 +81,15 @@ func (l *Launcher) Fetch(ctx context.Context, job Job) (*Direct, error) {
 			return nil, err
 		}
 	}
-	var p *plan
-	if f.ofNPM() && canReport(c, l.reporter) {
-		if p, err = l.plan(ctx, c, written, f, job); err != nil {
-			return nil, err
-		}
+	p, err := l.plan(ctx, c, written, f, job)
+	if err != nil {
+		return nil, err
 	}
 	if p == nil {
 		job.Doing(f.by + " is fetching or starting " + strings.Join(f.packages, ", "))
 		return nil, nil
 	}
-	runs := p.packageOf()
+	runs := f.packageOf(p)
 	return &Direct{Package: runs, Cached: slices.Contains(f.cached, runs), entry: job.Entry, plan: p}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/config"
+	"github.com/mcp-metarouter/metarouter/internal/signal"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
@@ -108,6 +109,7 @@ func unfetched(name string) Job {
 func TestTurnOfAWantedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(nil, "", "")
+		l.fetching = signal.NewTurns(1, 0)
 		var order []string
 		fetch := func(name string, wanted <-chan struct{}) {
 			job := unfetched(name)
@@ -136,6 +138,7 @@ func TestTurnOfAWantedServer(t *testing.T) {
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(nil, "", "")
+		l.fetching = signal.NewTurns(1, 0)
 		var waited []string
 		turn := func(name string) func() {
 			job := unfetched(name)

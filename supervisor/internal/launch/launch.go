@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 
 	"go.uber.org/zap"
@@ -16,13 +17,16 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
+// AtATime is how many packages are fetched at a time.
+var AtATime = min(max(runtime.NumCPU(), 2), 4)
+
 // A Launcher starts the processes of entries. It is shared by all servers.
 type Launcher struct {
 	Cache *Cache
 
 	starter  *process.Starter
 	finder   process.Finder
-	reporter string        // path of a program that calls Report; "" runs npx as entries have it
+	reporter string        // path of a program that calls Report; "" runs npx and uvx as entries have them
 	dataDir  string        // "" keeps nothing
 	fetching *signal.Turns // of package runners
 }
@@ -33,7 +37,7 @@ type Launcher struct {
 func New(starter *process.Starter, reporter, dataDir string) *Launcher {
 	return &Launcher{
 		Cache: newCache(dataDir), starter: starter, reporter: reporter, dataDir: dataDir,
-		fetching: signal.NewTurns(1, 0),
+		fetching: signal.NewTurns(AtATime, 0),
 	}
 }
 
@@ -56,8 +60,8 @@ func (j Job) hide(text string) string {
 	return j.Hide(text)
 }
 
-// A Direct is the command that npx would run for an entry, which is started without
-// npx.
+// A Direct is the command that npx or uvx would run for an entry, which is started without
+// them.
 type Direct struct {
 	Package string // as name@version; "" if it is unknown
 	Cached  bool   // npx had the package before, and only asked npm for its newest version

@@ -1,0 +1,89 @@
+package launch
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcp-metarouter/metarouter/internal/lazy"
+	"github.com/mcp-metarouter/metarouter/internal/packages"
+	"github.com/mcp-metarouter/metarouter/internal/process"
+	"github.com/mcp-metarouter/metarouter/internal/program"
+)
+
+// uvx unpacks a package into an environment of its own, runs the program there and stays: one more process of 13 MB. So uvx
+// runs a program of ours in that environment, which reports the environment's variables ([process.Report]). Then the program of
+// the package is run without uvx. uv still decides everything: the version, the Python, the variables.
+
+// fromPyPI matches a package of a Python registry with at most one exact version.
+var fromPyPI = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]+\])?(?:(?:==|@)([0-9][0-9A-Za-z.+!]*))?$`)
+
+// uvOptions are the options before the package that uvx is asked with. The values of others can't be told from the package.
+var uvOptions = []string{"--from", "--with", "--python", "-p", "--index-url", "--index", "-q", "--quiet", "--offline", "--isolated", "--refresh", "--native-tls", "--no-progress"}
+
+// askUVX returns the command by which uvx runs the program reporter where it would run the package's. ok is false for options
+// that are not known, and for a package that may be something else.
+func askUVX(c process.Command, use packages.Use, reporter string) (asked process.Command, ok bool) {
+	spec := use.Specs[0]
+	m := fromPyPI().FindStringSubmatch(spec.Text)
+	if m == nil || use.Program >= len(c.Args) {
+		return c, false
+	}
+	options := slices.Clone(c.Args[:use.Program])
+	for _, option := range options {
+		if strings.HasPrefix(option, "-") && !strings.Contains(option, "=") && !slices.Contains(uvOptions, option) {
+			return c, false
+		}
+	}
+	from := m[1] + m[2]
+	if m[3] != "" {
+		from += "==" + m[3] // some versions of uv take name@version after --from for something else
+	}
+	if spec.From {
+		options[spec.Arg] = strings.TrimSuffix(options[spec.Arg], spec.Text) + from
+	} else {
+		options = append(options, "--from", from)
+	}
+	c.Args = append(options, reporter, process.ReportEnvironment)
+	return c, true
+}
+
+// pythonProgram returns the program of that name, perhaps with a version, in the environment that uvx made, the first folder of
+// its search path.
+func pythonProgram(name, search string) (path string, ok bool) {
+	if m := fromPyPI().FindStringSubmatch(name); m != nil {
+		name = m[1]
+	}
+	folders := filepath.SplitList(search)
+	if len(folders) == 0 || strings.ContainsRune(name, filepath.Separator) {
+		return "", false
+	}
+	return program.Search(name, folders[:1])
+}
+
+// exactPython returns the package as name@version if the text names one version.
+func exactPython(spec string) string {
+	if m := fromPyPI().FindStringSubmatch(spec); m != nil && m[3] != "" {
+		return m[1] + "@" + m[3]
+	}
+	return ""
+}
+
+// pythonPackageOf returns the package spec as name@version, with the version in the environment of a program.
+func pythonPackageOf(path, spec string) string {
+	m := fromPyPI().FindStringSubmatch(spec)
+	if m == nil {
+		return ""
+	}
+	normal := func(name string) string {
+		return strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))
+	}
+	infos, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(path)), "lib", "python*", "site-packages", "*.dist-info"))
+	for _, info := range infos {
+		name, version, ok := strings.Cut(strings.TrimSuffix(filepath.Base(info), ".dist-info"), "-")
+		if ok && normal(name) == normal(m[1]) {
+			return m[1] + "@" + version
+		}
+	}
+	return ""
+}
