@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -150,22 +151,28 @@ func TestAskingCommands(t *testing.T) {
 				t.Errorf("%s --yes: exit code %d\n%s%s", command[0], code, stdout, stderr)
 			}
 		}
-		for answer, want := range map[string]int{"y\n": 0, "n\n": 1} {
-			p := openPTY(t, 100, 40)
-			cmd := exec.CommandContext(within(t), metarouter, s.command("call", "s:echo", "message=hello")...)
+		script := filepath.Join(t.TempDir(), "s.js")
+		expect.OK(t, os.WriteFile(script, []byte(`return await call("s:echo", {message: "hello"})`), 0o600))
+		for _, typed := range []struct {
+			command []string
+			answer  string
+			want    int
+		}{{[]string{"call", "s:echo", "message=hello"}, "y\n", 0}, {[]string{"call", "s:echo", "message=hello"}, "n\n", 1}, {[]string{"script", script}, "y\n", 0}, {[]string{"script", script}, "n\n", 1}} {
+			p := openPTY(t, 200, 40)
+			cmd := exec.CommandContext(within(t), metarouter, s.command(typed.command...)...)
 			var stdout bytes.Buffer
 			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, &stdout, p.slave
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			mcptest.WaitFor(t, "the question", func() bool { return strings.Contains(p.shown(), "Run it? [y/N]") })
+			mcptest.WaitFor(t, "the question", func() bool { return strings.Contains(p.shown(), "[y/N]") })
 			if shown := p.shown(); !strings.Contains(shown, asked) || !strings.Contains(shown, `"message": "hello"`) {
 				t.Errorf("the question is %q", shown)
 			}
-			p.master.WriteString(answer)
+			p.master.WriteString(typed.answer)
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != want || strings.Contains(stdout.String(), "hello") != (want == 0) {
-				t.Errorf("%q: exit code %d\n%s\n%s", answer, code, stdout.String(), p.shown())
+			if code := cmd.ProcessState.ExitCode(); code != typed.want || strings.Contains(stdout.String(), "hello") != (typed.want == 0) {
+				t.Errorf("%+v: exit code %d\n%s\n%s", typed, code, stdout.String(), p.shown())
 			}
 		}
 	}

@@ -222,6 +222,7 @@ type nonInteractiveClient struct {
 	mu        sync.Mutex // guards the fields below
 	question  string     // for the person, about the call
 	questions []question // of servers, each once
+	refused   []string   // calls of a script, and why, each once
 }
 
 // A question is a request of a server.
@@ -235,6 +236,7 @@ func (c *nonInteractiveClient) Person() approval.Person {
 		case c.consent.Yes || question == c.consent.Agreed:
 			return approval.Accept, nil
 		case c.script:
+			c.refuse(question)
 			return "", errInScript
 		case !c.consent.Asks:
 			return "", errNoPerson
@@ -243,6 +245,15 @@ func (c *nonInteractiveClient) Person() approval.Person {
 		defer c.mu.Unlock()
 		c.question = question
 		return "", errNotAgreed
+	}
+}
+
+// refuse notes a call that a script may not make without --yes.
+func (c *nonInteractiveClient) refuse(call string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.refused, call) && len(c.refused) < 20 {
+		c.refused = append(c.refused, call)
 	}
 }
 

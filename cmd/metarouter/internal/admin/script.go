@@ -20,6 +20,7 @@ func runScript(q *query) (any, error) {
 	}
 	allow := func(t *registry.NormalizedTool) error {
 		if _, unsafe := selector.Harmless(t); unsafe != "" && !asked.Yes {
+			client.refuse(t.ID + ": " + unsafe)
 			return fmt.Errorf("%s was not run: %s; --yes lets the script run it", t.ID, unsafe)
 		}
 		return nil
@@ -50,5 +51,5 @@ func runScript(q *query) (any, error) {
 		answer.Error = &ScriptError{e.Name, e.Message, e.Line, e.Column}
 		q.noteFailed(q.view.Servers(), true)
 	}
-	return Scripted{answer}, q.Context().Err()
+	return Scripted{Script: answer, Refused: client.refused}, q.Context().Err()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // script runs a script as a command does.
-func (s *site) script(profile string, asked ScriptRequest) (Script, []string) {
+func (s *site) script(profile string, asked ScriptRequest) (Scripted, []string) {
 	s.t.Helper()
 	body, err := json.Marshal(asked)
 	expect.OK(s.t, err)
@@ -21,7 +21,7 @@ func (s *site) script(profile string, asked ScriptRequest) (Script, []string) {
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: status %d", asked.Code, status)
 	}
-	return ran.Script, notes
+	return ran, notes
 }
 
 // A command's script calls tools that do no harm, others with --yes, and those of its profile alone.
@@ -61,7 +61,8 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 		if strings.HasPrefix(test.code, "for") {
 			asked.Timeout = 50e6
 		}
-		ran, notes := s.script(test.profile, asked)
+		answer, notes := s.script(test.profile, asked)
+		ran := answer.Script
 		said, line := strings.Join(notes, "\n"), 0
 		if ran.Error != nil {
 			said, line = ran.Error.Name+": "+ran.Error.Message+"\n"+said, ran.Error.Line
@@ -70,7 +71,13 @@ await tools.b.echo({message: "m"}); await tools.a.browser_click({})`, `await Pro
 			t.Errorf("%+v:\n%.200s\n%s", test, ran.Value, said)
 		}
 	}
-	ran, _ := s.script("", ScriptRequest{Code: click})
+	careful, _ := s.script("careful", ScriptRequest{Code: echo, Input: json.RawMessage(`"hello"`)})
+	if len(careful.Refused) != 1 || !strings.Contains(careful.Refused[0], "echo") {
+		t.Errorf("a profile asks: refused %q", careful.Refused)
+	}
+	answer, _ := s.script("", ScriptRequest{Code: click})
+	ran := answer.Script
+	expect.List(t, answer.Refused, []string{"a:browser_click: its server does not say that it is harmless (readOnlyHint true, or destructiveHint false)"}, "refused")
 	if ran.Log != "x\n" || !slices.Equal(ran.Calls, []ScriptCall{{"b:echo", 2, true, true}, {"a:browser_click", 2, false, false}}) {
 		t.Errorf("%+v", ran)
 	}

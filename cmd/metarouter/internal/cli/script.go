@@ -30,11 +30,24 @@ func Script(ctx context.Context, e *Env, file string, request admin.ScriptReques
 	}
 	request.Code = string(code)
 	return e.ask(ctx, need{observed: true}, func(ctx context.Context, c *apiClient) error {
-		var ran admin.Scripted
-		if err := c.post(ctx, "/dashboard/script", e.asClient(), &request, &ran); err != nil {
-			return err
+		for {
+			var ran admin.Scripted
+			if err := c.post(ctx, "/dashboard/script", e.asClient(), &request, &ran); err != nil {
+				return err
+			}
+			if request.Yes || len(ran.Refused) == 0 || !e.CanAsk() {
+				return printScript(e, file, ran.Script)
+			}
+			e.Note("the script was stopped before it called:\n  %s", strings.Join(ran.Refused, "\n  "))
+			yes, err := e.Confirm(ctx, "Run it again, and agree to all of its calls? No call has had an effect. [y/N]")
+			switch {
+			case err != nil:
+				return exit.Interrupted
+			case !yes:
+				return printScript(e, file, ran.Script)
+			}
+			request.Yes = true
 		}
-		return printScript(e, file, ran.Script)
 	})
 }
 
