@@ -57,11 +57,11 @@ func (c calls) Execute(ctx context.Context, call selector.Call) (selector.Result
 		}
 		call.Catalog = v.Snapshot
 	}
-	ctx, goesOn, err := withScript(ctx, c, made)
+	ctx, err := withScript(ctx, c, made)
 	if err != nil {
 		return selector.Result{}, err
 	}
-	if v.Rules != nil && !goesOn {
+	if v.Rules != nil {
 		call = c.askingFirst(v, call)
 	}
 	return c.router.executor.Execute(ctx, call)

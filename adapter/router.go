@@ -294,7 +294,7 @@ func (r *Router) Execute(ctx context.Context, c selector.Call) (selector.Result,
 	if c.Tool == nil {
 		return selector.Result{}, inprocess.NoTool(r.options.Name, "")
 	}
-	ctx, _, err := withScript(ctx, r.parts.calls, c)
+	ctx, err := withScript(ctx, r.parts.calls, c)
 	if err != nil {
 		return selector.Result{}, err
 	}

@@ -23,7 +23,6 @@ type setup struct {
 	policies map[string]execute.Policy // by server
 	shared   map[string]bool           // servers that other nodes may use
 	scripts  map[string]stored.Script  // by the ID of the tool
-	hash     string                    // of scripts
 	replaced chan struct{}             // closed when another setup is in use
 }
 
@@ -43,7 +42,7 @@ func newSetup(file config.Config, wishes map[string]byHand) *setup {
 		}
 	}
 	s.policies, s.shared = policies(s.config.Servers), sharedServers(s.config)
-	s.scripts, s.hash = storedScripts(s.config.Servers)
+	s.scripts = storedScripts(s.config.Servers)
 	return s
 }
 

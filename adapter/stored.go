@@ -20,18 +20,17 @@ import (
 	"github.com/mcp-metarouter/metarouter/selector"
 )
 
-// storedScripts returns the scripts of the bundled server, by the IDs of their tools, and a hash of all; "" without the
-// server.
-func storedScripts(servers []config.Server) (all map[string]stored.Script, hash string) {
+// storedScripts returns the scripts of the bundled server, by the IDs of their tools; nil without the server.
+func storedScripts(servers []config.Server) map[string]stored.Script {
 	i := slices.IndexFunc(servers, func(s config.Server) bool { return s.Transport == config.Scripts })
 	if i < 0 {
-		return nil, ""
+		return nil
 	}
-	all = make(map[string]stored.Script)
+	all := make(map[string]stored.Script)
 	for _, one := range servers[i].Scripts {
 		all[registry.ID(servers[i].Name, one.Name)] = one
 	}
-	return all, servers[i].Hash()
+	return all
 }
 
 // listScripts serves the bundled server of stored scripts over conn. It only lists them: a [storedSession] runs them.
@@ -61,29 +60,25 @@ type storedCall struct {
 	script stored.Script // as it was when the call came
 }
 
-// withScript returns the context in which a [storedSession] runs the tool of a call, if the tool is a stored script. goesOn
-// reports that the script goes on after its router has ended: a person has approved the call.
-func withScript(ctx context.Context, c calls, call selector.Call) (_ context.Context, goesOn bool, err error) {
+// withScript returns the context in which a [storedSession] runs the tool of a call, if the tool is a stored script.
+func withScript(ctx context.Context, c calls, call selector.Call) (context.Context, error) {
 	s, ok := c.router.current.load().scripts[call.Tool.ID]
 	if !ok {
-		return ctx, false, nil
+		return ctx, nil
 	}
 	if ctx.Value(storedKey{}) != nil {
-		return ctx, false, fmt.Errorf("a stored script can't call another one, and %s is one; call the tools that it calls", call.Tool.ID)
+		return ctx, fmt.Errorf("a stored script can't call another one, and %s is one; call the tools that it calls", call.Tool.ID)
 	}
 	if of, _ := wire.String(wire.Member(wire.Member(call.Tool.Definition, "_meta"), codeKey)); of != hashOf(s) {
-		return ctx, false, fmt.Errorf("%s was edited just now, and nothing was called; call it again", call.Tool.ID)
+		return ctx, fmt.Errorf("%s was edited just now, and nothing was called; call it again", call.Tool.ID)
 	}
-	return context.WithValue(ctx, storedKey{}, &storedCall{c, call, s}), selector.ScriptRunOf(ctx).GoesOn, nil
+	return context.WithValue(ctx, storedKey{}, &storedCall{c, call, s}), nil
 }
 
-// IsScript reports whether the tool, which may be nil, is a stored script. all is a hash of all stored scripts.
-func (c calls) IsScript(t *registry.NormalizedTool) (is bool, all string) {
-	now := c.router.current.load()
-	if t != nil {
-		_, is = now.scripts[t.ID]
-	}
-	return is, now.hash
+// IsScript reports whether the tool is a stored script.
+func (c calls) IsScript(t *registry.NormalizedTool) bool {
+	_, is := c.router.current.load().scripts[t.ID]
+	return is
 }
 
 // A storedSession is the session for a call of a stored script.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 
 	"github.com/mcp-metarouter/metarouter/internal/approval"
@@ -36,18 +35,6 @@ type ScriptProvider interface {
 	Execute(ctx context.Context, c Call) (Result, error)
 }
 
-// A ScriptJournal records what a script does, so that it goes on after its router has ended.
-type ScriptJournal interface {
-	script.Journal
-
-	// Send notes that the call of the number is about to be sent, which may take effect twice if it is repeatable. It is
-	// not sent if Send fails. before reports whether the router that ended may have sent it.
-	Send(number int, repeatable bool) (before bool, err error)
-
-	// WasSent reports whether the router that ended may have sent the call.
-	WasSent(number int) bool
-}
-
 // A ScriptRun is a script and the client for which it runs.
 type ScriptRun struct {
 	Script
@@ -55,10 +42,7 @@ type ScriptRun struct {
 	ID   string // of the run, for observers; RunScript makes it if it is ""
 	Call Call   // has the client of each call; its Tool and Arguments are not used
 
-	GoesOn   bool                        // with a run of a router that has ended; set by ScriptRunOf
 	Waiting  func(bool)                  // see [script.Options]
-	Evict    func() bool                 // see [script.Options]
-	Journal  ScriptJournal               // may be nil
 	Progress func(done int, tool string) // is told how many calls have ended when one begins or ends; may be nil
 	// Tool finds a tool by its name, for a client that may be asked to log in; nil finds it by its ID.
 	Tool func(ctx context.Context, name string, from session.Client) (*registry.NormalizedTool, error)
@@ -77,11 +61,8 @@ func RunScript(ctx context.Context, e *script.Engine, p ScriptProvider, limits s
 	if run.Waiting != nil {
 		run.Waiting(false)
 	}
-	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting, Evict: run.Evict}
-	run.Progress, run.Journal = nil, sectionOf(run.Journal)
-	if run.Journal != nil {
-		o.Journal = run.Journal
-	}
+	o := script.Options{Limits: limits, Progress: run.Progress, Waiting: run.Waiting}
+	run.Progress = nil
 	h := &scriptHost{p: p, run: &run}
 	outcome := e.Run(ctx, run.Script, h, o)
 	for i, made := range outcome.Calls {
@@ -99,7 +80,7 @@ type scriptHost struct {
 
 // Call implements [script.Host].
 func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, error) {
-	from := h.from(ctx, c)
+	from := h.from(ctx)
 	tool, err := h.tool(ctx, c.Tool, from)
 	if err != nil {
 		return nil, err
@@ -111,7 +92,7 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 	}
 	call := h.run.Call
 	call.Tool, call.Arguments, call.Script, call.Line, call.From = tool, c.Arguments, h.run.ID, c.Line, from
-	result, err := h.p.Execute(h.within(ctx, c), call)
+	result, err := h.p.Execute(context.WithValue(ctx, runKey{}, *h.run), call)
 	if h.run.Called != nil {
 		h.run.Called(ctx, tool, result, err)
 	}
@@ -140,15 +121,15 @@ func (h *scriptHost) Call(ctx context.Context, c script.Call) (json.RawMessage, 
 }
 
 // from returns the client of a call; nil if there is none.
-func (h *scriptHost) from(ctx context.Context, c script.Call) session.Client {
-	client, id := h.run.Call.From, strconv.Itoa(c.Number)
+func (h *scriptHost) from(ctx context.Context) session.Client {
+	client := h.run.Call.From
 	if client == nil {
 		return nil
 	}
 	if outer, ok := client.(*scriptClient); ok { // the script that calls this one
-		client, id = outer.Client, outer.id+"."+id
+		client = outer.Client
 	}
-	return &scriptClient{client, ctx, h.run.Journal, c, id}
+	return &scriptClient{client, ctx}
 }
 
 // written returns the tool that a script writes so, with _ for each - where only one tool fits; nil if no tool does.
@@ -232,7 +213,7 @@ func (h *scriptHost) Search(ctx context.Context, task string) (json.RawMessage, 
 func (h *scriptHost) Describe(ctx context.Context, ids []string) (json.RawMessage, error) {
 	var text strings.Builder
 	if err := declaration.Each(ctx, ids, func(id string) error {
-		tool, err := h.tool(ctx, id, h.from(ctx, script.Call{}))
+		tool, err := h.tool(ctx, id, h.from(ctx))
 		if err == nil {
 			text.WriteString(Declare(tool, tool.Description, declaration.Full) + "\n")
 		}

@@ -26,7 +26,7 @@ func (echoScripts) RunScript(_ context.Context, run selector.ScriptRun) selector
 	return selector.ScriptOutcome{Value: wire.Marshal(fmt.Sprint(run.Code, string(run.Input), run.Timeout))}
 }
 
-func (echoScripts) IsScript(*registry.NormalizedTool) (bool, string) { return false, "" }
+func (echoScripts) IsScript(*registry.NormalizedTool) bool { return false }
 
 func TestCodeMode(t *testing.T) {
 	codeTools := []string{"describe_tools", "find_tools", "read_result", "run_script"}
@@ -128,7 +128,7 @@ type realScripts struct {
 	router Router
 }
 
-func (realScripts) IsScript(*registry.NormalizedTool) (bool, string) { return false, "" }
+func (realScripts) IsScript(*registry.NormalizedTool) bool { return false }
 
 func (s realScripts) RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome {
 	return selector.RunScript(ctx, s.engine, s.router, script.Limits{}, run)

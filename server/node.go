@@ -93,17 +93,16 @@ type nodeServers struct {
 	clients       *conversation.Budgets
 	subscriptions *subscriptionQuotas
 	quotas        *nodeQuotas
-	secretOf      func(key string) []byte
 	log           *zap.Logger
 
 	mu    sync.Mutex             // guards the field below
 	byKey map[string]*nodeServer // by the name of the server
 }
 
-func newNodeServers(secretOf func(key string) []byte, log *zap.Logger) *nodeServers {
+func newNodeServers(log *zap.Logger) *nodeServers {
 	return &nodeServers{
 		clients: conversation.NewBudgets(), subscriptions: newNodeSubscriptionQuotas(), quotas: newNodeQuotas(),
-		secretOf: secretOf, log: log, byKey: make(map[string]*nodeServer),
+		log: log, byKey: make(map[string]*nodeServer),
 	}
 }
 
@@ -190,7 +189,7 @@ func newNodeServer(v *adapter.NodeView, all *nodeServers) *nodeServer {
 	}, all.subscriptions)
 	n.clients = conversation.New(conversation.Options{
 		Router: v, Methods: n.methods(), Joined: func() {}, Left: n.subscriptions.left, Rules: v.Rules,
-		Secret: all.secretOf("node\x00" + v.Server()), Log: all.log, Budgets: all.clients,
+		Log: all.log, Budgets: all.clients,
 		Raw: func(r *conversation.Request, result json.RawMessage) json.RawMessage {
 			return admitted(r.Context()).Answer(result)
 		},

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/clientauth"
 	"github.com/mcp-metarouter/metarouter/internal/exposure"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
-	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/script/stored"
 	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
@@ -28,12 +26,11 @@ import (
 	"github.com/mcp-metarouter/metarouter/test/play"
 )
 
-// A scriptCase is a configuration whose profiles ask before each call of a tool of ledgers that writes, and the folder in
-// which its routers record scripts.
+// A scriptCase is a configuration whose profiles ask before each call of a tool of ledgers that writes.
 type scriptCase struct {
-	t                    *testing.T
-	folder, data, ledger string
-	config               config.Config
+	t            *testing.T
+	data, ledger string
+	config       config.Config
 }
 
 // pay charges twice the same between two calls that need no approval.
@@ -43,7 +40,7 @@ return [a, await call("s:ledger_read", {id: "after"})].join();`
 
 // newScripted returns a case whose routers keep in data the compiled interpreter, which takes a quarter of a second.
 func newScripted(t *testing.T, data string) *scriptCase {
-	s := &scriptCase{t: t, folder: t.TempDir(), data: data, ledger: filepath.Join(t.TempDir(), "ledger")}
+	s := &scriptCase{t: t, data: data, ledger: filepath.Join(t.TempDir(), "ledger")}
 	asks := config.Profile{AskFor: []string{"ledger_put", "ledger_charge", "pay"}}
 	s.config.Router.Profiles = map[string]config.Profile{"work": asks, "other": asks}
 	s.store(pay)
@@ -64,8 +61,8 @@ type scriptRouter struct {
 	edits chan<- config.Config
 }
 
-// start starts a router with the folder; "" is none.
-func (s *scriptCase) start(folder string) *scriptRouter {
+// start starts a router.
+func (s *scriptCase) start() *scriptRouter {
 	s.t.Helper()
 	r := adapter.New(s.config, adapter.Options{Play: play.Server, DataDir: s.data})
 	parts, edits := r.Parts(), make(chan config.Config)
@@ -84,11 +81,6 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 		Exists: func(chosen string) bool { return parts.Scope(chosen).Exists() },
 		Edited: parts.Edited, Whole: parts,
 	}
-	if folder != "" {
-		store, err := journal.Open(folder)
-		expect.OK(s.t, err)
-		profiles.Scripts = store
-	}
 	parts.Settled(s.t.Context())
 	people := append(tokens("ada", "bob", "eve"), clientauth.Principal{})[:3]
 	for i, of := range []string{"work", "work", "other"} {
@@ -96,15 +88,6 @@ func (s *scriptCase) start(folder string) *scriptRouter {
 	}
 	servers := NewServers(profiles)
 	return &scriptRouter{serveHandler(s.t, servers.Handler(HTTPOptions{Tokens: people}), servers.Run), parts, edits}
-}
-
-// next starts the router that comes after one that is killed: it finds what is on disk at this moment.
-func (s *scriptCase) next() *scriptRouter {
-	s.t.Helper()
-	folder := s.t.TempDir()
-	expect.OK(s.t, os.CopyFS(folder, os.DirFS(s.folder)))
-	s.folder = folder
-	return s.start(folder)
 }
 
 // executions returns how often each call of a tool of ledgers began, by the argument id.
@@ -115,12 +98,6 @@ func (s *scriptCase) executed(want map[string]int) {
 	if got := s.executions(); !maps.Equal(got, want) {
 		s.t.Errorf("executions %v, want %v", got, want)
 	}
-}
-
-// files returns the records of scripts.
-func (s *scriptCase) files() []string {
-	all, _ := filepath.Glob(filepath.Join(s.folder, "*.script"))
-	return all
 }
 
 // A scriptAnswer is the answer to a call: a result, questions or an error.
@@ -158,7 +135,8 @@ type scriptCall struct {
 	arguments map[string]any
 	after     scriptAnswer
 	action    string
-	mute      bool // the client can't be asked
+	mute      bool   // the client can't be asked
+	marks     string // more members of _meta
 }
 
 func (s *scriptCase) code(code string) scriptCall {
@@ -185,7 +163,7 @@ func (c scriptCall) params() string {
 		meta = modernMeta
 	}
 	text, _ := json.Marshal(params)
-	return strings.TrimPrefix(string(text[:len(text)-1]), "{") + "," + meta
+	return strings.TrimPrefix(string(text[:len(text)-1]), "{") + "," + strings.Replace(meta, `"_meta":{`, `"_meta":{`+c.marks, 1)
 }
 
 // run makes the call.
@@ -233,8 +211,7 @@ func (w *scriptRouter) begin(c scriptCall) (leave func()) {
 	return leave
 }
 
-// A script goes on in the next router. An answer is for one call, although the next one asks the same; sent again, it gets the
-// same result and does nothing twice, also if it comes twice at once.
+// A script waits for its client. An answer is for one call, although the next one asks the same; sent again, it does nothing.
 func TestScriptGoesOn(t *testing.T) {
 	data := t.TempDir()
 	for way, c := range map[string]scriptCall{
@@ -244,162 +221,97 @@ func TestScriptGoesOn(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			s := newScripted(t, data)
-			w := s.start(s.folder)
+			w := s.start()
 			first := w.run(c)
 			if way != "run_script" { // the stored script needs approval, too
 				first.wants(t, "pay of the server scripts")
 				s.executed(map[string]int{})
-				w = s.next()
 				first = w.run(c.answering(first, "accept"))
 			}
 			first.wants(t, "ledger_charge of the server s", "line 2 of a script")
 			s.executed(map[string]int{"before": 1})
-			w.handler.Close(t.Context()) // a router that ends in order leaves the record, too
-			w = s.next()
 			second := w.run(c.answering(first, "accept")).wants(t, "line 2 of a script")
-			for range 2 { // in the same router, and in the next
-				if again := w.run(c.answering(first, "accept")); again.keys() != second.keys() || second.keys() == first.keys() {
-					t.Errorf("the first answer again: %s, want %s", again.raw, second.raw)
-				}
-				s.executed(map[string]int{"before": 1, "x": 1})
-				w = s.next()
+			if again := w.run(c.answering(first, "accept")); again.keys() != second.keys() || second.keys() == first.keys() {
+				t.Errorf("the first answer again: %s, want %s", again.raw, second.raw)
 			}
-			var both sync.WaitGroup
-			for range 2 {
-				both.Go(func() { w.run(c.answering(second, "accept")).wants(t, "before,after") })
-			}
-			both.Wait()
-			for _, action := range []string{"accept", "decline"} {
-				w.run(c.answering(second, action)).wants(t, "before,after")
-				w = s.next()
-			}
+			s.executed(map[string]int{"before": 1, "x": 1})
+			w.run(c.answering(second, "accept")).wants(t, "before,after")
+			w.run(c.answering(second, "accept")).wants(t, "the router that held it has ended")
 			s.executed(map[string]int{"before": 1, "x": 2, "after": 1})
 		})
 	}
 }
 
-// A call that was under way when the router ended is made again only if that does no harm; else the script ends, as does the
-// script that has called it.
-func TestScriptWithCallUnderWay(t *testing.T) {
+// A script that a client's process sends again, since its router was killed, ends at the first call that may do harm twice, and
+// so does the script that has called it.
+func TestScriptSentAgain(t *testing.T) {
 	data := t.TempDir()
-	for name, test := range map[string]struct {
-		tool, code string // the code is that of a stored script if it is ""
-	}{
-		"harmful":   {"ledger_charge", pay},
-		"stored":    {"ledger_charge", `await callSafe("scripts:pay", {}); return "went on"`},
-		"harmless":  {"ledger_put", pay},
-		"caught it": {"ledger_charge", strings.ReplaceAll(pay, "await call(", "await callSafe(")},
+	for name, code := range map[string]string{
+		"it": pay, "its caller": `await callSafe("scripts:pay", {}); return "went on"`, "it catches errors": strings.ReplaceAll(pay, "await call(", "await callSafe("),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScripted(t, data)
-			long := func(code string) string {
-				return strings.Replace(strings.Replace(code, `"x"`, `"x", ms: 60000`, 1), "ledger_charge", test.tool, 1)
+			s.config.Router.Profiles = map[string]config.Profile{"work": {}, "other": {}}
+			c := s.code(code)
+			c.marks = `"metarouter/resent":true,`
+			s.start().run(c).wants(t, "LostError", "its effect is unknown", "was lost")
+			if got := s.executions(); got["x"] > 0 {
+				t.Errorf("executions %v", got)
 			}
-			for name, p := range s.config.Router.Profiles {
-				p.AskFor = []string{test.tool}
-				s.config.Router.Profiles[name] = p
-			}
-			s.store(long(pay))
-			w, c := s.start(s.folder), s.code(long(test.code))
-			asked := w.run(c).wants(t, test.tool)
-			w.begin(c.answering(asked, "accept"))
-			mcptest.WaitFor(t, "the approved call", func() bool { return s.executions()["x"] == 1 })
-			w = s.next()
-			if test.tool == "ledger_put" {
-				w.begin(c.answering(asked, "accept"))
-				mcptest.WaitFor(t, "the call again", func() bool { return s.executions()["x"] == 2 })
-				return
-			}
-			for range 2 {
-				w.run(c.answering(asked, "accept")).wants(t, "LostError", "its effect is unknown", "the result of s:ledger_charge was lost")
-			}
-			s.executed(map[string]int{"before": 1, "x": 1})
 		})
 	}
 }
 
-// A state is for one principal, one profile, one script and one input, and for the rules under which the script began.
+// A state is for one principal, one profile, one script, one input and one router, and for the rules under which the script began.
 func TestScriptOfOthers(t *testing.T) {
 	s := newScripted(t, t.TempDir())
-	w, c := s.start(s.folder), s.code(pay)
+	w, c := s.start(), s.code(pay)
 	asked := w.run(c)
 	const notValid = "the requestState is not valid for this request"
-	for range 2 { // also in the next router
-		for _, c := range []scriptCall{
-			{"bob", c.tool, c.arguments, asked, "accept", false},
-			{"eve", c.tool, c.arguments, asked, "accept", false},
-			{"ada", c.tool, map[string]any{"code": pay + " "}, asked, "accept", false},
-			{"ada", c.tool, map[string]any{"code": pay, "input": 1}, asked, "accept", false},
-		} {
-			w.run(c).wants(t, notValid)
-		}
-		w = s.next()
+	for _, c := range []scriptCall{
+		{who: "bob", tool: c.tool, arguments: c.arguments}, {who: "eve", tool: c.tool, arguments: c.arguments},
+		{who: "ada", tool: c.tool, arguments: map[string]any{"code": pay + " "}}, {who: "ada", tool: c.tool, arguments: map[string]any{"code": pay, "input": 1}},
+	} {
+		w.run(c.answering(asked, "accept")).wants(t, notValid)
 	}
-	edit := func() {
-		edited := w.parts.Edited()
-		w.edits <- s.config
-		<-edited
-	}
-	before := maps.Clone(s.config.Router.Profiles)
-	for _, p := range []config.Profile{{AskFor: before["work"].AskFor, Deny: []string{"ledger_charge"}}, {Ask: "always"}} {
-		s.config.Router.Profiles["work"] = p
-		w = s.next()
-		w.run(c.answering(asked, "accept")).wants(t, "the script can't go on", "its profile was edited")
-	}
-	s.config.Router.Profiles = before
-	s.store(pay + " ")
-	w = s.next()
-	w.run(c.answering(asked, "accept")).wants(t, "the script can't go on", "a stored script was edited")
-	s.store(pay)
-	w = s.next()
+	s.start().run(c.answering(asked, "accept")).wants(t, notValid, "the router that held it has ended")
 	w.run(c.answering(asked, "accept")).wants(t, "line 2 of a script")
 	s.executed(map[string]int{"before": 1, "x": 1})
 
 	asked = w.run(c)
 	s.config.Router.Profiles = map[string]config.Profile{"work": {Ask: "always"}, "other": {}}
-	edit()
+	edited := w.parts.Edited()
+	w.edits <- s.config
+	<-edited
 	w.run(c.answering(asked, "accept")).wants(t, notValid)
 	s.executed(map[string]int{"before": 2, "x": 1})
 }
 
-// A cancelled script stops with its calls and leaves no record, nor does one that has ended without a question. Without a
-// folder, scripts go on while the router lives.
-func TestScriptLeavesNothing(t *testing.T) {
+// A cancelled script stops with its calls.
+func TestCancelledScript(t *testing.T) {
 	s := newScripted(t, t.TempDir())
-	w := s.start(s.folder)
+	w := s.start()
 	asks := s.code(strings.Replace(pay, `"x"`, `"x", ms: 60000`, 1))
 	asked := w.run(asks)
-	if len(s.files()) != 1 {
-		t.Errorf("while the script waits: %q", s.files())
-	}
 	quiet := s.code(`await call("s:ledger_read", {id: "quiet", ms: 60000})`)
 	for id, leave := range map[string]func(){"x": w.begin(asks.answering(asked, "accept")), "quiet": w.begin(quiet)} {
 		mcptest.WaitFor(t, "the call", func() bool { return s.executions()[id] == 1 })
 		leave()
 	}
-	mcptest.WaitFor(t, "the removal of the files", func() bool { return len(s.files()) == 0 })
 	w.run(asks.answering(asked, "accept")).wants(t, "requestState")
-	if done := w.run(s.code(`return await call("s:ledger_read", {id: "last"})`)); len(s.files()) > 0 || !slices.Equal(done.progress, []string{"0 s:ledger_read", "1 s:ledger_read"}) {
-		t.Errorf("after the end: %q, progress %q", s.files(), done.progress)
+	if done := w.run(s.code(`return await call("s:ledger_read", {id: "last"})`)); !slices.Equal(done.progress, []string{"0 s:ledger_read", "1 s:ledger_read"}) {
+		t.Errorf("progress %q", done.progress)
 	}
 	if text, _ := os.ReadFile(s.ledger); bytes.Count(text, []byte(`"Ended":true`)) != 2 { // before and last
 		t.Errorf("the ledger has\n%s", text)
 	}
-
-	w = s.start("")
-	put := s.code(strings.ReplaceAll(pay, `"x"`, `"y" + i`))
-	last := w.run(put.answering(w.run(put), "accept"))
-	w.run(put.answering(last, "accept")).wants(t, "before,after")
-	lost := w.run(put)
-	s.start("").run(put.answering(lost, "accept")).wants(t, "the router that held it has ended")
-	expect.Equal(t, s.executions()["y1"], 1, "the call was made … times")
 }
 
 // The scripts of one principal that wait leave room for others; questions that come at once are one answer; a script of a
 // client that can't be asked is held until an admin has approved its call, and makes no call twice.
 func TestScriptsThatWait(t *testing.T) {
 	s := newScripted(t, t.TempDir())
-	w, c := s.start(s.folder), s.code(`await call("s:ledger_charge", {id: "x"})`)
+	w, c := s.start(), s.code(`await call("s:ledger_charge", {id: "x"})`)
 	for range 16 {
 		w.run(c).wants(t, "input_required")
 	}

@@ -127,8 +127,7 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 	}
 	s.display = newDisplay(r, o, s.log)
 	s.catalog = catalog.New(r, s.display.catalogOptions)
-	secret := servers.secretOf(key)
-	tasks := catalog.NewTasks(secret)
+	tasks := catalog.NewTasks(servers.secretOf(key))
 	s.tools = tools.New(tools.Options{
 		Router: r, Catalog: s.catalog, Tasks: tasks, Node: execute.Node(), Version: o.Version,
 		Settings: func() tools.Settings {
@@ -138,18 +137,17 @@ func newServer(servers *Servers, key string, r Router, o Options) *Server {
 				Code: s.display.catalogOptions().Code, Scripts: now.Scripts, Rules: now.Rules,
 			}
 		},
-		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools, Scripts: o.Runner, Journals: servers.profiles.Scripts,
+		Observer: o.Observer, Tracer: o.Tracer, Savings: o.Savings, Budgets: servers.bounds.tools, Scripts: o.Runner,
 	})
 	relay := &relay{router: r, catalog: s.catalog, tasks: tasks, tools: s.tools}
 	find := func(ctx context.Context, uri string) ([]catalog.Address, error) { return locate(ctx, s.catalog, uri) }
 	subscriptions := newSubscriptions(&watches{router: r, locate: find, exists: s.catalog.HasServer, log: s.log}, servers.bounds.subscriptions)
 	greeting := &greeting{router: r, info: s.display.info, catalog: s.catalog, decided: func() bool { return len(s.display.decision().late) == 0 }}
 	s.clients = conversation.New(conversation.Options{
-		Router: r, Info: s.display.info, Secret: secret, Log: s.log, Budgets: servers.bounds.clients,
+		Router: r, Info: s.display.info, Log: s.log, Budgets: servers.bounds.clients,
 		Methods: s.methods(greeting, relay, subscriptions), Address: servers.profiles.Address, Pass: s.pass,
-		Joined:   func() { s.notifier.joined() }, // which no client does before New returns
-		Rules:    func() any { return s.display.options().Rules },
-		Restarts: s.tools.Restarts,
+		Joined: func() { s.notifier.joined() }, // which no client does before New returns
+		Rules:  func() any { return s.display.options().Rules },
 		Left: func(c *conversation.Conversation) {
 			subscriptions.left(c)
 			s.tools.Forget(c)

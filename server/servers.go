@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/execute"
-	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 	"github.com/mcp-metarouter/metarouter/server/internal/httpd"
 	"github.com/mcp-metarouter/metarouter/server/internal/tools"
@@ -50,9 +49,6 @@ type Profiles struct {
 
 	// ReadOnly may be chosen like a profile, and allows no tool that may write; Exists knows it.
 	ReadOnly string
-
-	// Scripts keeps what scripts have done; nil keeps nothing, and no script goes on after the router has ended.
-	Scripts *journal.Store
 
 	// Whole is the router without a profile, for those who administer it.
 	Whole Router
@@ -104,11 +100,9 @@ func NewServers(p Profiles) *Servers {
 		dials:  make(chan struct{}, maxDials),
 		bounds: bounds{conversation.NewBudgets(), tools.NewBudgets(), newSubscriptionQuotas()},
 	}
-	if rand.Read(s.secret); p.Scripts != nil {
-		s.secret = p.Scripts.Secret()
-	}
+	rand.Read(s.secret)
 	s.base = s.add(place{p.View, strings.Join(p.Always, "+")}, p.Always)
-	s.nodes = newNodeServers(s.secretOf, s.base.log)
+	s.nodes = newNodeServers(s.base.log)
 	s.common = &httpd.Backends{
 		Of: func(chosen ...string) (*httpd.Backend, bool) {
 			server, ok := s.Of(chosen...)
@@ -260,12 +254,9 @@ func (s *Servers) Run(ctx context.Context) error {
 		s.sweep()
 		s.nodes.abandonRevoked()
 		s.nodes.end(idleTime)
-		if s.profiles.Scripts != nil {
-			_, _ = s.profiles.Scripts.Sweep() // the next script reports why it can't be recorded
-		}
 		select {
 		case <-edited:
-		case <-time.After(min(idleTime, journal.Lifetime)):
+		case <-time.After(idleTime):
 		case <-ctx.Done():
 			return nil
 		}
@@ -330,7 +321,7 @@ type bounds struct {
 	subscriptions *subscriptionQuotas
 }
 
-// secretOf returns the secret of the server with the key.
+// secretOf returns the secret of the server with the key, for the ids of tasks.
 func (s *Servers) secretOf(key string) []byte {
 	mac := hmac.New(sha256.New, s.secret)
 	mac.Write([]byte(key))

@@ -69,7 +69,6 @@ var leaves = []string{
 	"internal/safefile",
 	"internal/schema",
 	"internal/script",
-	"internal/script/journal",
 	"internal/script/stored",
 	"internal/secret",
 	"internal/session",

@@ -2,8 +2,6 @@ package script
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,8 +44,6 @@ func (r *run) asks(text string) int64 {
 		return int64(r.asked)
 	}
 	q := &question{Call: Call{Number: r.asked, Line: line, Tool: name, Arguments: json.RawMessage(text)}, kind: kind, made: -1}
-	sum := sha256.Sum256([]byte(kind + "\x00" + name + "\x00" + text))
-	q.hash = base64.RawURLEncoding.EncodeToString(sum[:12])
 	if r.asked > r.Limits.Calls {
 		r.cancel(&Error{Name: "LimitError", Message: fmt.Sprintf("the script makes more than %d calls%s", r.Limits.Calls, boundBy("calls")), Line: line})
 		return int64(r.asked)
@@ -61,12 +57,8 @@ func (r *run) asks(text string) int64 {
 		r.out.Calls = append(r.out.Calls, Made{Call: q.Call})
 	}
 	r.open[q.Number] = q
-	if a, ok := r.recorded[q.Number]; !ok {
-		r.queue = append(r.queue, q)
-		r.send()
-	} else if a.Asked != q.hash {
-		r.cancel(ErrDiverged)
-	}
+	r.queue = append(r.queue, q)
+	r.send()
 	return int64(q.Number)
 }
 

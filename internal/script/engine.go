@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
-	"github.com/mcp-metarouter/metarouter/internal/signal"
 )
 
 const (
@@ -30,8 +27,6 @@ type Engine struct {
 	turns    chan struct{} // scripts that compute
 	mapped   budget
 
-	mu      sync.Mutex
-	waiting []*run          // may be ended, the one that waits longest first; guarded by mu
 	ctx     context.Context // ends with the engine
 	end     context.CancelCauseFunc
 	closing sync.Once
@@ -42,7 +37,6 @@ type Engine struct {
 func New(cacheDir string) *Engine {
 	ctx, end := context.WithCancelCause(context.Background())
 	e := &Engine{ctx: ctx, end: end, cacheDir: cacheDir, slots: make(chan struct{}, maxScripts), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)-1, 1))}
-	e.mapped.more = e.evict
 	return e
 }
 
@@ -76,18 +70,12 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		o.Progress = func(int, string) {}
 	}
 	e.mapped.max.Store(o.Limits.Memory + moreMemory)
-	for taken := false; !taken; {
-		select {
-		case e.slots <- struct{}{}:
-			taken = true
-		default:
-			if !e.evict() {
-				return Outcome{Err: errorf("BusyError", "%d scripts run already; try again later", maxScripts)}
-			}
-		}
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	default:
+		return Outcome{Err: errorf("BusyError", "%d scripts run already; try again later", maxScripts)}
 	}
-	ended := make(chan struct{})
-	defer func() { <-e.slots; close(ended) }()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(e.ctx, func() { end(errClosed) })()
@@ -99,7 +87,6 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 		o.Limits.Timeout = min(s.Timeout, o.Limits.Timeout)
 	}
 	r := newRun(ctx, s, h, o, e)
-	r.ended = ended
 	value, err := r.execute(e.program)
 	r.close()
 	r.out.Value, r.out.Log, r.out.Content = value, r.log.String(), r.handles.content
@@ -112,29 +99,4 @@ func (e *Engine) Run(ctx context.Context, s Script, h Host, o Options) Outcome {
 // Compile returns why a script does not compile, nil if it does. It runs nothing.
 func (e *Engine) Compile(ctx context.Context, code string) *Error {
 	return e.Run(ctx, Script{Code: code}, nil, Options{compileOnly: true}).Err
-}
-
-// waits notes that a run begins to wait for persons alone, or that it does so no more.
-func (e *Engine) waits(r *run, begins bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if begins && r.Evict != nil {
-		e.waiting = append(e.waiting, r)
-	} else {
-		e.waiting = slices.DeleteFunc(e.waiting, func(other *run) bool { return other == r })
-	}
-}
-
-// evict ends a script that waits for persons and goes on by its journal, and waits until its memory is free. It reports
-// whether there was one, and it ended within 10 s.
-func (e *Engine) evict() bool {
-	e.mu.Lock()
-	waiting := slices.Clone(e.waiting)
-	e.mu.Unlock()
-	for _, r := range waiting {
-		if r.Evict() {
-			return signal.Within(r.ended, 10*time.Second)
-		}
-	}
-	return false
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/safefile"
 )
 
-// ErrDiverged is why a script fails that asks other questions than the run before.
-var ErrDiverged = &Error{Name: "DivergedError", Message: "the script does not do the same as before its interruption, so that it can't go on"}
-
 // Lost is an error of a call whose effect is unknown. It ends the script.
 type Lost struct {
 	Tool string
@@ -27,7 +24,7 @@ func (l *Lost) Error() string {
 // Unwrap returns the reason.
 func (l *Lost) Unwrap() error { return l.Err }
 
-// A CallError is why a call has no result, for a [Host] and in a replay.
+// A CallError is why a call has no result, for a [Host].
 type CallError struct {
 	Message string
 	Retry   bool // the script may try again

@@ -9,16 +9,13 @@ import (
 // A budget bounds the bytes that all scripts of an engine have together.
 type budget struct {
 	used, max atomic.Int64
-	more      func() bool // frees bytes, and reports whether it did; may be nil
 }
 
 // take takes n bytes, and reports whether they were left.
 func (b *budget) take(n int64) bool {
-	for b.used.Add(n) > b.max.Load() {
+	if b.used.Add(n) > b.max.Load() {
 		b.used.Add(-n)
-		if b.more == nil || !b.more() {
-			return false
-		}
+		return false
 	}
 	return true
 }

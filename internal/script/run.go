@@ -29,22 +29,19 @@ type run struct {
 	clock  *clock
 	began  time.Time
 	vm     *vm
-	ended  chan struct{} // closed when the run has left nothing
 	source source
 	strip  uint64 // a function that strips types; 0 before it is needed
 	inside bool   // a host function runs
 
-	asked    int               // questions
-	open     map[int]*question // without an answer
-	queue    []*question       // not sent yet
-	active   int               // sent
-	done     int               // answered
-	workers  int               // goroutines
-	sending  chan *question
-	answers  chan reply
-	calls    sync.WaitGroup
-	recorded map[int]Answer // of a run before
-	order    []int          // the numbers of recorded answers that were not delivered, in order
+	asked   int               // questions
+	open    map[int]*question // without an answer
+	queue   []*question       // not sent yet
+	active  int               // sent
+	done    int               // answered
+	workers int               // goroutines
+	sending chan *question
+	answers chan reply
+	calls   sync.WaitGroup
 
 	handles handles
 	log     log
@@ -55,7 +52,6 @@ type run struct {
 type question struct {
 	Call
 	kind string
-	hash string
 	made int // its place in the outcome's calls; -1 for others
 }
 
@@ -68,12 +64,11 @@ type reply struct {
 
 func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 	r := &run{engine: e, script: s, host: h, Options: o, parent: ctx, began: time.Now().Truncate(time.Millisecond),
-		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), recorded: map[int]Answer{}, handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
+		open: map[int]*question{}, sending: make(chan *question, o.Limits.Concurrent), answers: make(chan reply, o.Limits.Concurrent), handles: handles{budget: &e.mapped}, log: log{max: o.Limits.Log}}
 	if outer, ok := ctx.Value(clockKey{}).(*clock); ok { // a call of another script
 		r.Waiting = func(begins bool) { outer.add(0, map[bool]int{true: 1, false: -1}[begins]) }
 	}
 	r.clock = newClock(o.Limits.Timeout, func(begins bool) {
-		e.waits(r, begins)
 		if r.Waiting != nil {
 			r.Waiting(begins)
 		}
@@ -84,13 +79,6 @@ func newRun(ctx context.Context, s Script, h Host, o Options, e *Engine) *run {
 		_, over := r.clock.left()
 		r.cancel(cmp.Or(over, error(errorf("LimitError", "the script used more than %v of CPU time%s", o.Limits.CPU, boundBy("cpu")))))
 	})
-	if o.Journal != nil {
-		r.began = o.Journal.Begun()
-		for a, ok := o.Journal.Next(); ok; a, ok = o.Journal.Next() {
-			r.recorded[a.Number] = a
-			r.order = append(r.order, a.Number)
-		}
-	}
 	return r
 }
 
@@ -99,7 +87,6 @@ func (r *run) close() {
 	r.cancel(context.Canceled)
 	close(r.sending)
 	r.calls.Wait()
-	r.engine.waits(r, false)
 	for len(r.answers) > 0 {
 		if a := <-r.answers; a.made >= 0 && a.err == nil {
 			_, err := r.handles.value(a.value)
@@ -150,9 +137,6 @@ func (r *run) execute(p *program) (json.RawMessage, error) {
 
 // settled returns the value of a script that has ended.
 func (r *run) settled(promise uint64, rejected bool) (value json.RawMessage, err error) {
-	if len(r.order) > 0 {
-		return nil, ErrDiverged
-	}
 	err = r.interpret(func() {
 		result := r.vm.do("qjs_promise_result", promise)
 		if rejected {
@@ -188,20 +172,8 @@ func (r *run) interpret(do func()) error {
 	return err
 }
 
-// next returns the next answer: a recorded one, or the host's.
+// next returns the next answer of the host.
 func (r *run) next() (reply, error) {
-	if len(r.order) > 0 {
-		a := r.recorded[r.order[0]]
-		q := r.open[a.Number]
-		if q == nil || q.hash != a.Asked {
-			return reply{}, ErrDiverged
-		}
-		r.order = r.order[1:]
-		if a.Error != "" {
-			return reply{q, nil, &CallError{a.Error, a.Retry}}, nil
-		}
-		return reply{q, a.Value, nil}, nil
-	}
 	if len(r.open) == 0 {
 		return reply{}, errorf("Error", "the script waits for a promise that nothing settles")
 	}
@@ -216,7 +188,7 @@ func (r *run) next() (reply, error) {
 		case next := <-r.answers:
 			r.active--
 			r.clock.add(-1, 0)
-			return next, r.answered(next)
+			return next, r.lost(next)
 		case <-r.ctx.Done():
 			return reply{}, context.Cause(r.ctx)
 		case <-r.clock.changed:
@@ -225,22 +197,14 @@ func (r *run) next() (reply, error) {
 	}
 }
 
-// answered records an answer of the host.
-func (r *run) answered(a reply) error {
+// lost returns why the script ends instead of getting an answer; nil if it gets it.
+func (r *run) lost(a reply) error {
 	if lost, ok := errors.AsType[*Lost](a.err); ok {
 		return &Error{Name: "LostError", Message: lost.Error(), Line: a.Line}
 	}
 	if r.ctx.Err() != nil { // it may be why the call failed
 		return context.Cause(r.ctx)
 	}
-	if r.Journal == nil {
-		return nil
-	}
-	note := Answer{Number: a.Number, Asked: a.hash, Value: a.value}
-	if a.err != nil {
-		note.Value, note.Error, note.Retry = nil, a.err.Error(), retryable(a.err)
-	}
-	r.Journal.Answered(note)
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,96 +17,7 @@ import (
 	"time"
 )
 
-// A journal records a run, and may give the answers of a run before.
-type journal struct {
-	begun  time.Time
-	before []Answer
-	notes  []Answer
-}
-
-func (j *journal) Begun() time.Time  { return j.begun }
-func (j *journal) Answered(a Answer) { j.notes = append(j.notes, a) }
-func (j *journal) Next() (Answer, bool) {
-	if len(j.before) == 0 {
-		return Answer{}, false
-	}
-	next := j.before[0]
-	j.before = j.before[1:]
-	return next, true
-}
-
-// inOrder returns a host and options whose calls end in an order of tools.
-func inOrder(j Journal, asked *atomic.Int32, order ...string) (Host, Options) {
-	delivered := map[string]chan struct{}{}
-	for _, tool := range order {
-		delivered[tool] = make(chan struct{})
-	}
-	ended := 0
-	progress := func(done int, tool string) {
-		if done > ended && delivered[tool] != nil {
-			close(delivered[tool])
-		}
-		ended = done
-	}
-	return fakeHost{call: func(_ context.Context, c Call) (json.RawMessage, error) {
-		asked.Add(1)
-		if at := slices.Index(order, c.Tool); at > 0 {
-			<-delivered[order[at-1]]
-		}
-		if c.Tool == "s:fails" {
-			return nil, fmt.Errorf("call %d: %w", c.Number, overload)
-		}
-		return json.RawMessage(fmt.Sprintf(`{"structuredContent":{"n":%d}}`, c.Number)), nil
-	}}, Options{Journal: j, Progress: progress}
-}
-
-const racing = `
-const order = [Math.random(), Date.now(), await search('x')];
-await Promise.all(['s:a', 's:fails', 's:b', 's:c'].map(t => call(t, {t}).then(x => order.push(x.n), e => order.push(e.message + e.retryable))));
-order.push((await call('s:last')).n, Math.random());
-console.log(order.length);
-return order`
-
-// TestReplay runs a script, and then again with the first answers of the journal: it does the same.
-func TestReplay(t *testing.T) {
-	tools := []string{"s:c", "s:a", "s:fails", "s:b", "s:last"} // which end in this order
-	var asked atomic.Int32
-	first := &journal{begun: time.UnixMilli(1_700_000_000_123)}
-	host, options := inOrder(first, &asked, tools...)
-	want := engine.Run(t.Context(), Script{Code: racing}, host, options)
-	if want.Err != nil || !strings.Contains(string(want.Value), `,1700000000123,["found for x"],5,2,"call 3: too many callstrue",4,6,`) || len(first.notes) != 6 {
-		t.Fatalf("%s, %v", want.Value, want.Err)
-	}
-	for n := range len(first.notes) + 1 {
-		again := &journal{begun: first.begun, before: slices.Clone(first.notes[:n])}
-		left := tools[max(n-1, 0):] // the search came first
-		asked.Store(0)
-		host, options := inOrder(again, &asked, left...)
-		got := engine.Run(t.Context(), Script{Code: racing}, host, options)
-		if !reflect.DeepEqual(got, want) || int(asked.Load()) != len(left) || !slices.EqualFunc(again.notes, first.notes[n:], func(a, b Answer) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("after %d answers: %s, %v, %d calls; want %s, %v", n, got.Value, got.Err, asked.Load(), want.Value, want.Err)
-		}
-	}
-}
-
-func TestReplayDiverges(t *testing.T) {
-	first := &journal{}
-	engine.Run(t.Context(), Script{Code: racing}, fakeHost{}, Options{Journal: first})
-	for _, code := range []string{
-		strings.Replace(racing, "'s:b'", "'s:other'", 1), strings.Replace(racing, "search('x')", "search('y')", 1),
-		"return 1", "await search('x'); throw 1", "await search('x'); await new Promise(() => {})",
-	} {
-		var asked atomic.Int32
-		host := fakeHost{call: func(context.Context, Call) (json.RawMessage, error) { asked.Add(1); return nil, errors.New("no") }}
-		o := engine.Run(t.Context(), Script{Code: code}, host, Options{Journal: &journal{before: slices.Clone(first.notes)}})
-		if o.Err != ErrDiverged || asked.Load() > 0 {
-			t.Errorf("%s: %v, %d calls", code, o.Err, asked.Load())
-		}
-	}
-}
-
 func TestLostCallEndsTheScript(t *testing.T) {
-	j := &journal{}
 	host := fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
 		if c.Tool == "s:lost" {
 			return nil, fmt.Errorf("call: %w", &Lost{Tool: c.Tool, Err: errors.New("the router was killed")})
@@ -115,9 +25,9 @@ func TestLostCallEndsTheScript(t *testing.T) {
 		<-ctx.Done() // the script's end cancels it
 		return nil, ctx.Err()
 	}}
-	o := engine.Run(t.Context(), Script{Code: "const other = call('s:other');\ntry { await call('s:lost') } catch {}\nreturn 1"}, host, Options{Journal: j})
-	if o.Err == nil || o.Err.Name != "LostError" || o.Err.Line != 2 || o.Err.Message != "the result of s:lost was lost, so that its effect is unknown: the router was killed" || len(j.notes) > 0 {
-		t.Errorf("%+v, %d answers", o.Err, len(j.notes))
+	o := engine.Run(t.Context(), Script{Code: "const other = call('s:other');\ntry { await call('s:lost') } catch {}\nreturn 1"}, host, Options{})
+	if o.Err == nil || o.Err.Name != "LostError" || o.Err.Line != 2 || o.Err.Message != "the result of s:lost was lost, so that its effect is unknown: the router was killed" {
+		t.Errorf("%+v", o.Err)
 	}
 }
 
@@ -236,42 +146,36 @@ func TestPause(t *testing.T) {
 	Pause(t.Context())() // of no script
 }
 
-// A script that waits for persons makes room for others if it can go on by its journal, and only then.
-func TestEvict(t *testing.T) {
+// A script that waits for a person keeps its memory.
+func TestMemoryWhileWaiting(t *testing.T) {
 	e := New(engine.cacheDir)
 	defer e.Close()
 	const memory = 2 * moreMemory // two scripts do not fit, each with three quarters of it
 	fill := "const a = new Uint8Array(" + fmt.Sprint(memory/4*3) + ").fill(1); await call('s:asks'); return a.length"
-	for _, may := range []bool{true, false} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		waits := make(chan struct{}, 10)
-		host := fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
-			if c.Tool == "s:asks" {
-				defer Pause(ctx)()
-				<-ctx.Done()
-			}
-			return json.RawMessage(`{}`), ctx.Err()
-		}}
-		options := Options{Limits: Limits{Memory: memory}, Waiting: func(begins bool) {
-			if begins {
-				waits <- struct{}{}
-			}
-		}}
-		if may {
-			options.Evict = func() bool { cancel(errors.New("evicted")); return true }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := make(chan struct{}, 10)
+	host := fakeHost{call: func(ctx context.Context, c Call) (json.RawMessage, error) {
+		if c.Tool == "s:asks" {
+			defer Pause(ctx)()
+			<-ctx.Done()
 		}
-		var waiting sync.WaitGroup
-		waiting.Go(func() {
-			if o := e.Run(ctx, Script{Code: fill}, host, options); o.Err == nil || o.Err.Name != "CancelError" {
-				t.Error(o.Err)
-			}
-		})
-		<-waits
+		return json.RawMessage(`{}`), ctx.Err()
+	}}
+	options := Options{Limits: Limits{Memory: memory}, Waiting: func(begins bool) {
+		if begins {
+			waits <- struct{}{}
+		}
+	}}
+	var waiting sync.WaitGroup
+	waiting.Go(func() { e.Run(ctx, Script{Code: fill}, host, options) })
+	<-waits
+	for _, fits := range []bool{false, true} {
 		other := e.Run(t.Context(), Script{Code: strings.Replace(fill, "s:asks", "s:t", 1)}, host, Options{Limits: Limits{Memory: memory}})
-		if (other.Err == nil) != may || may && ctx.Err() == nil {
-			t.Errorf("the waiting script may end: %v; the other one: %v", may, other.Err)
+		if (other.Err == nil) != fits {
+			t.Errorf("the other one: %v, want that it fits: %v", other.Err, fits)
 		}
-		cancel(nil)
+		cancel()
 		waiting.Wait()
 	}
 }

@@ -1,5 +1,5 @@
 // Package script runs programs in JavaScript that call tools. A script has bounds of time, memory and calls that hold
-// against hostile code, and no file, network or process. With the answers that it got, it can be run again: it does the same.
+// against hostile code, and no file, network or process.
 package script
 
 import (
@@ -60,29 +60,6 @@ type Call struct {
 	Arguments json.RawMessage
 }
 
-// A Journal records what a script has done, so that it can be run again. Its methods are called by the
-// goroutine of [Engine.Run].
-type Journal interface {
-	// Begun returns when the script began: its time and the seed of its random numbers.
-	Begun() time.Time
-
-	// Next returns the next answer of the run before, in the order in which the script got them; false if
-	// there are no more. It is called before the script begins.
-	Next() (Answer, bool)
-
-	// Answered notes an answer before the script gets it.
-	Answered(a Answer)
-}
-
-// An Answer is a script's answer to a call, a search or a description.
-type Answer struct {
-	Number int             `json:"n"`
-	Asked  string          `json:"asked"`           // a hash of the question: replaying a script that asks another one fails with [ErrDiverged]
-	Value  json.RawMessage `json:"value,omitempty"` // as [Host] returned it
-	Error  string          `json:"error,omitempty"` // with it, there is no value
-	Retry  bool            `json:"retry,omitempty"` // the error is retryable
-}
-
 // An Outcome is what a script has given.
 type Outcome struct {
 	Value   json.RawMessage   // JSON; nil for undefined
@@ -102,16 +79,11 @@ type Made struct {
 // Options are how a script runs.
 type Options struct {
 	Limits   Limits
-	Journal  Journal                     // nil for a script that is never run again
 	Progress func(done int, tool string) // is called when a call begins or ends, with the number of calls that ended; may be nil
 
 	// Waiting is told when the script begins to wait for persons alone, and when it does so no more. It must
 	// not block. It may be nil. If a call of another script runs this one, that script waits instead.
 	Waiting func(bool)
-
-	// Evict is called while the script waits for persons alone and other scripts need its memory. If the script can go
-	// on by its journal, it ends the context of the script and returns true. It may be nil.
-	Evict func() bool
 
 	compileOnly bool // see [Engine.Compile]
 }
@@ -119,7 +91,7 @@ type Options struct {
 // An Error is why a script failed.
 type Error struct {
 	// Name is that of the exception, such as "TypeError" or "ToolError". Others are "LimitError" for a bound, "LostError"
-	// for a call with an unknown effect, "DivergedError", "CancelError", "BusyError" for too many scripts, and "InternalError".
+	// for a call with an unknown effect, "CancelError", "BusyError" for too many scripts, and "InternalError".
 	Name    string
 	Message string
 	Line    int // of the script as the model wrote it, from 1; 0 if it is not known

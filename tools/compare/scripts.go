@@ -49,8 +49,7 @@ func timed(t *T, c mcptest.Requester, tool, arguments, want string) float64 {
 const emptyScript = `{"code":"return 'done'"}`
 
 // compareScripts measures the first script of a process, without and with kept machine code, then an empty script, and a
-// thousand calls of 100 bytes: by a client, one after the other, and by scripts. The first client is a legacy one; the
-// second one is modern and can ask its person, so that its scripts have a journal on disk.
+// thousand calls of 100 bytes: by a client, one after the other, and by scripts.
 func compareScripts(t *T, o options) {
 	program := built(t, "cmd/metarouter")
 	for _, cache := range []string{"cold", "warm"} {
@@ -98,14 +97,14 @@ func scriptsOf(t *T, program string, turns int, flags ...string) {
 			act  func()
 		}{
 			{"an empty script", func() { timed(t, legacy, "run_script", emptyScript, "done") }},
-			{"an empty script with a journal", func() { timed(t, modern, "run_script", emptyScript, "done") }},
+			{"an empty script of a modern client", func() { timed(t, modern, "run_script", emptyScript, "done") }},
 			{"1,000 calls of a client", func() {
 				for range calls {
 					timed(t, legacy, "s0__say", say, "")
 				}
 			}},
 			{"1,000 calls of a script", func() { timed(t, legacy, "run_script", code, "done") }},
-			{"1,000 calls of a script with a journal", func() { timed(t, modern, "run_script", code, "done") }},
+			{"1,000 calls of a modern client's script", func() { timed(t, modern, "run_script", code, "done") }},
 		} {
 			before, _ := r.cpu(t)
 			begun := time.Now()

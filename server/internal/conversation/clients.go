@@ -52,13 +52,8 @@ type Options struct {
 	Joined  func()                 // called when a client with a session has come, before it is served
 	Left    func(*Conversation)    // called when a client with a session has left
 	Rules   func() any             // returns the rules that limit the clients now: no request goes on that was suspended under other rules
-	Secret  []byte                 // 32 bytes, which seal the state that clients keep for the router
 	Log     *zap.Logger
 	Budgets *Budgets
-
-	// Restarts reports whether the handler of a request goes on with it although it was suspended by
-	// a router that has ended; see [Call.Restartable]. nil is that it can't.
-	Restarts func(r *Request) bool
 
 	// Raw, if it is set, says that the clients are clients of another node, which adapts results and
 	// questions to them itself: both stay as the server has written them. Raw returns the result to
@@ -102,11 +97,8 @@ func New(o Options) *Clients {
 	if o.Raw != nil {
 		prefix = nodeStatePrefix
 	}
-	if o.Restarts == nil {
-		o.Restarts = func(*Request) bool { return false }
-	}
 	return &Clients{
-		Options: o, suspended: newSuspensions(o.Secret, prefix, o.Budgets.suspended, o.Restarts), open: make(map[*Conversation]bool),
+		Options: o, suspended: &suspensions{prefix: prefix, quota: o.Budgets.suspended, byState: make(map[string]*suspension)}, open: make(map[*Conversation]bool),
 		modern: newVisitors(o.Budgets.modern, HTTP, session.Modern, described),
 		plain:  newVisitors(o.Budgets.plain, Plain, "", agent),
 	}
@@ -181,7 +173,7 @@ func (cs *Clients) Has(home session.Client) bool {
 func (cs *Clients) Suspended() int {
 	cs.suspended.mu.Lock()
 	defer cs.suspended.mu.Unlock()
-	return len(cs.suspended.byID)
+	return len(cs.suspended.byState)
 }
 
 // End gives up all suspended requests and lets no more be suspended, and forgets the clients

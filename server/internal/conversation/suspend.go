@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"reflect"
 	"strings"
 	"sync"
@@ -28,38 +27,31 @@ const (
 
 // suspensions are the requests that wait for their clients to come back.
 type suspensions struct {
-	sealer sealer        // of the requestState
-	quota  *budget.Quota // of those in byID, by principal
+	prefix string        // of each requestState
+	quota  *budget.Quota // of those in byState, by principal
 
-	// restarts reports whether a request may go on although no suspended request is here: its handler
-	// knows what was done before.
-	restarts func(*Request) bool
-
-	mu    sync.Mutex // guards the fields below
-	byID  map[uint64]*suspension
-	ended bool // no more are suspended
+	mu      sync.Mutex // guards the fields below
+	byState map[string]*suspension
+	ended   bool // no more are suspended
 }
 
-// newSuspensions takes the key of 32 bytes that seals the state that clients keep, and the prefix of
-// that state.
-func newSuspensions(key []byte, prefix string, q *budget.Quota, restarts func(*Request) bool) *suspensions {
-	return &suspensions{sealer: newSealer(key, prefix), quota: q, restarts: restarts, byID: make(map[uint64]*suspension)}
-}
+// The prefixes mark a requestState as ours: for clients, and for other nodes, which pass theirs on to clients.
+const (
+	statePrefix     = "mr1."
+	nodeStatePrefix = "mrn1."
+)
 
 // handle handles a request of a modern client, or goes on with a suspended one.
 func (all *suspensions) handle(r *Request) (json.RawMessage, error) {
 	if address := all.elsewhere(r); address != "" {
-		result, err := r.clients.Pass(r.ctx, address, r)
-		if err != ErrHolderGone || !all.restarts(r) {
-			return result, err
-		}
+		return r.clients.Pass(r.ctx, address, r)
 	}
 	s, err := all.resume(r)
 	if err != nil {
 		return nil, err
 	}
 	if s == nil { // which is not so for a request that was passed on
-		s = newSuspension(r, mathrand.Uint64())
+		s = newSuspension(r, all.prefix)
 		s.start(r)
 	}
 	defer askThrough(r, nil)
@@ -112,9 +104,8 @@ func (all *suspensions) suspend(s *suspension) (json.RawMessage, error) {
 	}
 	requests := s.show()
 	s.current = nil
-	close(s.left)
 	s.expiry = time.AfterFunc(suspendTime, func() { all.expire(s) })
-	state := all.sealer.seal(s.id, s.fingerprint, time.Now().Add(suspendTime))
+	state := s.state
 	if address := s.last.clients.Address; address != nil && s.last.Visitor {
 		state = strings.TrimSuffix(state+"@"+address(), "@")
 	}
@@ -125,13 +116,13 @@ var errBusy = Internal("busy: too many requests wait for their clients' input")
 
 // enter takes in a suspended request, unless there are too many. all.mu must be held.
 func (all *suspensions) enter(s *suspension) bool {
-	if all.byID[s.id] == s {
+	if all.byState[s.state] == s {
 		return true
 	}
 	if !all.quota.Take(s.principal) {
 		return false
 	}
-	all.byID[s.id] = s
+	all.byState[s.state] = s
 	return true
 }
 
@@ -142,47 +133,49 @@ func (all *suspensions) resume(r *Request) (*suspension, error) {
 	if state == "" {
 		return nil, nil
 	}
-	id, fingerprint, ok := all.sealer.unseal(state)
-	if !ok || fingerprint != fingerprintOf(r) {
+	s := all.find(r.Message)
+	if s == nil || s.fingerprint != fingerprintOf(r) {
 		return nil, ErrNotResumed
 	}
-	all.mu.Lock()
-	s := all.byID[id]
-	if s == nil {
-		defer all.mu.Unlock()
-		return all.restart(r, id)
-	}
-	all.mu.Unlock()
 	if !reflect.DeepEqual(s.rules, r.clients.Rules()) { // it may not be allowed any more
 		all.giveUp(ErrNotResumed, s)
 		return nil, ErrNotResumed
 	}
-	if err := s.join(r); err != nil {
-		return nil, err
-	}
-	if err := s.resumeWith(r); err == errEvicted {
-		<-s.finished
-		all.remove(s)
-		return all.resume(r)
-	} else if err != nil {
+	if err := s.resumeWith(r); err != nil {
 		return nil, err
 	}
 	askThrough(r, s)
 	return s, nil
 }
 
-// restart handles a request again that was suspended before the router ended. all.mu must be held.
-func (all *suspensions) restart(r *Request, id uint64) (*suspension, error) {
-	if !all.restarts(r) {
-		return nil, ErrNotResumed
+// elsewhere returns the address of the gateway that has suspended the request which r goes on with; "" if it is this
+// router, or the requestState does not say.
+func (all *suspensions) elsewhere(r *Request) string {
+	if r.passed || r.clients.Address == nil || all.find(r.Message) != nil {
+		return ""
 	}
-	s := newSuspension(r, id)
-	s.restarted, s.restartable, s.answers = true, true, wire.Member(r.Params, "inputResponses")
-	if !all.enter(s) {
-		return nil, errBusy
+	_, address, _ := strings.Cut(all.stateOf(r.Message), "@")
+	if len(address) > maxID || address == r.clients.Address() { // it is no address, or has expired
+		return ""
 	}
-	s.start(r)
-	return s, nil
+	return address
+}
+
+// stateOf returns the requestState of a message, "" if it is not ours.
+func (all *suspensions) stateOf(m Message) string {
+	state, _ := wire.String(wire.Member(m.Params, "requestState"))
+	if !strings.HasPrefix(state, all.prefix) {
+		return ""
+	}
+	return state
+}
+
+// find returns the suspended request of the requestState in a message, nil if there is none here.
+func (all *suspensions) find(m Message) *suspension {
+	state, _, _ := strings.Cut(all.stateOf(m), "@")
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.byState[state]
 }
 
 // ErrHolderGone is the error of a request that goes on with a suspended one of a router that can't be reached.
@@ -207,7 +200,7 @@ func (all *suspensions) giveUp(cause error, given ...*suspension) {
 func (all *suspensions) abandon(those func(*Conversation) bool) {
 	var given []*suspension
 	all.mu.Lock()
-	for _, s := range all.byID {
+	for _, s := range all.byState {
 		if those(s.latest().Conversation) {
 			given = append(given, s)
 		}
@@ -240,8 +233,8 @@ func (all *suspensions) expire(s *suspension) {
 func (all *suspensions) remove(s *suspension) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.byID[s.id] == s {
-		delete(all.byID, s.id)
+	if all.byState[s.state] == s {
+		delete(all.byState, s.state)
 		all.quota.Release(s.principal)
 	}
 }

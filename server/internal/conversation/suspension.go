@@ -2,9 +2,9 @@ package conversation
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +19,7 @@ import (
 // A suspension is a request to a server that outlives the requests of its client
 // that wait for it, one after the other. It is the server's [session.Client].
 type suspension struct {
-	id          uint64
+	state       string // the requestState by which its client comes back, without an address; random
 	principal   string // of the client
 	fingerprint [sha256.Size]byte
 	rules       any // under which it began
@@ -28,20 +28,15 @@ type suspension struct {
 	result      json.RawMessage
 	err         error
 
-	restarted bool            // it goes on with one that a router before this one had
-	answers   json.RawMessage // the client's, to questions of the one before
-	news      chan struct{}   // holds a signal when there is a question that no answer has shown
+	news chan struct{} // holds a signal when there is a question that no answer has shown
 
-	mu          sync.Mutex    // guards the fields below
-	held        bool          // questions are not shown yet, since others may follow
-	restartable bool          // see [Call.Restartable]
-	evicted     bool          // see [Call.Evict]
-	current     *Request      // the request that waits for it; nil while suspended
-	last        *Request      // the request that waited last
-	left        chan struct{} // closed when current waits no more
-	questions   map[string]*question
-	asked       map[string]int // how often, by the key without a number
-	expiry      *time.Timer
+	mu        sync.Mutex // guards the fields below
+	held      bool       // questions are not shown yet, since others may follow
+	current   *Request   // the request that waits for it; nil while suspended
+	last      *Request   // the request that waited last
+	questions map[string]*question
+	asked     int // questions
+	expiry    *time.Timer
 }
 
 // A question is a server's request to the client.
@@ -51,10 +46,10 @@ type question struct {
 	answer  chan reply
 }
 
-func newSuspension(r *Request, id uint64) *suspension {
+func newSuspension(r *Request, prefix string) *suspension {
 	return &suspension{
-		id: id, principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.Rules(), current: r, last: r,
-		finished: make(chan struct{}), left: make(chan struct{}), questions: make(map[string]*question), asked: make(map[string]int), news: make(chan struct{}, 1),
+		state: prefix + rand.Text(), principal: r.Principal, fingerprint: fingerprintOf(r), rules: r.clients.Rules(), current: r, last: r,
+		finished: make(chan struct{}), questions: make(map[string]*question), news: make(chan struct{}, 1),
 	}
 }
 
@@ -109,9 +104,6 @@ func (s *suspension) show() []byte {
 func (s *suspension) resumeWith(r *Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.evicted {
-		return errEvicted
-	}
 	select {
 	case <-s.finished:
 		return nil // its end is the answer to this request too
@@ -136,7 +128,7 @@ func (s *suspension) resumeWith(r *Request) error {
 		}
 	}
 	s.expiry.Stop()
-	s.current, s.last, s.left = r, r, make(chan struct{})
+	s.current, s.last = r, r
 	s.tell()
 	return nil
 }
@@ -200,11 +192,8 @@ func (s *suspension) Ask(ctx context.Context, server string, m session.Message) 
 		return nil, errEnded
 	default:
 	}
-	key := s.keyOf(server, m)
-	if answer := wire.Member(s.answers, key); wire.IsObject(answer) {
-		s.mu.Unlock()
-		return answer, nil
-	}
+	s.asked++
+	key := fmt.Sprintf("input-%d", s.asked)
 	s.questions[key] = q
 	s.tell()
 	s.mu.Unlock()
@@ -218,37 +207,6 @@ func (s *suspension) Ask(ctx context.Context, server string, m session.Message) 
 		delete(s.questions, key)
 		return nil, context.Cause(ctx)
 	}
-}
-
-// keyOf returns the key of a question. A request that is restarted asks again, in any order and not all, so the key
-// depends on the question alone, which a script's call tells from the same one of another call by the ID. s.mu must be held.
-func (s *suspension) keyOf(server string, m session.Message) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", m.ID, server, m.Method, m.Params))
-	key := fmt.Sprintf("input-%x", sum[:6])
-	if s.asked[key]++; s.asked[key] > 1 {
-		key += fmt.Sprintf("-%d", s.asked[key])
-	}
-	return key
-}
-
-// Restartable says that the handler records what it does under the id, so that the client may come back to
-// the call when the router has ended meanwhile. restarted reports that this call is such a one. It reports
-// false as ok if the client has no way to come back.
-func (c Call) Restartable() (id uint64, restarted, ok bool) {
-	s, ok := c.From.(*suspension)
-	if !ok {
-		return 0, false, false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.restartable = true
-	return s.id, s.restarted, true
-}
-
-// IsRestarted reports whether the call goes on with one that a router before this one had suspended.
-func (c Call) IsRestarted() bool {
-	s, ok := c.From.(*suspension)
-	return ok && s.restarted
 }
 
 // Hold says whether more questions may follow at once, so that the client is not asked yet.
@@ -269,42 +227,5 @@ func (c Call) WasSuspended() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.restarted || len(s.asked) > 0
-}
-
-var errEvicted = errors.New("the request goes on by its record")
-
-// Evict ends a call that waits for its client, as if the router had ended: the handler goes on by what it recorded when
-// the client comes back. It reports false for other calls.
-func (c Call) Evict() bool {
-	s, ok := c.From.(*suspension)
-	if !ok {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil && s.restartable {
-		s.evicted = true
-		s.cancel(ErrClosed)
-	}
-	return s.evicted
-}
-
-// join waits while another request waits for one that can be restarted: a client may have sent its answers
-// twice, and both get what comes of them.
-func (s *suspension) join(r *Request) error {
-	s.mu.Lock()
-	left := s.left
-	waits := s.current != nil && s.restartable
-	s.mu.Unlock()
-	if !waits {
-		return nil
-	}
-	select {
-	case <-left:
-	case <-s.finished:
-	case <-r.ctx.Done():
-		return context.Cause(r.ctx)
-	}
-	return nil
+	return s.asked > 0
 }

@@ -78,7 +78,7 @@ func TestTraceInHeaders(t *testing.T) {
 // A closing handler says so in every style.
 func TestPlainWhileClosing(t *testing.T) {
 	methods := map[string]conversation.Method{"tools/list": {}}
-	clients := conversation.New(conversation.Options{Methods: methods, Secret: make([]byte, 32), Log: zap.NewNop(), Budgets: conversation.NewBudgets()})
+	clients := conversation.New(conversation.Options{Methods: methods, Log: zap.NewNop(), Budgets: conversation.NewBudgets()})
 	b := &Backend{Clients: clients}
 	h := New(&Backends{
 		Of:  func(...string) (*Backend, bool) { return b, true },

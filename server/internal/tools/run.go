@@ -9,7 +9,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
 	"github.com/mcp-metarouter/metarouter/selector"
-	"github.com/mcp-metarouter/metarouter/server/internal/conversation"
 )
 
 // A runner runs tools of servers on behalf of clients.
@@ -21,22 +20,14 @@ type runner struct {
 
 // run runs a tool of a server for the client.
 func (r *runner) run(ctx context.Context, tool *registry.NormalizedTool, args json.RawMessage, c *toolCall) (json.RawMessage, error) {
-	stored := false
-	if r.Scripts != nil {
-		stored, _ = r.Scripts.IsScript(tool)
-	}
-	if stored {
-		return r.script(ctx, c, tool, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, bool, error) {
+	if r.Scripts != nil && r.Scripts.IsScript(tool) {
+		return r.script(ctx, c, tool, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, error) {
 			call := run.Call
 			call.Arguments = args
 			within, call := run.AsCall(ctx, call)
 			result, err := r.Router.Execute(within, call)
-			answer, err := r.finish(c, tool, result, err)
-			return answer, errors.Is(result.Err, session.ErrNotSent), err
+			return r.finish(c, tool, result, err)
 		})
-	}
-	if c.IsRestarted() {
-		return nil, conversation.ErrNotResumed
 	}
 	result, err := r.Router.Execute(ctx, r.callOf(c, tool, args))
 	return r.finish(c, tool, result, err)

@@ -2,14 +2,11 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -32,8 +29,8 @@ type Scripts interface {
 	// RunScript runs a script, which may call the tools that the clients may call.
 	RunScript(ctx context.Context, run selector.ScriptRun) selector.ScriptOutcome
 
-	// IsScript reports whether the tool, which may be nil, is a stored script. all is a hash of all stored scripts.
-	IsScript(t *registry.NormalizedTool) (is bool, all string)
+	// IsScript reports whether the tool is a stored script.
+	IsScript(t *registry.NormalizedTool) bool
 }
 
 // scriptArguments are the arguments of run_script.
@@ -44,20 +41,6 @@ type scriptArguments struct {
 	Resume  string          `json:"resume"`  // the id of a held script, instead of the others
 }
 
-// Restarts reports whether a request may be a script that may go on although it was suspended by a router that has ended.
-func (t *Tools) Restarts(r *conversation.Request) bool {
-	name, ok := wire.String(r.Name)
-	if !ok || t.Journals == nil || t.Scripts == nil || r.Method != "tools/call" {
-		return false
-	}
-	if own, ok := t.own[t.Catalog.Unprefixed(name)]; ok {
-		return own.Name == scriptTool || own.calls()
-	}
-	tool, known := t.Catalog.Listed(name)
-	stored, _ := t.Scripts.IsScript(tool)
-	return !known || stored // the runner refuses other tools
-}
-
 // runScript answers run_script.
 func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (json.RawMessage, error) {
 	switch {
@@ -66,16 +49,15 @@ func (t *Tools) runScript(ctx context.Context, a scriptArguments, c *toolCall) (
 	case a.Code == "":
 		return nil, conversation.InvalidParams(`"code" is missing; write the script, or "resume" with the id of a held one`)
 	}
-	return t.runner.script(ctx, c, nil, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, bool, error) {
+	return t.runner.script(ctx, c, nil, func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, error) {
 		run.Script = selector.Script{Code: a.Code, Input: a.Input, Timeout: time.Duration(a.Timeout * float64(time.Second))}
 		run.Call.Repaired, run.Call.Trail = "", nil
 		o := t.Scripts.RunScript(ctx, run)
-		return t.runner.limited(o.Result(), maxScriptResult, scriptTool, c.Owner()), o.Err != nil && o.Err.Name == "BusyError", nil
+		return t.runner.limited(o.Result(), maxScriptResult, scriptTool, c.Owner()), nil
 	})
 }
 
-// script runs a script of a client. run gets the run without the script; it reports whether no script has run, which can
-// go on later. tool is a stored script, else nil.
+// script runs a script of a client. run gets the run without the script. tool is a stored script, else nil.
 func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.NormalizedTool, run runScript) (json.RawMessage, error) {
 	if !cannotAsk(c) {
 		return r.scriptOf(ctx, c, tool, nil, run)
@@ -86,7 +68,7 @@ func (r *runner) script(ctx context.Context, c *toolCall, tool *registry.Normali
 }
 
 // A runScript runs a script.
-type runScript func(ctx context.Context, run selector.ScriptRun) (result json.RawMessage, busy bool, err error)
+type runScript func(ctx context.Context, run selector.ScriptRun) (json.RawMessage, error)
 
 // resumes says how a client goes on with a held script.
 func (r *runner) resumes(c *toolCall, id string) string {
@@ -103,70 +85,23 @@ func (r *runner) scriptOf(ctx context.Context, c *toolCall, tool *registry.Norma
 		return selector.ScriptOutcome{Err: &selector.ScriptError{Name: "BusyError", Message: busy}}.Result(), nil
 	}
 	defer r.Budgets.scripts.Release(c.Principal)
-	j, err := (*journal.Journal)(nil), error(nil)
-	if h == nil {
-		j, err = r.journal(c)
-	}
-	if err != nil {
-		return nil, conversation.InvalidParams(fmt.Sprintf("the script can't go on: %v; run it again, without requestState, if that does no harm", err))
-	}
-	if j != nil && j.Result() != nil {
-		defer j.Close(true)
-		return j.Result(), nil
-	}
 	one := selector.ScriptRun{Call: r.callOf(c, tool, nil), Tool: r.find}
 	if h != nil {
 		one = h.heldRun(one)
 	} else {
-		one.Waiting = func(waits bool) { j.Flush(); c.Hold(!waits) }
+		one.Waiting = func(waits bool) { c.Hold(!waits) }
 	}
 	if token := wire.Member(c.Meta, "progressToken"); token != nil {
 		one.Progress = func(done int, tool string) {
 			one.Call.From.Notify("", session.Message{Method: "notifications/progress", Params: wire.Marshal(map[string]any{"progressToken": json.RawMessage(token), "progress": done, "message": tool})})
 		}
 	}
-	if j != nil {
-		one.Journal, one.Evict = j, func() bool { return j.Flush() && c.Evict() }
-	}
 	one.Call.Params = nil // a script has its arguments alone
-	if c.WasSuspended() { // the journal knows which calls were sent, even if the client's process has sent the request again
-		one.Call.Meta = wire.DeleteMember(one.Call.Meta, session.Resent)
-	}
-	result, busy, err := run(ctx, one)
+	result, err := run(ctx, one)
 	if ctx.Err() != nil {
-		cause := context.Cause(ctx)
-		if j != nil {
-			j.Close(errors.Is(cause, conversation.ErrClosed) || errors.Is(cause, session.ErrEnding)) // the next router goes on with it
-		}
-		return nil, cause
-	}
-	if j != nil {
-		j.Close(c.WasSuspended() && err == nil && (busy || j.End(result) == nil))
+		return nil, context.Cause(ctx)
 	}
 	return result, err
-}
-
-// journal returns the journal of the script; nil if the client can't come back to it, or nothing can be kept.
-// It is for the stored scripts as they are: a script may call them.
-func (r *runner) journal(c *toolCall) (*journal.Journal, error) {
-	id, restarted, ok := c.Restartable()
-	if !ok || r.Journals == nil {
-		return nil, nil
-	}
-	rules, err := json.Marshal(r.Settings().Rules)
-	if err != nil {
-		return nil, err
-	}
-	_, scripts := r.Scripts.IsScript(nil)
-	under := fmt.Sprintf("%x", sha256.Sum256(append(rules, scripts...)))
-	if restarted {
-		return r.Journals.Resume(c.Principal, id, under)
-	}
-	j, err := r.Journals.Begin(c.Principal, id, under)
-	if err != nil {
-		return nil, nil // the script goes on while this router runs
-	}
-	return j, nil
 }
 
 // inCode are the descriptions of our own tools that mode "code" changes.

@@ -22,7 +22,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/adapter"
 	"github.com/mcp-metarouter/metarouter/internal/classify"
 	"github.com/mcp-metarouter/metarouter/internal/prose"
-	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/internal/wire"
 	"github.com/mcp-metarouter/metarouter/registry"
@@ -75,8 +74,7 @@ type Options struct {
 	Savings  Savings           // counts the tokens that clients were spared
 	Scripts  Scripts           // runs scripts; nil: there is no run_script
 
-	Budgets  *Budgets
-	Journals *journal.Store // of scripts; nil keeps none
+	Budgets *Budgets
 }
 
 // Settings may change while the router runs.

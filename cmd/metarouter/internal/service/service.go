@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +29,6 @@ import (
 	"github.com/mcp-metarouter/metarouter/config"
 	"github.com/mcp-metarouter/metarouter/internal/profile"
 	"github.com/mcp-metarouter/metarouter/internal/reload"
-	"github.com/mcp-metarouter/metarouter/internal/script/journal"
 	"github.com/mcp-metarouter/metarouter/internal/session"
 	"github.com/mcp-metarouter/metarouter/server"
 )
@@ -171,23 +169,9 @@ func (s *Service) servers(r *adapter.Parts) *server.Servers {
 		Exists:   func(chosen string) bool { return profile.Exists(r.Config().Router.Profiles, chosen) },
 		Edited:   r.Edited,
 		ReadOnly: profile.ReadOnly,
-		Scripts:  s.journals(),
 		Whole:    r,
 		Address:  r.Address, DialRouter: r.DialRouter,
 	})
-}
-
-// journals returns where scripts are recorded; nil without a data folder.
-func (s *Service) journals() *journal.Store {
-	if s.Options.DataDir == "" {
-		return nil
-	}
-	store, err := journal.Open(filepath.Join(s.Options.DataDir, "scripts"))
-	if err != nil {
-		s.Log.Warn("scripts are not recorded, and can't go on after the router has ended", zap.Error(err))
-		return nil
-	}
-	return store
 }
 
 func serverOptions(c config.Config, v server.View, chosen []string) *server.Options {
