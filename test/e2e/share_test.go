@@ -80,24 +80,6 @@ func (s *setup) kill(signal syscall.Signal) {
 	mcptest.WaitFor(s.t, "the router to end", func() bool { return !mcptest.Alive(pid) })
 }
 
-// killUntilAlone kills the hosts of s, each after between, until the client serves itself. On a busy
-// machine that may be after fewer than three, since a host that starts too late counts as dead.
-func (s *setup) killUntilAlone(c *mcptest.Client, between func()) {
-	s.t.Helper()
-	for !servesItself(c) {
-		between()
-		pid := 0
-		mcptest.WaitFor(s.t, "a shared router, or none any more", func() bool {
-			pid = s.host()
-			return pid != 0 || servesItself(c)
-		})
-		if pid != 0 && !servesItself(c) {
-			syscall.Kill(pid, syscall.SIGKILL)
-			mcptest.WaitFor(s.t, "the router to end", func() bool { return !mcptest.Alive(pid) })
-		}
-	}
-}
-
 // logIfFailed logs what a client's process has said if the test fails.
 func logIfFailed(t *testing.T, c *mcptest.Client) {
 	t.Cleanup(func() {
@@ -105,11 +87,6 @@ func logIfFailed(t *testing.T, c *mcptest.Client) {
 			t.Log(c.Stderr())
 		}
 	})
-}
-
-// servesItself reports whether the client's process has begun to serve it.
-func servesItself(c *mcptest.Client) bool {
-	return strings.Contains(c.Stderr(), "in a process of its own")
 }
 
 // Many clients of one configuration have one set of servers, which ends with the
@@ -330,34 +307,6 @@ func TestSharedRouterIsKilled(t *testing.T) {
 		}
 	}
 	mcptest.Gone(t, pids, 6)
-}
-
-// A client that serves itself after three deaths shares a router again once the configuration is
-// edited, but not while it is broken.
-func TestSharedAgainAfterThreeDeaths(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	c := s.serve()
-	logIfFailed(t, c)
-	s.killUntilAlone(c, func() { mustCall(t, c, "s__echo", `{}`) })
-	if err := writeFile(s.config, "{"); err != nil {
-		t.Fatal(err)
-	}
-	mcptest.WaitFor(t, "the edit to be refused", func() bool { return strings.Contains(c.Stderr(), "mcp.json:1") })
-	mustCall(t, c, "s__echo", `{}`)
-	if strings.Contains(c.Stderr(), "looking for a shared router again") {
-		t.Error("a shared router was looked for with a broken file")
-	}
-	s.write(entries{"s": fake("-tools", "echo"), "more": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	mcptest.WaitFor(t, "a shared router", func() bool { return s.host() != 0 })
-	mustCall(t, c, "s__echo", `{}`)
-	mustCall(t, c, "more__echo", `{}`)
-	second := s.serve()
-	mustCall(t, second, "s__echo", `{}`)
-	if s.host() == 0 {
-		t.Errorf("the clients do not share a router:\n%s", c.Stderr())
-	}
 }
 
 // The process of a client that is killed takes nothing with it, and the last one

@@ -130,12 +130,11 @@ func Run(ctx context.Context, local *oneshot.Runner, f Flags) error {
 	if file, ok := in.(*os.File); ok {
 		in = pipe.Inherited(file)
 	}
-	return p.serve(ctx, c, in, p.out.Raw, &admin.Edits{Unwatched: f.NoWatch})
+	return p.serve(ctx, c, in, p.out.Raw)
 }
 
-// serve serves clients in this process, and listens in further ways. in and out are the streams of
-// the client over stdio. said gets the edits.
-func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer, said *admin.Edits, further ...service.Listener) error {
+// serve serves clients in this process. in and out are the streams of the client over stdio.
+func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out io.Writer) error {
 	terms := p.terms(c.Files)
 	c = p.Settle(ctx, c)
 	s := p.service(c)
@@ -157,6 +156,7 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 	if p.flags.Stdio {
 		s.Listeners = append(s.Listeners, listenOnStdio(in, out))
 	}
+	said := &admin.Edits{Unwatched: p.flags.NoWatch}
 	s.Admin.Edits = said
 	if p.flags.OverHTTP && p.maySocket() {
 		s.Listeners = append(s.Listeners, func(ctx context.Context, r *adapter.Parts, m *server.Servers) error {
@@ -177,7 +177,6 @@ func (p *process) serve(ctx context.Context, c config.Config, in io.Reader, out 
 			return nil
 		})
 	}
-	s.Listeners = append(s.Listeners, further...)
 	s.Options.Sole = !p.flags.OverHTTP
 	if screen, ok := p.out.Err.(*terminal.Screen); ok && !(p.flags.Stdio && (console.IsTerminal(p.out.Streams[0]) || console.IsTerminal(p.out.Streams[1]))) { // messages on the terminal leave no room for it
 		s.Screen = screen

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,18 +39,12 @@ const (
 	lastMoment = time.Second
 
 	// maxLost bounds how many shared routers may end, one after the other, while each serves
-	// the client for less than aWhile.
-	maxLost = 3
-	aWhile  = time.Minute
-
-	// alonePause is how long a process serves its client itself before it looks for a shared router
-	// again, at first; twice as long each further time, and maxAlonePause at most.
-	alonePause    = time.Minute
-	maxAlonePause = time.Hour
+	// the client for less than aWhile. From the third on, the next one waits: a second, then twice as long each time, and
+	// maxPause at most.
+	maxLost  = 10
+	aWhile   = time.Minute
+	maxPause = 30 * time.Second
 )
-
-// errShareAgain ends the service of a process when a shared router may serve its client again.
-var errShareAgain = errors.New("a router may be shared again")
 
 // mayShare reports whether another process could serve the client on our streams. A
 // person at a terminal has a router of its own.
@@ -82,17 +75,16 @@ type sharing struct {
 	since   time.Time                      // when the last shared router began to serve
 	lost    int                            // shared routers that have ended in a short time
 	alone   chan error                     // gets how the service of this process has ended; nil without one
-	pause   time.Duration                  // of the next service of this process
 }
 
-// share has a shared router serve the client until it leaves. While that is not possible, this
-// process serves the client itself.
+// share has a shared router serve the client until it leaves. If none can be started, or only with a broken
+// configuration, this process serves the client itself.
 func (p *process) share(ctx context.Context, c config.Config) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	s := &sharing{process: p, c: c, since: time.Now(), pause: alonePause}
+	s := &sharing{process: p, c: c, since: time.Now()}
 	s.joiner = daemon.Joiner{
 		Sockets: daemon.SocketsOf(p.Files.Data, c.Files),
 		Terms:   p.terms(c.Files),
@@ -114,7 +106,7 @@ func (p *process) share(ctx context.Context, c config.Config) error {
 		session.Wait()
 	}
 	if s.alone != nil {
-		err = cmp.Or(err, s.endOfService())
+		err = cmp.Or(err, <-s.alone)
 	}
 	return err
 }
@@ -144,14 +136,17 @@ func (s *sharing) passOnHangups(ctx context.Context) (stop func()) {
 // connect finds a shared router for the client, or starts one, or serves the client in this process.
 func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 	if s.alone != nil {
-		if err := s.endOfService(); err != nil {
-			return nil, err
-		}
-		s.log.Info("looking for a shared router again")
-	} else if old := s.session.Swap(nil); old != nil {
+		err := <-s.alone
+		s.alone = nil
+		return nil, cmp.Or(err, service.ErrClientLeft)
+	}
+	if old := s.session.Swap(nil); old != nil {
 		s.noteLost(daemon.ErrLost, old.HasLeft())
 	}
-	for s.lost < maxLost {
+	for {
+		if err := pauseAfter(ctx, s.lost); err != nil {
+			return nil, err
+		}
 		session, err := s.joiner.Join(ctx)
 		switch {
 		case err == nil:
@@ -163,13 +158,31 @@ func (s *sharing) connect(ctx context.Context) (daemon.Conn, error) {
 		case !errors.Is(err, daemon.ErrLost):
 			return s.serveAlone(ctx, err), nil
 		}
-		s.noteLost(err, false)
+		switch usable := s.noteLost(err, false); {
+		case !usable:
+			return s.serveAlone(ctx, err), nil // with the configuration before the edit
+		case s.lost >= maxLost:
+			return nil, fmt.Errorf("%d shared routers have ended, one after the other; %s has their last words: %w", s.lost, s.joiner.Log, err)
+		}
 	}
-	return s.serveAlone(ctx, fmt.Errorf("%d shared routers have ended", s.lost)), nil
 }
 
-// noteLost counts a shared router that has ended, or that the client has left. The next one gets the files as they are now.
-func (s *sharing) noteLost(err error, left bool) {
+// pauseAfter waits before the next router is started, after so many that have ended.
+func pauseAfter(ctx context.Context, lost int) error {
+	if lost < 3 {
+		return nil
+	}
+	select {
+	case <-time.After(min(time.Second<<(lost-3), maxPause)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// noteLost counts a shared router that has ended, or that the client has left. The next one gets the files as they are now;
+// it reports whether they are usable.
+func (s *sharing) noteLost(err error, left bool) (usable bool) {
 	if left {
 		s.log.Info("another router takes over from the shared one")
 	} else {
@@ -178,87 +191,25 @@ func (s *sharing) noteLost(err error, left bool) {
 	if s.lost++; time.Since(s.since) > aWhile {
 		s.lost = 0
 	}
-	if now, usable, err := s.Files.Read(s.c.Files, s.named); err == nil && usable { // else a shared router keeps the old text, too
-		s.c = now
+	now, usable, err := s.Files.Read(s.c.Files, s.named)
+	if err != nil || !usable { // a shared router keeps the old text, too
+		return false
 	}
+	s.c = now
+	return true
 }
 
-// serveAlone serves the client in this process, until it leaves or a router may be shared again.
+// serveAlone serves the client in this process, until it leaves.
 func (s *sharing) serveAlone(ctx context.Context, why error) daemon.Conn {
 	s.log.Info("serving the client in a process of its own", zap.Error(why))
 	ours, theirs := daemon.Local()
-	ctx, leave := context.WithCancelCause(ctx)
-	said, c := &admin.Edits{Unwatched: s.flags.NoWatch}, s.c
-	again := awaitSharing(said, s.pause, s.look, func() { leave(errShareAgain) })
-	s.pause = min(2*s.pause, maxAlonePause)
 	s.alone = make(chan error, 1)
 	go func() {
-		err := s.serve(ctx, c, theirs.PipeReader, theirs.PipeWriter, said, again)
-		leave(nil)
-		if err == nil {
-			err = context.Cause(ctx)
-		}
+		err := s.serve(ctx, s.c, theirs.PipeReader, theirs.PipeWriter)
 		theirs.Close()
 		s.alone <- err
 	}()
 	return ours
-}
-
-// endOfService returns how the service of this process has ended, nil if a router may be shared again.
-func (s *sharing) endOfService() error {
-	err := <-s.alone
-	s.alone = nil
-	if errors.Is(err, errShareAgain) {
-		s.lost = 0
-		return nil
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// look reports whether the files are well, so that a shared router could serve the client, and whether
-// they were edited since the last look.
-func (s *sharing) look() (well, edited bool) {
-	now, usable, err := s.Files.Read(s.c.Files, s.named)
-	if err != nil || !usable || daemon.Program(s.Version) != s.flags.Program {
-		return false, true
-	}
-	edited = now.Text.Digest() != s.c.Text.Digest()
-	s.c = now
-	return true, edited
-}
-
-// awaitSharing returns a listener that calls leave when a router may be shared again: after the pause,
-// or when the configuration was edited, once all is well and the client awaits no answer.
-func awaitSharing(said *admin.Edits, pause time.Duration, look func() (well, edited bool), leave func()) service.Listener {
-	return func(ctx context.Context, _ *adapter.Parts, m *server.Servers) error {
-		due, over := time.After(pause), false // the pause, or an edit has ended it
-		for {
-			judged, _ := said.Now()
-			well, edited := look()
-			if over = over || edited; well && over {
-				break
-			}
-			select {
-			case <-judged:
-			case <-due:
-				over, due = true, time.After(pause)
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		for slices.ContainsFunc(m.Clients(), func(c server.Client) bool { return c.Open > 0 }) {
-			select {
-			case <-time.After(50 * time.Millisecond): // look again whether the client awaits no answer
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		leave()
-		return nil
-	}
 }
 
 // hostClients runs the shared router: it serves the clients of other processes at the socket, until the
