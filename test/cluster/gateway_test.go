@@ -75,7 +75,7 @@ func balanced(t *testing.T) (b *balancer, gateways []*node, url string) {
 	}
 	for _, n := range gateways {
 		mcptest.WaitFor(t, "node "+n.name+" to see the others", func() bool {
-			return len(n.seen()) == len(gateways)+1
+			return strings.Count(n.run("nodes", "--json"), `"key":`) == len(gateways)+1
 		})
 		n.lists("bank__ask", "far-at-d__ask")
 	}

@@ -176,12 +176,6 @@ func (n *node) lists(tools ...string) {
 	})
 }
 
-// listsNot waits until the node does not list the tool.
-func (n *node) listsNot(tool string) {
-	n.t.Helper()
-	n.awaitNames("to list "+tool+" no more", func(names []string) bool { return !slices.Contains(names, tool) })
-}
-
 func (n *node) awaitNames(what string, are func(names []string) bool) {
 	n.t.Helper()
 	c := n.client()

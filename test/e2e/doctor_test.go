@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"flag"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -189,21 +188,6 @@ func TestDoctorNPX(t *testing.T) {
 		if !strings.Contains(f, "to start") { // on a busy machine it takes long
 			t.Errorf("good: %s", f)
 		}
-	}
-}
-
-// A port in use is named, with what to do.
-func TestPortInUse(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	s := prepare(t, entries{"one": fake("-tool", "t: T.")}, nil)
-	at := l.Addr().String()
-	if _, stderr, code := s.run("serve", "--http", at); code != 1 || !strings.Contains(stderr, at) || !strings.Contains(stderr, "; write another port after --http") {
-		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // A person without a token, or with one that gives nothing, learns no name from any route.
 func TestOAuthWalk(t *testing.T) {
 	t.Parallel()
-	m := newTeam(t, teamOptions{})
+	m := newTeam(t, false)
 	routes := walk(t)
 	if len(routes) < 40 {
 		t.Fatalf("only %d routes were found: %q", len(routes), routes)

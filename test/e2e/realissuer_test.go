@@ -231,28 +231,3 @@ func TestRealIssuer(t *testing.T) {
 		t.Error("the test does not keep its logins in its own folder")
 	}
 }
-
-// A browser on another machine: the person copies the URL at which it ends, or enters a code there.
-func TestRealIssuerElsewhere(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s, _, router := atRealIssuer(t, time.Minute)
-	c := s.begin("login", "guarded", "--paste")
-	end, err := newPerson(t, true).visit(within(t), c.line())
-	if err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(c.stdin, end+"\n")
-	c.succeed()
-	mustCall(t, router, guardedTool, `{}`)
-
-	s, _, router = atRealIssuer(t, time.Minute)
-	c = s.begin("login", "guarded", "--device")
-	anna, page := newPerson(t, false), c.line()
-	anna.fields["user_code"] = c.line()
-	if _, err := anna.visit(within(t), page); err != nil {
-		t.Fatal(err)
-	}
-	c.succeed()
-	mustCall(t, router, guardedTool, `{}`)
-}

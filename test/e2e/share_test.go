@@ -257,34 +257,6 @@ func TestSharedAfterAnEdit(t *testing.T) {
 	}
 }
 
-// Clients that shared a router share the next one too if that is killed, though the
-// configuration was edited since they came.
-func TestSharedAgainAfterAnEdit(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	servers := entries{"s": fake("-tools", "pid")}
-	s := prepare(t, servers, nil)
-	one, two := s.serve("--mode", "direct"), s.serve("--mode", "direct")
-	pid := mustCallWhenUp(t, one, "s:pid").text()
-	if other := mustCallWhenUp(t, two, "s:pid").text(); other != pid {
-		t.Fatal("two clients of the same configuration share no router")
-	}
-	servers["new"] = fake("-tools", "echo")
-	s.write(servers, nil)
-	mustCallWhenUp(t, one, "new:echo")
-
-	s.kill(syscall.SIGKILL)
-	next := mustCallWhenUp(t, one, "s:pid").text()
-	if other := mustCallWhenUp(t, two, "s:pid").text(); other != next || next == pid {
-		t.Errorf("after the shared router was killed, one client's server is %s and the other's %s; before, %s was both's", next, other, pid)
-	}
-	for _, c := range []*mcptest.Client{one, two} {
-		if strings.Contains(c.Stderr(), "process of its own") {
-			t.Errorf("a client shares no more:\n%s", c.Stderr())
-		}
-	}
-}
-
 // When the shared router is killed, each call that it was carrying out and that must not be repeated
 // gets an error that says so, and all clients go on with another, as if nothing had been.
 func TestSharedRouterIsKilled(t *testing.T) {
@@ -399,17 +371,6 @@ func TestCannotShare(t *testing.T) {
 	if !strings.Contains(c.Stderr(), "open to others") {
 		t.Errorf("stderr: %s", c.Stderr())
 	}
-}
-
-// A reload that one client's process requests reloads the router for all.
-func TestSharedReload(t *testing.T) {
-	t.Parallel()
-	s := prepare(t, entries{"one": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	a, b := s.serve("--no-watch"), s.serve("--no-watch")
-	mustCall(t, a, "one__echo", `{}`)
-	s.write(entries{"one": fake("-tools", "echo"), "two": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
-	a.Cmd.Process.Signal(syscall.SIGHUP)
-	mcptest.WaitFor(t, "the other client to see it", func() bool { return slices.Contains(names(t, b), "two__echo") })
 }
 
 // The shared router keeps nothing of clients that have left.
@@ -635,38 +596,6 @@ func TestLastClientWaits(t *testing.T) {
 	}
 	if _, err := os.Stat(ended); err != nil {
 		t.Errorf("the server was killed: %v", err)
-	}
-}
-
-// Clients of older revisions need one process of a server that also speaks newer ones. A client of
-// those gets a second process.
-func TestProcessesOfBothEras(t *testing.T) {
-	layer.Full(t)
-	t.Parallel()
-	s := prepare(t, entries{"both": fake("-tools", "pid", "-era", "both"), "old": fake("-tools", "pid")}, map[string]any{"mode": "direct"})
-	for _, c := range []*mcptest.Client{s.serve(), s.serve()} {
-		for _, server := range []string{"both", "old"} {
-			if _, stderr, code := s.run("restart", server); code != 0 { // its first start may have been before the first client
-				t.Fatalf("restart: %s", stderr)
-			}
-			if pid := mustCall(t, c, server+"__pid", "{}").text(); pid != strconv.Itoa(s.states()[server].PID) {
-				t.Errorf("%s: the call went to process %s, want the shared one, %d", server, pid, s.states()[server].PID)
-			}
-		}
-	}
-	modern := s.start()
-	if _, err := modern.Discover(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	for server, shared := range map[string]bool{"both": false, "old": true} {
-		pid := mustCall(t, modern, server+"__pid", "{}").text()
-		if (pid == strconv.Itoa(s.states()[server].PID)) != shared {
-			t.Errorf("%s: the modern client's call went to process %s, and the shared one is %d", server, pid, s.states()[server].PID)
-		}
-	}
-	out, _, _ := s.run("servers", "both")
-	if !strings.Contains(out, "is for clients of newer revisions, since the server also speaks newer revisions") {
-		t.Errorf("servers both: %s", out)
 	}
 }
 

@@ -1,9 +1,6 @@
 package fakeissuer
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -43,41 +40,6 @@ func get(t *testing.T, address, token string) *http.Response {
 	return resp
 }
 
-func TestLogin(t *testing.T) {
-	i := New(t, Options{Rotate: true, Clients: map[string]string{"me": ""}})
-	r := i.Protect(t, Protection{})
-	if resp := get(t, r.URL, ""); resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") == "" {
-		t.Fatalf("without a token: %s", resp.Status)
-	}
-	verifier := rand.Text() + rand.Text()
-	back, err := Redirected(t.Context(), i.URL+"/authorize?"+url.Values{
-		"client_id": {"me"}, "redirect_uri": {"http://127.0.0.1:1/callback"}, "response_type": {"code"}, "state": {"s"},
-		"code_challenge": {challenge(verifier)}, "code_challenge_method": {"S256"}, "resource": {r.URL},
-	}.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, err := url.Parse(back)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if q := to.Query(); q.Get("state") != "s" || q.Get("iss") != i.URL {
-		t.Fatalf("redirected to %s", back)
-	}
-	form := url.Values{
-		"grant_type": {"authorization_code"}, "client_id": {"me"}, "redirect_uri": {"http://127.0.0.1:1/callback"},
-		"code": {to.Query().Get("code")}, "code_verifier": {verifier}, "resource": {r.URL},
-	}
-	tokens := post(t, i.URL+"/token", form)
-	access, _ := tokens["access_token"].(string)
-	if resp := get(t, r.URL, access); resp.StatusCode == http.StatusUnauthorized {
-		t.Fatalf("with the token %v: %s", tokens, resp.Status)
-	}
-	if again := post(t, i.URL+"/token", form); again["error"] != "invalid_grant" {
-		t.Errorf("the code works twice: %v", again)
-	}
-}
-
 // TestReuse checks that a strict issuer revokes a family, and that a grace prevents it.
 func TestReuse(t *testing.T) {
 	i := New(t, Options{Rotate: true, Grace: time.Hour, Clients: map[string]string{"me": ""}})
@@ -98,9 +60,4 @@ func TestReuse(t *testing.T) {
 	if resp := get(t, r.URL, access); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a token of the family after a reuse: %s", resp.Status)
 	}
-}
-
-func challenge(verifier string) string {
-	sum := sha256.Sum256([]byte(verifier))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
 }

@@ -59,11 +59,6 @@ func mustList(t *testing.T, c *mcptest.Client) []string {
 // modernMeta is the member _meta of a modern request.
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// textResult returns a CallToolResult with a text.
-func textResult(text string) string {
-	return `{"content":[{"type":"text","text":` + string(protocol.Encode(text)) + `}]}`
-}
-
 // code returns the code of a JSON-RPC error, 0 for any other error.
 func code(err error) int {
 	var e *mcptest.Error
