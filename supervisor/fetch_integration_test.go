@@ -247,9 +247,7 @@ func TestFetchHangs(t *testing.T) {
 		t.Errorf("a call says %v", err)
 	}
 	f.await("other", status.Ready)
-	if st := f.state("hung"); st.State != status.Starting {
-		t.Errorf("the other had to wait until this one is %+v", st)
-	}
+	expect.Equal(t, f.state("hung").State, status.Starting, "the other had to wait until this one")
 	mcptest.WaitFor(t, "the hung one to fail", func() bool {
 		return strings.Contains(f.state("hung").LastError, "npx is fetching pkg: not ready within 30s (startTimeout)")
 	})

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -67,9 +68,7 @@ func TestAskingRouterIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := c.Call(within(t), "s__echo", json.RawMessage(hello))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if text, ran := outcome(t, result); ran || !strings.Contains(text, "declined") || questions.Load() != 2 {
 		t.Errorf("after %d questions: %s", questions.Load(), text)
 	}
@@ -109,9 +108,7 @@ func TestAskingCommands(t *testing.T) {
 			cmd := exec.CommandContext(within(t), metarouter, s.command("call", "s:echo", "message=hello")...)
 			var stdout bytes.Buffer
 			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, p.slave, &stdout, p.slave
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, cmd.Start())
 			mcptest.WaitFor(t, "the question", func() bool { return strings.Contains(p.shown(), "Run it? [y/N]") })
 			if shown := p.shown(); !strings.Contains(shown, asked) || !strings.Contains(shown, `"message": "hello"`) {
 				t.Errorf("the question is %q", shown)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
 
@@ -101,9 +102,7 @@ func TestHotReload(t *testing.T) {
 	}
 	delete(servers, "new")
 	changed("it was removed", "[stays__pid]")
-	if err := writeFile(s.config, `{"mcpServers": {`); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(s.config, `{"mcpServers": {`))
 	mcptest.WaitFor(t, "the bad edit to be reported", func() bool { return strings.Contains(c.Stderr(), "mcp.json:1:") })
 	if again := mustCall(t, c, "stays__pid", "{}").text(); again != pid {
 		t.Error("the server that was not edited was restarted")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -77,9 +78,7 @@ func TestNPXInProject(t *testing.T) {
 	if text := mustCall(t, c, "mcp-server-everything:echo", `{"message":"hello"}`).text(); !strings.Contains(text, "hello") {
 		t.Errorf("echo says %q", text)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.Close())
 }
 
 // A router that is killed while npx fetches leaves nothing of npx.
@@ -90,12 +89,8 @@ func TestNoOrphanOfFetch(t *testing.T) {
 	pids := filepath.Join(dir, "pids")
 	os.MkdirAll(filepath.Join(npm, "bin"), 0o755)
 	script := fmt.Sprintf("#!/bin/sh\ntrap '' TERM\necho $$ >> %[1]s\nsleep 1000 & echo $! >> %[1]s\nwhile :; do wait; done\n", pids)
-	if err := writeFile(filepath.Join(npm, "package.json"), `{"name":"npm","version":"11.0.0"}`); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(npm, "bin", "npx"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(filepath.Join(npm, "package.json"), `{"name":"npm","version":"11.0.0"}`))
+	expect.OK(t, os.WriteFile(filepath.Join(npm, "bin", "npx"), []byte(script), 0o755))
 	s := prepare(t, entries{"a": {"command": filepath.Join(npm, "bin", "npx"), "args": []string{"-y", "pkg"}}}, nil)
 	c := s.serve()
 	mcptest.WaitFor(t, "npx to run", func() bool { return len(mcptest.PIDs(t, pids)) == 2 })

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -40,9 +41,7 @@ func TestOAuthTypeScriptSDK(t *testing.T) {
 				Tools, Scopes []string
 				Calls         []call
 			}
-			if err := json.Unmarshal([]byte(line), &did); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
+			expect.OK(t, json.Unmarshal([]byte(line), &did), "%s", line)
 			slices.Sort(did.Tools)
 			if !slices.Equal(did.Tools, test.tools) || len(did.Scopes) != test.logins || len(did.Calls) != 2 || !strings.Contains(did.Calls[0].Text, "hello") {
 				t.Errorf("the SDK did %s", line)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeissuer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
@@ -115,13 +116,9 @@ type registeredClient struct {
 func registerClient(t *testing.T, issuer string, about map[string]any) (c registeredClient) {
 	t.Helper()
 	text, err := json.Marshal(about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	r, err := http.Post(issuer+"/reg", "application/json", bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer r.Body.Close()
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.ID == "" {
 		t.Fatalf("register: %s, %v", r.Status, err)
@@ -184,9 +181,7 @@ func TestOAuth(t *testing.T) {
 	} {
 		for _, era := range []string{"legacy", "modern"} {
 			c, err := m.client(user.token, era)
-			if err != nil {
-				t.Fatalf("%s, %s: %v", user.who, era, err)
-			}
+			expect.OK(t, err, "%s, %s", user.who, era)
 			listed, err := mcptest.ToolNames(within(t), c)
 			if slices.Sort(listed); err != nil || !slices.Equal(listed, user.sees) {
 				t.Errorf("%s, %s: sees %q, %v; want %q", user.who, era, listed, err, user.sees)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // A person without a token, or with one that gives nothing, learns no name from any route.
@@ -80,14 +82,10 @@ func walk(t *testing.T) (routes []string) {
 	t.Helper()
 	for _, folder := range []string{"cmd/metarouter/internal/admin", "cmd/metarouter/internal/service"} {
 		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}

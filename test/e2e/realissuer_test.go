@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/layer"
@@ -100,9 +101,7 @@ var errStay = errors.New("the browser can't reach the callback")
 // newPerson returns a person. A browser that is elsewhere can't reach the callback.
 func newPerson(t *testing.T, elsewhere bool) *person {
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	browser := &http.Client{Jar: jar, Timeout: 2 * time.Minute}
 	t.Cleanup(browser.CloseIdleConnections)
 	if elsewhere {
@@ -213,9 +212,7 @@ func TestRealIssuer(t *testing.T) {
 		n, _ := g.tokens()
 		return n >= 3
 	})
-	if err := router.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, router.Close())
 
 	router = s.serve("--mode", "direct")
 	mustCall(t, router, guardedTool, `{}`)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/fakeserver"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -92,9 +93,7 @@ func tryScript(ctx context.Context, c mcptest.Requester, code string, more map[s
 func runScript(t *testing.T, c mcptest.Requester, code string, more map[string]any) scriptAnswer {
 	t.Helper()
 	a, err := tryScript(within(t), c, code, more)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return a
 }
 

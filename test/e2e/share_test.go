@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 	"github.com/mcp-metarouter/metarouter/test/mcptest"
 )
@@ -57,9 +58,7 @@ func commandLines(t *testing.T) map[int]string {
 		return lines
 	}
 	out, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for line := range strings.Lines(string(out)) {
 		pid, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n, _ := strconv.Atoi(pid)
@@ -288,9 +287,7 @@ func TestSharedRouterIsKilled(t *testing.T) {
 		s.kill(kill)
 		calls.Wait()
 		for _, c := range clients {
-			if got := mustCall(t, c, "s__echo", `{"text":"after"}`).text(); !strings.Contains(got, "after") {
-				t.Errorf("echo after: %s", got)
-			}
+			expect.Contains(t, mustCall(t, c, "s__echo", `{"text":"after"}`).text(), "after", "echo after")
 			if c.Stray() > 0 {
 				t.Errorf("%d lines are no messages", c.Stray())
 			}
@@ -313,9 +310,7 @@ func TestSharedAgainAfterThreeDeaths(t *testing.T) {
 	c := s.serve()
 	logIfFailed(t, c)
 	s.killUntilAlone(c, func() { mustCall(t, c, "s__echo", `{}`) })
-	if err := writeFile(s.config, "{"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeFile(s.config, "{"))
 	mcptest.WaitFor(t, "the edit to be refused", func() bool { return strings.Contains(c.Stderr(), "mcp.json:1") })
 	mustCall(t, c, "s__echo", `{}`)
 	if strings.Contains(c.Stderr(), "looking for a shared router again") {
@@ -357,20 +352,14 @@ func TestCannotShare(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, nil)
 	run := filepath.Join(s.dir, "data", "run")
-	if err := os.MkdirAll(run, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(run, 0o777))
 	if err := os.Chmod(run, 0o777); err != nil { // open to other users, so the router must not listen there
 		t.Fatal(err)
 	}
 	c := s.serve()
 	mustCallWhenUp(t, c, "s:echo")
-	if pid := s.host(); pid != 0 {
-		t.Errorf("a router is shared: %d", pid)
-	}
-	if !strings.Contains(c.Stderr(), "open to others") {
-		t.Errorf("stderr: %s", c.Stderr())
-	}
+	expect.Equal(t, s.host(), 0, "a router is shared")
+	expect.Contains(t, c.Stderr(), "open to others", "stderr")
 }
 
 // The shared router keeps nothing of clients that have left.
@@ -409,20 +398,14 @@ func TestSharedAfterAnUpgrade(t *testing.T) {
 	install := func() {
 		t.Helper()
 		text, err := os.ReadFile(metarouter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		// A child of another test that is forked meanwhile has the file open until it
 		// executes, and what is open for writing can't be executed ("text file busy").
 		syscall.ForkLock.RLock()
 		err = os.WriteFile(program+".new", text, 0o700)
 		syscall.ForkLock.RUnlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(program+".new", program); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
+		expect.OK(t, os.Rename(program+".new", program))
 	}
 	serve := func() *mcptest.Client {
 		t.Helper()
@@ -494,9 +477,7 @@ func TestSharedRouterKeepsNoFiles(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, entries{"s": fake("-tools", "echo")}, map[string]any{"mode": "direct"})
 	fifo := filepath.Join(s.dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, syscall.Mkfifo(fifo, 0o600))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -571,9 +552,7 @@ func TestBrokenPipes(t *testing.T) {
 	}
 	mustCall(t, c, "s__echo", `{}`)
 	text, err := os.ReadFile(ignored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	mask, err := strconv.ParseUint(strings.Fields(string(text))[1], 16, 64)
 	if err != nil || mask&(1<<(syscall.SIGPIPE-1)) != 0 {
 		t.Errorf("%v: the server ignores SIGPIPE: %s", err, text)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/external"
 	"github.com/mcp-metarouter/metarouter/test/layer"
 )
@@ -49,9 +50,7 @@ func TestSignInOnPage(t *testing.T) {
 	})
 	direct, process := s.serveHTTP()
 	to, err := url.Parse(strings.TrimSuffix(direct, "/mcp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	forward := httputil.NewSingleHostReverseProxy(to)
 	stripped := http.StripPrefix("/router", forward)
 	proxy.Config.Handler = readFirst(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,36 +6,30 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"github.com/mcp-metarouter/metarouter/test/expect"
 )
 
 // post sends a form to the issuer and returns the answer.
 func post(t *testing.T, address string, form url.Values) map[string]any {
 	t.Helper()
 	resp, err := http.PostForm(address, form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer resp.Body.Close()
 	var answer map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.NewDecoder(resp.Body).Decode(&answer))
 	return answer
 }
 
 func get(t *testing.T, address, token string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	resp.Body.Close()
 	return resp
 }
@@ -54,9 +48,7 @@ func TestReuse(t *testing.T) {
 	if third := post(t, i.URL+"/token", form); third["error"] != "invalid_grant" {
 		t.Fatalf("without a grace: %v", third)
 	}
-	if n := i.Counts().Reuses; n != 1 {
-		t.Errorf("%d reuses", n)
-	}
+	expect.Equal(t, i.Counts().Reuses, 1, "reuses")
 	if resp := get(t, r.URL, access); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a token of the family after a reuse: %s", resp.Status)
 	}

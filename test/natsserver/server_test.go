@@ -6,15 +6,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/mcp-metarouter/metarouter/test/expect"
 	"github.com/mcp-metarouter/metarouter/test/natsserver"
 )
 
 func connect(t *testing.T, url string) *nats.Conn {
 	t.Helper()
 	c, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -27,9 +26,7 @@ func TestStop(t *testing.T) {
 		t.Error("a halted server answers")
 	}
 	s.Continue()
-	if err := c.FlushTimeout(time.Minute); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.FlushTimeout(time.Minute))
 }
 
 func TestRelay(t *testing.T) {
@@ -44,9 +41,7 @@ func TestRelay(t *testing.T) {
 		t.Error("a relay that is cut carries bytes")
 	}
 	r.Heal()
-	if err := c.FlushTimeout(time.Minute); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.FlushTimeout(time.Minute))
 	r.Reset()
 	for deadline := time.Now().Add(time.Minute); c.Stats().Reconnects == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
