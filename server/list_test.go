@@ -185,6 +185,29 @@ func TestListChangedOnlyIfTheListDid(t *testing.T) {
 	})
 }
 
+// Each list that differs is announced, though its server has not said so.
+func TestEachListIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o registry.Offer
+		r := newFake()
+		c := initialized(t, r, Options{Mode: exposure.Direct})
+		synctest.Wait()
+		for _, tt := range []struct {
+			name, list string
+			add        func()
+		}{
+			{"a prompt", "prompts", func() { o.Prompts = []registry.Prompt{prompt("a", "greet")} }},
+			{"a resource", "resources", func() { o.Resources = []registry.Resource{resource("a", "x:a")} }},
+			{"a template", "resources", func() { o.Templates = []registry.Template{uriTemplate("a", "x:t/{id}")} }},
+		} {
+			tt.add()
+			r.offer("a", o)
+			expect.Equal(t, c.receive(), `{"jsonrpc":"2.0","method":"notifications/`+tt.list+`/list_changed"}`, "%s", tt.name)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // A client that has only asked who we are has not asked for notifications, nor
 // has a modern one without a subscription.
 func TestListChangedOnlyToThoseWhoWantIt(t *testing.T) {
